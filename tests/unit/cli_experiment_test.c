@@ -97,6 +97,51 @@ static void parts_of_a_document_are_joined(void **state)
     fake_stop();
 }
 
+/* A map whose id is the second value is none of ours: 33 arrays in each other, a count of four thousand million, a frame that
+ * is cut short, two values, an extension, no map at all, nothing. */
+static void an_answer_that_is_no_document_is_refused(void **state)
+{
+    (void)state;
+    static const char *const frames[] = {
+        "hex:82a2696401a17891919191919191919191919191919191919191919191919191919191919191919191c0",
+        "hex:82a2696401a178ddffffffff", "hex:82a2696401a178dfffffffff", "hex:82a2696401a178a9616263", "hex:81a269640101",
+        "hex:82a2696401a178d40102", "hex:93010203", "hex:",
+    };
+    for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
+        const struct answer answers[] = {{"ls", {frames[i]}, NULL}, {NULL, {NULL}, NULL}};
+        fake_start(answers);
+        assert_int_equal(RUN("ls"), CLI_REFUSED);
+        assert_sentence("answered with something that is no reply");
+        assert_string_equal(out_text, "");
+        fake_stop();
+    }
+}
+
+/* Values of other types than expected read as nothing. */
+static void an_answer_of_other_types_is_shown_as_far_as_it_goes(void **state)
+{
+    (void)state;
+#define STRANGE "\"ok\":true,\"end\":true,\"mesh\":[],\"node\":7,\"nodes\":{\"a\":1},\"slots\":\"x\",\"experiments\":[1,[],\"x\",{\"id\":{}}]," \
+                "\"experiment\":[{}],\"refused\":{\"a\":\"b\"},\"checkpoints\":[null],\"points\":[0],\"events\":[true],\"trials\":-1"
+    static const struct answer answers[] = {{"ls", {STRANGE}, NULL},     {"status", {STRANGE}, NULL}, {"nodes", {STRANGE}, NULL},
+                                            {"slots", {STRANGE}, NULL},  {"show", {STRANGE}, NULL},   {"events", {STRANGE}, NULL},
+                                            {"metrics", {STRANGE}, NULL}, {"wait", {STRANGE}, NULL},  {"checkpoint_ls", {STRANGE}, NULL},
+                                            {"withhold", {STRANGE}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("ls"), CLI_DONE);
+    assert_int_equal(RUN("status"), CLI_DONE);
+    assert_int_equal(RUN("nodes"), CLI_DONE);
+    assert_int_equal(RUN("slots"), CLI_DONE);
+    assert_int_equal(RUN("show", "a1b2c3d4e5f60718"), CLI_DONE);
+    assert_int_equal(RUN("events"), CLI_DONE);
+    assert_int_equal(RUN("metrics", "a1b2c3d4e5f60718/0"), CLI_DONE);
+    assert_int_equal(RUN("checkpoint", "ls", "a1b2c3d4e5f60718"), CLI_DONE);
+    assert_int_equal(RUN("withhold"), CLI_DONE);
+    assert_int_equal(RUN("wait", "a1b2c3d4e5f60718"), CLI_REFUSED);
+    assert_sentence("is gone");
+    fake_stop();
+}
+
 static void show_has_trials_and_the_last_lines_of_failed_ones(void **state)
 {
     (void)state;
@@ -109,7 +154,7 @@ static void show_has_trials_and_the_last_lines_of_failed_ones(void **state)
     assert_has(out_text, "   *0  completed        1         0   300        0.9000      0.2500  300 x2      "
                          "alpha:0 beta:1  hidden=[64, 32] learning_rate=0.0125\n");
     assert_has(out_text, "trial 1: exit status 1, the last lines of its log:\n    first\n    last ?line\n");
-    struct pack_reader request = last_request();
+    msgpack_object request = last_request();
     char id[32];
     document_text(&request, "experiment", id, sizeof id);
     assert_string_equal(id, "a1b2c3d4e5f60718");
@@ -235,7 +280,7 @@ static void delete_finds_a_whole_id_that_nothing_has_before_anything_is_gone(voi
     fake_start(answers);
     assert_int_equal(RUN("delete", "a1b2c3d4e5f60718", "0123456789abcdef", "ffffffffffffffff"), CLI_NO_SUCH_THING);
     assert_sentence("ffffffffffffffff");
-    struct pack_reader request = last_request();
+    msgpack_object request = last_request();
     char id[32];
     document_text(&request, "experiment", id, sizeof id);
     assert_string_equal(id, "ffffffffffffffff");
@@ -257,7 +302,7 @@ static void wait_returns_the_end_as_its_code(void **state)
     fake_start(completed);
     assert_int_equal(RUN("wait", "a1b2c3d4e5f60718", "--timeout", "2m"), CLI_DONE);
     assert_string_equal(out_text, "completed: trials 1 of 1 completed; best -\n");
-    struct pack_reader request = last_request();
+    msgpack_object request = last_request();
     assert_int_equal(document_number(&request, "timeout_s"), 120);
     fake_stop();
     fake_start(failed);
@@ -287,7 +332,7 @@ static void wait_and_watch_outlive_a_restart_of_the_daemon(void **state)
     assert_string_equal(out_text, "completed: trials 1 of 1 completed; best -\n");
     assert_string_equal(err_text_written, "");
     assert_string_equal(fake.ops, "wait wait ");
-    struct pack_reader request = last_request();
+    msgpack_object request = last_request();
     uint64_t left_s = document_number(&request, "timeout_s"); /* what is left of it */
     assert_true(left_s > 50 && left_s <= 100);
     fake_stop();
@@ -407,6 +452,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(lists_come_as_tables_or_json, stop_what_runs),
         cmocka_unit_test_teardown(parts_of_a_document_are_joined, stop_what_runs),
+        cmocka_unit_test_teardown(an_answer_that_is_no_document_is_refused, stop_what_runs),
+        cmocka_unit_test_teardown(an_answer_of_other_types_is_shown_as_far_as_it_goes, stop_what_runs),
         cmocka_unit_test_teardown(show_has_trials_and_the_last_lines_of_failed_ones, stop_what_runs),
         cmocka_unit_test_teardown(show_says_why_a_trial_that_waits_has_ended_before, stop_what_runs),
         cmocka_unit_test_teardown(experiments_are_found_by_name_and_prefix, stop_what_runs),

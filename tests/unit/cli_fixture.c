@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
+#include "base/pack.h"
 #include "tools/shoal/cli.h"
 #include "tools/shoal/document.h"
 #include "train/shoal/hparams.h"
@@ -21,6 +23,7 @@ char *out_text, *err_text_written;
 const char *typed;
 bool draws;
 struct fake fake;
+static msgpack_zone *request_zone;
 
 int run_words(char **words)
 {
@@ -100,7 +103,10 @@ static bool answer_one(int fd, const struct answer *answer, uint64_t id)
             return false;
         }
         pack_writer_init(&writer, bytes, sizeof bytes);
-        if (strncmp(answer->replies[i], "log:", 4) == 0) { /* JSON knows no binary */
+        if (strncmp(answer->replies[i], "hex:", 4) == 0) {
+            writer.used_bytes = strlen(answer->replies[i] + 4) / 2;
+            assert_int_equal(bytes_from_hex(bytes, writer.used_bytes, answer->replies[i] + 4), 0);
+        } else if (strncmp(answer->replies[i], "log:", 4) == 0) { /* JSON knows no binary */
             pack_map(&writer, 6);
             pack_text(&writer, "id");
             pack_u64(&writer, id);
@@ -147,10 +153,11 @@ static void serve(int fd)
         if (passed_fd >= 0) {
             fake.passed_fd = passed_fd;
         }
-        struct pack_reader request, id;
+        struct pack_reader request, id, name;
         char op[32];
         pack_reader_init(&request, bytes, count);
-        document_text(&request, "op", op, sizeof op);
+        name = pack_find(&request, "op");
+        pack_read_text_copy(&name, op, sizeof op);
         id = pack_find(&request, "id");
         size_t used = strlen(fake.ops);
         (void)snprintf(fake.ops + used, sizeof fake.ops - used, "%s ", op);
@@ -212,10 +219,13 @@ void fake_stop(void)
     (void)unlink(path);
 }
 
-struct pack_reader last_request(void)
+msgpack_object last_request(void)
 {
-    struct pack_reader request;
-    pack_reader_init(&request, fake.request, fake.request_bytes);
+    msgpack_object request;
+    request_zone = request_zone != NULL ? request_zone : msgpack_zone_new(MSGPACK_ZONE_CHUNK_SIZE);
+    assert_non_null(request_zone);
+    msgpack_zone_clear(request_zone);
+    assert_int_equal(document_read(request_zone, fake.request, fake.request_bytes, &request), 0);
     return request;
 }
 
@@ -230,6 +240,7 @@ int remove_root(void **state)
 {
     (void)state;
     char command[128];
+    msgpack_zone_free(request_zone);
     free(out_text);
     free(err_text_written);
     (void)snprintf(command, sizeof command, "rm -rf '%s'", root);

@@ -3,13 +3,13 @@
 /* The program `shoal`, run within a test, against a daemon's end of the local socket that answers with given documents
  * (it is the client that is tested). Each test program has one directory, and at most one such end at a time. */
 
+#include <msgpack.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/frame.h"
-#include "base/pack.h"
 
 /* ---- running the program ----------------------------------------------------------------------------------------- */
 
@@ -35,7 +35,7 @@ char *read_text(const char *path);
 
 #define ANSWERS_MAX 4
 
-/* Replies to one op, as JSON without the braces and the id; NULL ends. "hang up" closes the connection. */
+/* Replies to one op, as JSON without the braces and the id; NULL ends. "hang up" closes the connection, "hex:" is a frame as it is. */
 struct answer {
     const char *op;
     const char *replies[ANSWERS_MAX];
@@ -62,8 +62,8 @@ extern struct fake fake;
 void fake_start(const struct answer *answers);
 void fake_stop(void);
 
-/* The last request; borrowed until the next one. */
-struct pack_reader last_request(void);
+/* The last request; valid until the next call. */
+msgpack_object last_request(void);
 
 /* ---- documents --------------------------------------------------------------------------------------------------- */
 

@@ -28,11 +28,12 @@ static void owners_take_their_slots_back(void **state)
     fake_start(answers);
     assert_int_equal(RUN("withhold", "0", "2", "--for", "2h"), CLI_DONE);
     assert_string_equal(out_text, "slots 0 2 withheld, stored on 2 nodes\n");
-    struct pack_reader request = last_request(), slots = pack_find(&request, "slots");
+    msgpack_object request = last_request();
+    msgpack_object_array slots = document_list(&request, "slots");
     assert_int_equal(document_number(&request, "for_s"), 7200);
-    assert_int_equal(pack_read_array(&slots), 2);
-    assert_int_equal(pack_read_u64(&slots), 0);
-    assert_int_equal(pack_read_u64(&slots), 2);
+    assert_int_equal(slots.size, 2);
+    assert_int_equal(slots.ptr[0].via.u64, 0);
+    assert_int_equal(slots.ptr[1].via.u64, 2);
     assert_int_equal(RUN("withhold", "--return", "1"), CLI_DONE);
     assert_string_equal(out_text, "slot 1 returned, stored on 1 node\n");
     request = last_request();
@@ -40,8 +41,8 @@ static void owners_take_their_slots_back(void **state)
     assert_int_equal(RUN("withhold", "--json"), CLI_DONE);
     assert_string_equal(out_text, "{\"slots\": [0, 2], \"stored_on\": 2, \"nodes_alive\": 3}\n");
     request = last_request();
-    slots = pack_find(&request, "slots");
-    assert_int_equal(pack_read_array(&slots), 0); /* all */
+    assert_int_equal(document_find(&request, "slots")->type, MSGPACK_OBJECT_ARRAY);
+    assert_int_equal(document_list(&request, "slots").size, 0); /* all */
     assert_int_equal(document_number(&request, "for_s"), 0);
     assert_int_equal(RUN("withhold", "64"), CLI_USAGE);
     assert_sentence("'64' is no slot");
@@ -68,7 +69,7 @@ static void nodes_are_drained_by_name_or_id(void **state)
     fake_start(answers);
     assert_int_equal(RUN("drain", "alpha", "--now"), CLI_DONE);
     assert_string_equal(out_text, "00112233445566778899aabbccddeeff drained, stored on 2 nodes\n");
-    struct pack_reader request = last_request();
+    msgpack_object request = last_request();
     char id[64];
     document_text(&request, "node", id, sizeof id);
     assert_string_equal(id, "00112233445566778899aabbccddeeff");
@@ -124,7 +125,7 @@ static void events_and_invites_are_lines(void **state)
     assert_int_equal(RUN("events", "--from", "5"), CLI_DONE);
     assert_has(out_text, "    5  20"); /* the number that --from takes */
     assert_has(out_text, "  node beta is dead\n");
-    struct pack_reader request = last_request();
+    msgpack_object request = last_request();
     assert_int_equal(document_number(&request, "from"), 5);
     assert_int_equal(RUN("events", "--json"), CLI_DONE);
     assert_string_equal(out_text, "{\"seq\": 5, \"wall_ms\": 1763700000000, \"text\": \"node beta is dead\"}\n");
@@ -168,7 +169,7 @@ static void invites_are_listed_and_revoked(void **state)
     assert_int_equal(RUN("invite", "--revoke", "0011"), CLI_DONE);
     assert_string_equal(out_text, "0011223344556677 revoked, stored on 2 nodes\n");
     char text[32];
-    struct pack_reader request = last_request();
+    msgpack_object request = last_request();
     document_text(&request, "invite", text, sizeof text);
     assert_string_equal(text, "0011");
 
@@ -209,7 +210,7 @@ static void who_was_evicted_leaves_its_name_to_the_next(void **state)
         {NULL, {NULL}, NULL}};
     fake_start(answers);
     assert_int_equal(RUN("drain", "beta"), CLI_DONE);
-    struct pack_reader request = last_request();
+    msgpack_object request = last_request();
     char text[64];
     document_text(&request, "node", text, sizeof text);
     assert_string_equal(text, BETA);
@@ -274,7 +275,7 @@ static void an_eviction_is_confirmed_on_a_terminal(void **state)
     assert_int_equal(RUN("evict", "beta"), CLI_DONE);
     assert_string_equal(out_text,
                         "beta (bbbb00000000) evicted, stored on 2 nodes\nit vouched for, and these stay: gamma\n");
-    struct pack_reader request = last_request();
+    msgpack_object request = last_request();
     char text[64];
     document_text(&request, "node", text, sizeof text);
     assert_string_equal(text, BETA);

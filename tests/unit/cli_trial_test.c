@@ -29,7 +29,7 @@ static void metrics_are_one_point_per_line(void **state)
     assert_int_equal(RUN("metrics", "a1b2c3d4e5f60718/3"), CLI_DONE);
     assert_string_equal(out_text, "trial=3 attempt=1 generation=1 step=10 group=training loss=0.5\n"
                                   "trial=3 attempt=1 generation=1 step=20 group=training loss=0.25\n");
-    struct pack_reader request = last_request();
+    msgpack_object request = last_request();
     assert_int_equal(document_number(&request, "trial"), 3);
     assert_int_equal(RUN("metrics", "a1b2c3d4e5f60718", "--json"), CLI_DONE);
     assert_has(out_text, "{\"trial\": 3, \"attempt\": 1, \"generation\": 1, \"step\": 20, \"group\": \"training\", "
@@ -92,7 +92,7 @@ static void checkpoints_are_listed_fetched_and_verified(void **state)
     assert_int_equal(RUN("checkpoint", "ls", "a1b2c3d4e5f60718"), CLI_DONE);
     assert_has(out_text, "    0   100        1  2.0 KiB  yes      alpha, beta\n");
     assert_int_equal(RUN("checkpoint", "get", "a1b2c3d4e5f60718/2@100", dir), CLI_DONE);
-    struct pack_reader request = last_request();
+    msgpack_object request = last_request();
     assert_int_equal(document_number(&request, "step"), 100);
     (void)snprintf(path, sizeof path, "%s/checkpoint", dir);
     assert_string_equal(read_text(path), "weights");

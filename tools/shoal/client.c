@@ -97,9 +97,11 @@ int client_open(struct cli *cli, struct client *out)
     out->fd = -1;
     uint8_t *buffer = malloc(BUFFER_BYTES);
     out->request_bytes = malloc(FRAME_BYTES_MAX);
+    out->zone = msgpack_zone_new(MSGPACK_ZONE_CHUNK_SIZE);
     frame_reader_init(&out->reader, buffer, BUFFER_BYTES);
-    int code = buffer == NULL || out->request_bytes == NULL ? cli_fail(cli, CLI_REFUSED, "no memory is left")
-                                                            : connect_to(cli, &out->fd);
+    int code = buffer == NULL || out->request_bytes == NULL || out->zone == NULL
+                   ? cli_fail(cli, CLI_REFUSED, "no memory is left")
+                   : connect_to(cli, &out->fd);
     if (code != CLI_DONE) {
         client_close(out);
     }
@@ -114,7 +116,8 @@ void client_close(struct client *client)
     }
     free(client->reader.buffer);
     free(client->request_bytes);
-    free(client->document);
+    free(client->parts);
+    msgpack_zone_free(client->zone);
     memset(client, 0, sizeof *client);
     client->fd = -1;
     frame_reader_init(&client->reader, NULL, 0); /* no descriptors: a second close is harmless */
@@ -188,7 +191,7 @@ static int fail_bad_answer(struct client *client)
 }
 
 /* The daemon's own refusal. */
-static int fail_refused(struct client *client, const struct pack_reader *frame)
+static int fail_refused(struct client *client, const msgpack_object *frame)
 {
     uint64_t code = document_number(frame, "code");
     char sentence[1024];
@@ -197,8 +200,41 @@ static int fail_refused(struct client *client, const struct pack_reader *frame)
                     sentence[0] == '\0' ? "the daemon refused without a reason" : sentence);
 }
 
+static int fail_memory(struct client *client)
+{
+    return cli_fail(client->cli, CLI_REFUSED, "no memory is left");
+}
+
+/* Forgets what was read before. */
+static void document_clear(struct client *client)
+{
+    msgpack_zone_clear(client->zone);
+    client->part_count = 0;
+    client->document_bytes = 0;
+}
+
+/* Reads a frame into the zone. */
+static int read_frame(struct client *client, const uint8_t *bytes, size_t count, msgpack_object *frame)
+{
+    client->document_bytes += count;
+    if (client->document_bytes > DOCUMENT_BYTES_MAX) {
+        return cli_fail(client->cli, CLI_REFUSED, "the answer is larger than %u MiB", DOCUMENT_BYTES_MAX >> 20);
+    }
+    int result = document_read(client->zone, bytes, count, frame);
+    if (result == ERR_MEMORY) {
+        return fail_memory(client);
+    }
+    return result == 0 && frame->type == MSGPACK_OBJECT_MAP ? CLI_DONE : fail_bad_answer(client);
+}
+
+static bool is_answer(const struct client *client, const msgpack_object *frame)
+{
+    const msgpack_object *id = document_find(frame, "id");
+    return id->type == MSGPACK_OBJECT_POSITIVE_INTEGER && id->via.u64 == client->id;
+}
+
 /* One frame that answers the last request; notices and late replies to others are passed over. */
-static int next_frame(struct client *client, int timeout_ms, bool wants_fd, struct pack_reader *frame, int *fd)
+static int next_frame(struct client *client, int timeout_ms, bool wants_fd, msgpack_object *frame, int *fd)
 {
     for (;;) {
         const uint8_t *bytes;
@@ -215,17 +251,16 @@ static int next_frame(struct client *client, int timeout_ms, bool wants_fd, stru
         if (result != 0) {
             return fail_bad_answer(client);
         }
-        struct pack_reader whole;
-        pack_reader_init(frame, bytes, count);
-        whole = *frame;
-        pack_skip(&whole);
-        if (!pack_at_end(&whole) || pack_peek(frame) != PACK_MAP) {
-            return fail_bad_answer(client);
+        int code = read_frame(client, bytes, count, frame);
+        if (code != CLI_DONE) {
+            return code;
         }
-        struct pack_reader id = pack_find(frame, "id");
-        if (pack_read_u64(&id) == client->id && !id.failed) {
+        if (is_answer(client, frame)) {
             client->attempts = 0;
             return document_true(frame, "ok") ? CLI_DONE : fail_refused(client, frame);
+        }
+        if (client->part_count == 0) {
+            document_clear(client);
         }
         if (*fd >= 0) {
             (void)close(*fd);
@@ -233,58 +268,51 @@ static int next_frame(struct client *client, int timeout_ms, bool wants_fd, stru
     }
 }
 
-/* Joins the next part to client->document. */
-static int take_part(struct client *client, const struct pack_reader *frame)
+static int take_part(struct client *client, const msgpack_object *frame)
 {
-    size_t part_bytes = frame->count;
-    if (part_bytes + client->document_bytes > DOCUMENT_BYTES_MAX) {
-        return cli_fail(client->cli, CLI_REFUSED, "the answer is larger than %u MiB", DOCUMENT_BYTES_MAX >> 20);
+    msgpack_object *parts = realloc(client->parts, (client->part_count + 1) * sizeof *parts);
+    if (parts == NULL) {
+        return fail_memory(client);
     }
-    uint8_t *joined = NULL;
-    size_t joined_bytes = 0;
-    struct pack_reader before;
-    pack_reader_init(&before, client->document, client->document_bytes);
-    int result = document_join(client->document == NULL ? NULL : &before, frame, &joined, &joined_bytes);
-    if (result != 0) {
-        return result == ERR_MEMORY ? cli_fail(client->cli, CLI_REFUSED, "no memory is left") : fail_bad_answer(client);
-    }
-    free(client->document);
-    client->document = joined;
-    client->document_bytes = joined_bytes;
+    client->parts = parts;
+    client->parts[client->part_count++] = *frame;
     return CLI_DONE;
+}
+
+/* The frames of one reply, up to the last, whose descriptor is `*fd`. */
+static int next_parts(struct client *client, int timeout_ms, bool wants_fd, bool *end, int *fd)
+{
+    for (;;) {
+        msgpack_object frame;
+        *fd = -1;
+        int code = next_frame(client, timeout_ms, wants_fd, &frame, fd);
+        if (code == CLI_DONE) {
+            code = take_part(client, &frame);
+        }
+        if (code != CLI_DONE || !document_true(&frame, "more")) {
+            *end = code == CLI_DONE && document_true(&frame, "end");
+            return code;
+        }
+        if (*fd >= 0) {
+            (void)close(*fd); /* only a last part carries one */
+        }
+    }
 }
 
 int client_next(struct client *client, int timeout_ms, bool wants_fd, struct reply *out)
 {
-    free(client->document);
-    client->document = NULL;
-    client->document_bytes = 0;
-    for (;;) {
-        struct pack_reader frame;
-        int fd = -1;
-        int code = next_frame(client, timeout_ms, wants_fd, &frame, &fd);
-        bool more = code == CLI_DONE && document_true(&frame, "more");
-        if (code == CLI_DONE && (more || client->document != NULL)) {
-            code = take_part(client, &frame);
-        }
-        if (code != CLI_DONE) {
-            if (fd >= 0) {
-                (void)close(fd);
-            }
-            return code;
-        }
-        if (more) {
-            if (fd >= 0) {
-                (void)close(fd); /* only a last part carries one */
-            }
-            continue;
-        }
-        *out = (struct reply){.document = frame, .end = document_true(&frame, "end"), .fd = fd};
-        if (client->document != NULL) {
-            pack_reader_init(&out->document, client->document, client->document_bytes);
-        }
-        return CLI_DONE;
+    struct reply reply;
+    document_clear(client);
+    int code = next_parts(client, timeout_ms, wants_fd, &reply.end, &reply.fd);
+    if (code == CLI_DONE && document_join(client->zone, client->parts, client->part_count, &reply.document) != 0) {
+        code = fail_memory(client);
     }
+    if (code == CLI_DONE) {
+        *out = reply;
+    } else if (reply.fd >= 0) {
+        (void)close(reply.fd);
+    }
+    return code;
 }
 
 int client_ask(struct client *client, int timeout_ms, struct reply *out)
@@ -336,7 +364,7 @@ static int choose(struct client *client, const struct search *search, const stru
 }
 
 /* What the daemon's list lacks: a node that is catching up may have it in a moment. */
-static int fail_unknown(struct client *client, const struct search *search, const struct pack_reader *document, const char *text,
+static int fail_unknown(struct client *client, const struct search *search, const msgpack_object *document, const char *text,
                         bool is_short)
 {
     const char *hint = is_short ? " (the beginning of an id needs 4 digits)" : "";
@@ -370,13 +398,13 @@ static int find(struct client *client, const struct search *search, const char *
         return code;
     }
     struct search_result named = {0}, named_out = {0}, begun = {0};
-    struct pack_reader list = pack_find(&reply.document, search->list), item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+    msgpack_object_array list = document_list(&reply.document, search->list);
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
         char id[ID_TEXT_BYTES_MAX], name[256], state[32];
-        document_text(&item, "id", id, search->id_digits + 1);
-        document_text(&item, "name", name, sizeof name);
-        document_text(&item, "state", state, sizeof state);
+        document_text(item, "id", id, search->id_digits + 1);
+        document_text(item, "name", name, sizeof name);
+        document_text(item, "state", state, sizeof state);
         if (strcmp(name, text) == 0) { /* a node that was evicted leaves its name to the next */
             bool is_out = strcmp(state, "evicted") == 0 || strcmp(state, "void") == 0;
             search_result_add(is_out ? &named_out : &named, id);

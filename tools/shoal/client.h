@@ -1,8 +1,9 @@
 #ifndef TOOLS_SHOAL_CLIENT_H
 #define TOOLS_SHOAL_CLIENT_H
-/* The client's end of the local socket (docs/wire.md, "Local socket"): one request at a time, replies as packed
+/* The client's end of the local socket (docs/wire.md, "Local socket"): one request at a time, replies as
  * documents. Functions return an exit code of cli.h, and on failure have written their sentence already. */
 
+#include <msgpack.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,8 +28,10 @@ struct client {
     struct frame_reader reader;
     struct pack_writer request;
     uint8_t *request_bytes;
-    uint8_t *document; /* joined from parts, or NULL */
-    size_t document_bytes;
+    msgpack_zone *zone;    /* of the reply's document */
+    msgpack_object *parts; /* of it, that have come so far */
+    size_t part_count;
+    size_t document_bytes; /* of all that is in the zone, as it came */
 };
 
 /* Connects to DIR/shoald.sock; a daemon that is just starting is waited for, CLIENT_START_MS at most. CLI_NO_DAEMON. */
@@ -40,7 +43,7 @@ void client_begin(struct client *client, const char *op, uint32_t argument_count
 int client_send(struct client *client, int passed_fd);
 
 struct reply {
-    struct pack_reader document; /* a map; valid until the next call */
+    msgpack_object document; /* a map; valid until the next call */
     bool end;
     int fd; /* what rode along if wanted, else -1; the caller closes it */
 };

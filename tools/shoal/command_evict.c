@@ -28,13 +28,13 @@ static int find_node(struct client *client, const char *text, struct reply *repl
     if (code != CLI_DONE) {
         return code;
     }
-    struct pack_reader list = pack_find(&reply->document, "nodes"), item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+    msgpack_object_array list = document_list(&reply->document, "nodes");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
         char id[NODE_TEXT_BYTES];
-        document_text(&item, "id", id, sizeof id);
+        document_text(item, "id", id, sizeof id);
         if (strcmp(id, out->id) == 0) {
-            document_text(&item, "name", out->name, sizeof out->name);
+            document_text(item, "name", out->name, sizeof out->name);
             return CLI_DONE;
         }
     }
@@ -47,33 +47,32 @@ static int find_node(struct client *client, const char *text, struct reply *repl
     return cli_fail(client->cli, CLI_NO_SUCH_THING, "there is no node with the id %s; shoal nodes lists them", out->id);
 }
 
-static void write_names(FILE *out, struct pack_reader list)
+static void write_names(FILE *out, msgpack_object_array list)
 {
-    struct pack_reader item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && i < NAMES_SHOWN_MAX && document_each(&list, &item); i++) {
+    for (uint32_t i = 0; i < list.size && i < NAMES_SHOWN_MAX; i++) {
         char name[128];
-        document_text(&item, "name", name, sizeof name);
+        document_text(&list.ptr[i], "name", name, sizeof name);
         (void)fprintf(out, "%s%s", i > 0 ? ", " : "", name);
     }
-    if (count > NAMES_SHOWN_MAX) {
-        (void)fprintf(out, " and %u more", count - NAMES_SHOWN_MAX);
+    if (list.size > NAMES_SHOWN_MAX) {
+        (void)fprintf(out, " and %u more", list.size - NAMES_SHOWN_MAX);
     }
 }
 
 /* Asks on the terminal; true if the user agrees. */
-static bool is_confirmed(struct cli *cli, const struct pack_reader *document, const struct found *node, bool with_vouched)
+static bool is_confirmed(struct cli *cli, const msgpack_object *document, const struct found *node, bool with_vouched)
 {
     (void)fprintf(cli->err, "%s (%s) is shut out, and its key can never come back; its trials run again elsewhere.\n",
                   node->name, node->id);
-    struct pack_reader list = pack_find(document, "nodes"), item;
-    uint32_t count = pack_read_array(&list), shown = 0;
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+    msgpack_object_array list = document_list(document, "nodes");
+    uint32_t shown = 0;
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
         char voucher[NODE_TEXT_BYTES], id[NODE_TEXT_BYTES], name[128], state[32];
-        document_text(&item, "voucher", voucher, sizeof voucher);
-        document_text(&item, "id", id, sizeof id);
-        document_text(&item, "name", name, sizeof name);
-        document_text(&item, "state", state, sizeof state);
+        document_text(item, "voucher", voucher, sizeof voucher);
+        document_text(item, "id", id, sizeof id);
+        document_text(item, "name", name, sizeof name);
+        document_text(item, "state", state, sizeof state);
         bool is_out = strcmp(state, "evicted") == 0 || strcmp(state, "left") == 0;
         if (strcmp(voucher, node->id) == 0 && strcmp(id, node->id) != 0 && !is_out) {
             (void)fprintf(cli->err, "%s%s", shown++ == 0 ? "It vouched for: " : ", ", name);
@@ -86,21 +85,20 @@ static bool is_confirmed(struct cli *cli, const struct pack_reader *document, co
     return cli_hears_yes(cli);
 }
 
-static void render_evicted(struct cli *cli, const struct pack_reader *document)
+static void render_evicted(struct cli *cli, const msgpack_object *document)
 {
     char name[128], id[NODE_TEXT_BYTES];
     unsigned long long stored_on = document_number(document, "stored_on");
-    struct pack_reader standing = pack_find(document, "standing"), out = pack_find(document, "void");
-    struct pack_reader counted = standing, counted_out = out;
+    msgpack_object_array standing = document_list(document, "standing"), out = document_list(document, "void");
     document_text(document, "name", name, sizeof name);
     document_text(document, "node", id, sizeof id);
     (void)fprintf(cli->out, "%s (%.12s) evicted, stored on %llu node%s\n", name, id, stored_on, stored_on == 1 ? "" : "s");
-    if (pack_read_array(&counted) > 0) {
+    if (standing.size > 0) {
         (void)fputs("it vouched for, and these stay: ", cli->out);
         write_names(cli->out, standing);
         (void)fputc('\n', cli->out);
     }
-    if (pack_read_array(&counted_out) > 0) {
+    if (out.size > 0) {
         (void)fputs("out too, because no member vouches for them any more: ", cli->out);
         write_names(cli->out, out);
         (void)fputc('\n', cli->out);

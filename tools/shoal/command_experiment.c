@@ -11,7 +11,7 @@
 #define WAIT_S_MAX (366ull * 86400)
 #define WAIT_GRACE_MS 5000 /* the daemon keeps the time; the grace is for a daemon that hangs */
 
-static void render_list(struct cli *cli, const struct pack_reader *document)
+static void render_list(struct cli *cli, const msgpack_object *document)
 {
     struct table table = {0};
     table_column(&table, "ID", false);
@@ -22,24 +22,24 @@ static void render_list(struct cli *cli, const struct pack_reader *document)
     table_column(&table, "COORDINATOR", false);
     table_column(&table, "TERM", true);
     table_column(&table, "SUBMITTED", false);
-    struct pack_reader list = pack_find(document, "experiments"), item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+    msgpack_object_array list = document_list(document, "experiments");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
         char text[PRINT_SUMMARY_BYTES];
-        struct pack_reader counts = pack_find(&item, "trials");
-        print_cell_text(&table, &item, "id");
-        print_cell_text(&table, &item, "name");
-        document_text(&item, "state", text, sizeof text);
+        const msgpack_object *counts = document_find(item, "trials");
+        print_cell_text(&table, item, "id");
+        print_cell_text(&table, item, "name");
+        document_text(item, "state", text, sizeof text);
         table_cell(&table, render_state_colour(text), "%s", text);
-        print_counts(&counts, text);
+        print_counts(counts, text);
         table_cell(&table, RENDER_PLAIN, "%s", text);
-        print_best(&item, text);
+        print_best(item, text);
         table_cell(&table, RENDER_PLAIN, "%s", text);
-        print_coordinator(&item, text);
+        print_coordinator(item, text);
         table_cell(&table, RENDER_PLAIN, "%s", text);
-        print_cell_text(&table, &item, "term");
-        render_time(text, 1000 * document_number(&item, "submitted_s"));
-        table_cell(&table, RENDER_PLAIN, "%s", document_number(&item, "submitted_s") == 0 ? "-" : text);
+        print_cell_text(&table, item, "term");
+        render_time(text, 1000 * document_number(item, "submitted_s"));
+        table_cell(&table, RENDER_PLAIN, "%s", document_number(item, "submitted_s") == 0 ? "-" : text);
     }
     table_write(&table, cli->out, cli->colours);
 }
@@ -69,12 +69,12 @@ static int begin_about(struct cli *cli, const struct arguments *arguments, const
     return CLI_DONE;
 }
 
-static void render_show(struct cli *cli, const struct pack_reader *document)
+static void render_show(struct cli *cli, const msgpack_object *document)
 {
-    struct pack_reader experiment = pack_find(document, "experiment");
+    const msgpack_object *experiment = document_find(document, "experiment");
     print_experiment_head(cli->out, cli->colours, document);
-    print_trials(cli->out, cli->colours, &experiment, 0);
-    print_tails(cli->out, &experiment);
+    print_trials(cli->out, cli->colours, experiment, 0);
+    print_tails(cli->out, experiment);
 }
 
 int command_show(struct cli *cli, const struct arguments *arguments)
@@ -128,8 +128,8 @@ static int wait_once(struct client *client, const char *id, uint64_t until_ms, c
         if (code == CLI_DONE && reply.end && cli->json) {
             (void)document_write_reply_json(cli->out, &reply.document);
         } else if (code == CLI_DONE && (reply.end || cli->err_is_terminal)) {
-            struct pack_reader counts = pack_find(&reply.document, "trials");
-            print_counts(&counts, counts_text);
+            const msgpack_object *counts = document_find(&reply.document, "trials");
+            print_counts(counts, counts_text);
             print_best(&reply.document, best);
             (void)fprintf(reply.end ? cli->out : cli->err, "%s%s: trials %s; best %s%s",
                           cli->err_is_terminal ? "\r" : "", state, counts_text, best, reply.end ? "\n" : "  ");
@@ -243,11 +243,11 @@ static int look_up(struct client *client, const char (*ids)[CLIENT_EXPERIMENT_TE
     if (code != CLI_DONE) {
         return code;
     }
-    struct pack_reader list = pack_find(&reply.document, "experiments"), item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+    msgpack_object_array list = document_list(&reply.document, "experiments");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
         char id[CLIENT_EXPERIMENT_TEXT_BYTES];
-        document_text(&item, "id", id, sizeof id);
+        document_text(item, "id", id, sizeof id);
         for (size_t k = 0; k < id_count; k++) {
             listed[k] |= strcmp(ids[k], id) == 0;
         }

@@ -158,7 +158,6 @@ static void say_ids(struct cli *cli, const char *mesh_name, mesh_id mesh, const 
     }
     uint8_t bytes[512];
     struct pack_writer writer;
-    struct pack_reader value;
     pack_writer_init(&writer, bytes, sizeof bytes);
     pack_map(&writer, 2);
     for (int i = 0; i < 2; i++) {
@@ -173,8 +172,7 @@ static void say_ids(struct cli *cli, const char *mesh_name, mesh_id mesh, const 
             pack_text(&writer, i == 0 ? mesh_name : name);
         }
     }
-    pack_reader_init(&value, bytes, writer.used_bytes);
-    (void)document_write_json(cli->out, value);
+    (void)document_write_packed_json(cli->out, bytes, writer.used_bytes);
 }
 
 /* ---- init -------------------------------------------------------------------------------------------------------- */
@@ -412,7 +410,7 @@ int command_join(struct cli *cli, const struct arguments *arguments)
 /* ---- invite, leave -------------------------------------------------------------------------------------------------
  */
 
-static void render_invite(struct cli *cli, const struct pack_reader *document)
+static void render_invite(struct cli *cli, const msgpack_object *document)
 {
     char text[TOKEN_TEXT_BYTES];
     document_text(document, "token", text, sizeof text);
@@ -426,28 +424,28 @@ static void render_invite(struct cli *cli, const struct pack_reader *document)
     }
 }
 
-static void render_invites(struct cli *cli, const struct pack_reader *document)
+static void render_invites(struct cli *cli, const msgpack_object *document)
 {
     struct table table = {0};
     table_column(&table, "ID", false);
     table_column(&table, "STATE", false);
     table_column(&table, "EXPIRES", false);
     table_column(&table, "BY", false);
-    struct pack_reader list = pack_find(document, "invites"), item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+    msgpack_object_array list = document_list(document, "invites");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
         char state[32], when[RENDER_UNIT_BYTES];
-        print_cell_text(&table, &item, "id");
-        document_text(&item, "state", state, sizeof state);
+        print_cell_text(&table, item, "id");
+        document_text(item, "state", state, sizeof state);
         table_cell(&table, render_state_colour(state), "%s", state);
-        render_time(when, 1000 * document_number(&item, "expires_s"));
+        render_time(when, 1000 * document_number(item, "expires_s"));
         table_cell(&table, RENDER_PLAIN, "%s", when);
-        print_cell_text(&table, &item, "writer_name");
+        print_cell_text(&table, item, "writer_name");
     }
     table_write(&table, cli->out, cli->colours);
 }
 
-static void render_revoked(struct cli *cli, const struct pack_reader *document)
+static void render_revoked(struct cli *cli, const msgpack_object *document)
 {
     char id[32];
     unsigned long long stored_on = document_number(document, "stored_on");

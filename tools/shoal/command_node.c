@@ -7,34 +7,32 @@
 #include "tools/shoal/print.h"
 #include "tools/shoal/render.h"
 
-static void write_refused(FILE *out, const struct pack_reader *document)
+static void write_refused(FILE *out, const msgpack_object *document)
 {
-    struct pack_reader map = pack_find(document, "refused");
-    uint32_t count = pack_read_map(&map);
+    msgpack_object_map refused = document_pairs(document_find(document, "refused"));
     (void)fputs("refused      ", out);
     bool any = false;
-    for (uint32_t i = 0; i < count && !map.failed; i++) {
-        size_t bytes;
-        const char *name = pack_read_text(&map, &bytes);
-        unsigned long long number = pack_read_u64(&map);
-        if (!map.failed && number > 0) {
-            (void)fprintf(out, "%s%llu %.*s", any ? ", " : "", number, (int)(bytes > 40 ? 40 : bytes), name);
+    for (uint32_t i = 0; i < refused.size; i++) {
+        const msgpack_object *name = &refused.ptr[i].key, *number = &refused.ptr[i].val;
+        if (name->type == MSGPACK_OBJECT_STR && number->type == MSGPACK_OBJECT_POSITIVE_INTEGER && number->via.u64 > 0) {
+            (void)fprintf(out, "%s%llu %.*s", any ? ", " : "", (unsigned long long)number->via.u64,
+                          (int)(name->via.str.size > 40 ? 40 : name->via.str.size), name->via.str.ptr);
             any = true;
         }
     }
     (void)fputs(any ? "\n" : "nothing\n", out);
 }
 
-static void render_status(struct cli *cli, const struct pack_reader *document)
+static void render_status(struct cli *cli, const msgpack_object *document)
 {
     FILE *out = cli->out;
-    struct pack_reader mesh = pack_find(document, "mesh"), node = pack_find(document, "node");
+    const msgpack_object *mesh = document_find(document, "mesh"), *node = document_find(document, "node");
     char mesh_id[64], mesh_name[128], node_id[64], node_name[128], state[32], version[32], address[128];
-    document_text(&mesh, "id", mesh_id, sizeof mesh_id);
-    document_text(&mesh, "name", mesh_name, sizeof mesh_name);
-    document_text(&node, "id", node_id, sizeof node_id);
-    document_text(&node, "name", node_name, sizeof node_name);
-    document_text(&node, "state", state, sizeof state);
+    document_text(mesh, "id", mesh_id, sizeof mesh_id);
+    document_text(mesh, "name", mesh_name, sizeof mesh_name);
+    document_text(node, "id", node_id, sizeof node_id);
+    document_text(node, "name", node_name, sizeof node_name);
+    document_text(node, "state", state, sizeof state);
     document_text(document, "version", version, sizeof version);
     document_text(document, "address", address, sizeof address);
     char uptime[RENDER_UNIT_BYTES], memory[RENDER_UNIT_BYTES], nodes[PRINT_SUMMARY_BYTES];
@@ -43,7 +41,7 @@ static void render_status(struct cli *cli, const struct pack_reader *document)
     (void)fprintf(out, "mesh         %s%s%s\n", mesh_name, mesh_name[0] != '\0' ? "  " : "", mesh_id);
     (void)fprintf(out, "node         %s  %s  ", node_name, node_id);
     render_text(out, cli->colours, render_state_colour(state), state);
-    if (document_true(&node, "drained")) {
+    if (document_true(node, "drained")) {
         (void)fputs("  ", out);
         render_text(out, cli->colours, RENDER_YELLOW, "drained: it gets no new work");
     }
@@ -63,23 +61,23 @@ static void render_status(struct cli *cli, const struct pack_reader *document)
         render_text(out, cli->colours, RENDER_RED,
                     "member       NO: this node is out of the mesh; end its daemon, and join with a new invite and data directory\n");
     }
-    struct pack_reader scrub = pack_find(document, "scrub");
-    if (document_number(&scrub, "damaged") > 0) {
+    const msgpack_object *scrub = document_find(document, "scrub");
+    if (document_number(scrub, "damaged") > 0) {
         (void)fprintf(out, "scrub        %llu damaged chunks found, %llu blobs restored\n",
-                      (unsigned long long)document_number(&scrub, "damaged"),
-                      (unsigned long long)document_number(&scrub, "restored"));
+                      (unsigned long long)document_number(scrub, "damaged"),
+                      (unsigned long long)document_number(scrub, "restored"));
     }
-    struct pack_reader twin = pack_find(document, "twin"), was = pack_find(document, "was");
-    document_text(&twin, "address", address, sizeof address);
+    const msgpack_object *twin = document_find(document, "twin"), *was = document_find(document, "was");
+    document_text(twin, "address", address, sizeof address);
     if (address[0] != '\0') {
         char warning[256];
         (void)snprintf(warning, sizeof warning, "key          IN USE TWICE: a daemon on a copy of this data directory runs at %s; %s\n",
-                       address, document_true(&twin, "yields") ? "it is becoming another node" : "this one is becoming another node");
+                       address, document_true(twin, "yields") ? "it is becoming another node" : "this one is becoming another node");
         render_text(out, cli->colours, RENDER_RED, warning);
     }
-    document_text(&was, "address", address, sizeof address);
+    document_text(was, "address", address, sizeof address);
     if (address[0] != '\0') {
-        document_text(&was, "id", node_id, sizeof node_id);
+        document_text(was, "id", node_id, sizeof node_id);
         (void)fprintf(out, "was          %s, whose key another daemon has, seen at %s\n", node_id, address);
     }
     if (document_true(document, "syncing")) {
@@ -103,21 +101,21 @@ int command_status(struct cli *cli, const struct arguments *arguments)
 }
 
 /* ", speaks protocol 2 to 3" for a node that has no protocol version in common with this node; else empty. */
-static void format_foreign(const struct pack_reader *node, char *out, size_t size)
+static void format_foreign(const msgpack_object *node, char *out, size_t size)
 {
-    struct pack_reader protocol = pack_find(node, "protocol");
+    const msgpack_object *protocol = document_find(node, "protocol");
     out[0] = '\0';
-    if (pack_peek(&protocol) != PACK_MAP || document_has(&protocol, "common")) {
+    if (protocol->type != MSGPACK_OBJECT_MAP || document_has(protocol, "common")) {
         return;
     }
-    unsigned long long min = document_number(&protocol, "min"), max = document_number(&protocol, "max");
+    unsigned long long min = document_number(protocol, "min"), max = document_number(protocol, "max");
     int used = snprintf(out, size, ", speaks protocol %llu", min);
     if (max != min) {
         (void)snprintf(out + used, size - (size_t)used, " to %llu", max);
     }
 }
 
-static void render_nodes(struct cli *cli, const struct pack_reader *document)
+static void render_nodes(struct cli *cli, const msgpack_object *document)
 {
     struct table table = {0};
     table_column(&table, "NAME", false);
@@ -127,28 +125,27 @@ static void render_nodes(struct cli *cli, const struct pack_reader *document)
     table_column(&table, "SLOTS", true);
     table_column(&table, "VERSION", false);
     table_column(&table, "ID", false);
-    struct pack_reader list = pack_find(document, "nodes"), item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+    msgpack_object_array list = document_list(document, "nodes");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
         char text[128];
-        print_cell_text(&table, &item, "name");
-        document_text(&item, "state", text, sizeof text);
-        struct pack_reader quarantine = pack_find(&item, "quarantined");
-        bool is_apart = pack_peek(&quarantine) == PACK_MAP;
+        print_cell_text(&table, item, "name");
+        document_text(item, "state", text, sizeof text);
+        bool is_apart = document_find(item, "quarantined")->type == MSGPACK_OBJECT_MAP;
         char foreign[64];
-        format_foreign(&item, foreign, sizeof foreign);
+        format_foreign(item, foreign, sizeof foreign);
         table_cell(&table, render_state_colour(is_apart || foreign[0] != '\0' ? "suspect" : text), "%s%s%s", text,
                    is_apart ? ", quarantined" : "", foreign);
         bool is_out = strcmp(text, "evicted") == 0 || strcmp(text, "void") == 0 || strcmp(text, "left") == 0;
         const char *drained = is_out                            ? "-"
-                              : document_true(&item, "emptied") ? "yes"
-                              : document_true(&item, "drained") ? "draining"
+                              : document_true(item, "emptied") ? "yes"
+                              : document_true(item, "drained") ? "draining"
                                                                 : "-";
         table_cell(&table, drained[0] != '-' ? RENDER_YELLOW : RENDER_PLAIN, "%s", drained);
-        print_cell_text(&table, &item, "address");
-        print_cell_text(&table, &item, "slots");
-        print_cell_text(&table, &item, "version");
-        print_cell_text(&table, &item, "id");
+        print_cell_text(&table, item, "address");
+        print_cell_text(&table, item, "slots");
+        print_cell_text(&table, item, "version");
+        print_cell_text(&table, item, "id");
     }
     table_write(&table, cli->out, cli->colours);
 }
@@ -159,7 +156,7 @@ int command_nodes(struct cli *cli, const struct arguments *arguments)
     return print_simple(cli, "nodes", render_nodes);
 }
 
-static void render_slots(struct cli *cli, const struct pack_reader *document)
+static void render_slots(struct cli *cli, const msgpack_object *document)
 {
     struct table table = {0};
     table_column(&table, "NODE", false);
@@ -171,29 +168,29 @@ static void render_slots(struct cli *cli, const struct pack_reader *document)
     table_column(&table, "EXPERIMENT", false);
     table_column(&table, "TRIAL", true);
     table_column(&table, "ATTEMPT", true);
-    struct pack_reader list = pack_find(document, "slots"), item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+    msgpack_object_array list = document_list(document, "slots");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
         char text[128], memory[RENDER_UNIT_BYTES];
-        document_text(&item, "node_name", text, sizeof text);
+        document_text(item, "node_name", text, sizeof text);
         if (text[0] == '\0') {
-            document_text(&item, "node", text, sizeof text);
+            document_text(item, "node", text, sizeof text);
         }
         table_cell(&table, RENDER_PLAIN, "%s", text);
-        print_cell_text(&table, &item, "index");
-        print_cell_text(&table, &item, "kind");
-        print_cell_text(&table, &item, "model");
-        render_bytes(memory, document_number(&item, "memory_bytes"));
-        table_cell(&table, RENDER_PLAIN, "%s", document_number(&item, "memory_bytes") == 0 ? "-" : memory);
+        print_cell_text(&table, item, "index");
+        print_cell_text(&table, item, "kind");
+        print_cell_text(&table, item, "model");
+        render_bytes(memory, document_number(item, "memory_bytes"));
+        table_cell(&table, RENDER_PLAIN, "%s", document_number(item, "memory_bytes") == 0 ? "-" : memory);
         char node_state[32];
-        document_text(&item, "state", text, sizeof text);
-        document_text(&item, "node_state", node_state, sizeof node_state);
+        document_text(item, "state", text, sizeof text);
+        document_text(item, "node_state", node_state, sizeof node_state);
         bool is_there = node_state[0] == '\0' || strcmp(node_state, "alive") == 0; /* an older daemon sends no node_state: alive */
         table_cell(&table, render_state_colour(is_there ? text : node_state), "%s%s%s", text, is_there ? "" : ", node ",
                    is_there ? "" : node_state);
-        print_cell_text(&table, &item, "experiment");
-        print_cell_text(&table, &item, "trial");
-        print_cell_text(&table, &item, "attempt");
+        print_cell_text(&table, item, "experiment");
+        print_cell_text(&table, item, "trial");
+        print_cell_text(&table, item, "attempt");
     }
     table_write(&table, cli->out, cli->colours);
 }
@@ -204,16 +201,16 @@ int command_slots(struct cli *cli, const struct arguments *arguments)
     return print_simple(cli, "slots", render_slots);
 }
 
-static void write_event(struct cli *cli, struct pack_reader item)
+static void write_event(struct cli *cli, const msgpack_object *item)
 {
     char when[RENDER_UNIT_BYTES], text[512];
     if (cli->json) {
         (void)document_write_json(cli->out, item);
         return;
     }
-    render_time(when, document_number(&item, "wall_ms"));
-    document_text(&item, "text", text, sizeof text);
-    (void)fprintf(cli->out, "%5llu  ", (unsigned long long)document_number(&item, "seq"));
+    render_time(when, document_number(item, "wall_ms"));
+    document_text(item, "text", text, sizeof text);
+    (void)fprintf(cli->out, "%5llu  ", (unsigned long long)document_number(item, "seq"));
     render_text(cli->out, cli->colours, RENDER_DIM, when);
     (void)fprintf(cli->out, "  %s\n", text);
 }
@@ -241,9 +238,9 @@ int command_events(struct cli *cli, const struct arguments *arguments)
     while (code == CLI_DONE && !reply.end) {
         code = client_next(&client, follow ? -1 : CLIENT_ANSWER_MS, false, &reply);
         if (code == CLI_DONE && document_has(&reply.document, "events")) {
-            struct pack_reader list = pack_find(&reply.document, "events"), item;
-            uint32_t count = pack_read_array(&list);
-            for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+            msgpack_object_array list = document_list(&reply.document, "events");
+            for (uint32_t i = 0; i < list.size; i++) {
+                const msgpack_object *item = &list.ptr[i];
                 write_event(cli, item);
             }
             (void)fflush(cli->out);

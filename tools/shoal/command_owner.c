@@ -19,24 +19,25 @@ static const char *nodes_text(uint64_t count)
 
 /* ---- withhold ------------------------------------------------------------------------------------------------------ */
 
-static void render_slots(struct cli *cli, const struct pack_reader *document, const char *done)
+static void render_slots(struct cli *cli, const msgpack_object *document, const char *done)
 {
-    struct pack_reader list = pack_find(document, "slots");
-    uint32_t count = pack_read_array(&list);
+    msgpack_object_array list = document_list(document, "slots");
     uint64_t stored_on = document_number(document, "stored_on");
-    (void)fprintf(cli->out, count == 1 ? "slot" : "slots");
-    for (uint32_t i = 0; i < count && !list.failed; i++) {
-        (void)fprintf(cli->out, " %llu", (unsigned long long)pack_read_u64(&list));
+    (void)fprintf(cli->out, list.size == 1 ? "slot" : "slots");
+    for (uint32_t i = 0; i < list.size; i++) {
+        char slot[32];
+        document_value(&list.ptr[i], slot, sizeof slot);
+        (void)fprintf(cli->out, " %s", slot);
     }
     (void)fprintf(cli->out, " %s, stored on %llu %s\n", done, (unsigned long long)stored_on, nodes_text(stored_on));
 }
 
-static void render_withheld(struct cli *cli, const struct pack_reader *document)
+static void render_withheld(struct cli *cli, const msgpack_object *document)
 {
     render_slots(cli, document, "withheld");
 }
 
-static void render_returned(struct cli *cli, const struct pack_reader *document)
+static void render_returned(struct cli *cli, const msgpack_object *document)
 {
     render_slots(cli, document, "returned");
 }
@@ -102,16 +103,16 @@ static int look(struct client *client, const char *id, struct drain_sight *out)
     if (code != CLI_DONE) {
         return code;
     }
-    struct pack_reader list = pack_find(&reply.document, "nodes"), item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+    msgpack_object_array list = document_list(&reply.document, "nodes");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
         char row[CLIENT_NODE_TEXT_BYTES];
-        document_text(&item, "id", row, sizeof row);
+        document_text(item, "id", row, sizeof row);
         if (strcmp(row, id) == 0) {
-            document_text(&item, "name", out->name, sizeof out->name);
-            document_text(&item, "state", out->state, sizeof out->state);
-            out->drained = document_true(&item, "drained");
-            out->emptied = document_true(&item, "emptied");
+            document_text(item, "name", out->name, sizeof out->name);
+            document_text(item, "state", out->state, sizeof out->state);
+            out->drained = document_true(item, "drained");
+            out->emptied = document_true(item, "emptied");
         }
     }
     return CLI_DONE;

@@ -150,10 +150,10 @@ static int pack_context(struct cli *cli, const char *dir, struct submission *sub
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
-static void show_progress(struct cli *cli, const struct pack_reader *document)
+static void show_progress(struct cli *cli, const msgpack_object *document)
 {
-    struct pack_reader progress = pack_find(document, "progress");
-    uint64_t done = document_number(&progress, "done_bytes"), all = document_number(&progress, "bytes");
+    const msgpack_object *progress = document_find(document, "progress");
+    uint64_t done = document_number(progress, "done_bytes"), all = document_number(progress, "bytes");
     if (cli->err_is_terminal && all > 0) {
         char done_text[RENDER_UNIT_BYTES], all_text[RENDER_UNIT_BYTES];
         render_bytes(done_text, done);
@@ -194,7 +194,7 @@ static int send_submission(struct client *client, const struct submission *submi
     return code;
 }
 
-static void report(struct cli *cli, const struct submission *submission, const struct pack_reader *document)
+static void report(struct cli *cli, const struct submission *submission, const msgpack_object *document)
 {
     unsigned long long stored_on = document_number(document, "stored_on"),
                        alive = document_number(document, "nodes_alive");

@@ -80,38 +80,38 @@ static int begin(struct cli *cli, const char *op, const struct target *target, u
 }
 
 /* Warns of the nodes that could not be reached and may hold more of the stream; `document` is the stream's last reply. */
-static void warn_unreachable(struct cli *cli, const struct pack_reader *document)
+static void warn_unreachable(struct cli *cli, const msgpack_object *document)
 {
     char names[512] = "", name[128];
     size_t used = 0;
-    struct pack_reader list = pack_find(document, "unreachable"), item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item) && used + sizeof name + 2 < sizeof names; i++) {
+    msgpack_object_array list = document_list(document, "unreachable");
+    for (uint32_t i = 0; i < list.size && used + sizeof name + 2 < sizeof names; i++) {
+        const msgpack_object *item = &list.ptr[i];
         document_value(item, name, sizeof name);
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", name);
     }
     if (used > 0) {
         cli_warn(cli, "what only %s may have is not shown, since %s cannot be reached; try again when %s back", names,
-                 count > 1 ? "they" : "it", count > 1 ? "they are" : "it is");
+                 list.size > 1 ? "they" : "it", list.size > 1 ? "they are" : "it is");
     }
 }
 
 /* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
-static void write_point(struct cli *cli, struct pack_reader point)
+static void write_point(struct cli *cli, const msgpack_object *point)
 {
     if (cli->json) {
         (void)document_write_json(cli->out, point);
         return;
     }
     char group[64], pairs[512];
-    document_text(&point, "group", group, sizeof group);
-    print_pairs(pack_find(&point, "metrics"), pairs, sizeof pairs);
+    document_text(point, "group", group, sizeof group);
+    print_pairs(document_find(point, "metrics"), pairs, sizeof pairs);
     (void)fprintf(cli->out, "trial=%llu attempt=%llu generation=%llu step=%llu group=%s %s\n",
-                  (unsigned long long)document_number(&point, "trial"),
-                  (unsigned long long)document_number(&point, "attempt"),
-                  (unsigned long long)document_number(&point, "generation"),
-                  (unsigned long long)document_number(&point, "step"), group, pairs);
+                  (unsigned long long)document_number(point, "trial"),
+                  (unsigned long long)document_number(point, "attempt"),
+                  (unsigned long long)document_number(point, "generation"),
+                  (unsigned long long)document_number(point, "step"), group, pairs);
 }
 
 int command_metrics(struct cli *cli, const struct arguments *arguments)
@@ -130,9 +130,9 @@ int command_metrics(struct cli *cli, const struct arguments *arguments)
     while (code == CLI_DONE && !reply.end) {
         code = client_next(&client, CLIENT_ANSWER_MS, false, &reply);
         if (code == CLI_DONE && document_has(&reply.document, "points")) {
-            struct pack_reader list = pack_find(&reply.document, "points"), item;
-            uint32_t count = pack_read_array(&list);
-            for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+            msgpack_object_array list = document_list(&reply.document, "points");
+            for (uint32_t i = 0; i < list.size; i++) {
+                const msgpack_object *item = &list.ptr[i];
                 write_point(cli, item);
             }
         }
@@ -157,7 +157,6 @@ static void write_log_line(struct cli *cli, uint64_t attempt, uint64_t rank, str
     if (cli->json) {
         uint8_t document[LOG_LINE_BYTES + 64];
         struct pack_writer writer;
-        struct pack_reader value;
         pack_writer_init(&writer, document, sizeof document);
         pack_map(&writer, 3);
         pack_text(&writer, "attempt");
@@ -166,8 +165,7 @@ static void write_log_line(struct cli *cli, uint64_t attempt, uint64_t rank, str
         pack_u64(&writer, rank);
         pack_text(&writer, "text");
         pack_text_n(&writer, line->bytes, line->used);
-        pack_reader_init(&value, document, writer.used_bytes);
-        (void)document_write_json(cli->out, value);
+        (void)document_write_packed_json(cli->out, document, writer.used_bytes);
     } else {
         (void)fprintf(cli->out, "[rank=%llu] ", (unsigned long long)rank);
         (void)fwrite(line->bytes, 1, line->used, cli->out);
@@ -177,13 +175,13 @@ static void write_log_line(struct cli *cli, uint64_t attempt, uint64_t rank, str
 }
 
 static void take_log_bytes(struct cli *cli, uint64_t attempt, uint64_t rank, struct log_line *line,
-                           const uint8_t *bytes, size_t count)
+                           const char *bytes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (bytes[i] == '\n') {
             write_log_line(cli, attempt, rank, line);
         } else {
-            line->bytes[line->used++] = (char)bytes[i];
+            line->bytes[line->used++] = bytes[i];
             if (line->used == LOG_LINE_BYTES) {
                 write_log_line(cli, attempt, rank, line);
             }
@@ -204,21 +202,19 @@ static int write_logs(struct client *client, bool raw, bool follow)
         if (code != CLI_DONE) {
             break;
         }
-        struct pack_reader value = pack_find(&reply.document, "bytes");
-        size_t count;
-        const uint8_t *bytes = pack_read_bin(&value, &count);
+        const msgpack_object *bytes = document_find(&reply.document, "bytes");
         uint64_t rank = document_number(&reply.document, "rank"), attempt = document_number(&reply.document, "attempt");
-        if (value.failed || rank >= RANKS_MAX) {
+        if (bytes->type != MSGPACK_OBJECT_BIN || rank >= RANKS_MAX) {
             continue;
         }
         if (raw) {
-            (void)fwrite(bytes, 1, count, cli->out);
+            (void)fwrite(bytes->via.bin.ptr, 1, bytes->via.bin.size, cli->out);
         } else {
             if (attempts[rank] != attempt && lines[rank].used > 0) {
                 write_log_line(cli, attempts[rank], rank, &lines[rank]);
             }
             attempts[rank] = attempt;
-            take_log_bytes(cli, attempt, rank, &lines[rank], bytes, count);
+            take_log_bytes(cli, attempt, rank, &lines[rank], bytes->via.bin.ptr, bytes->via.bin.size);
         }
         (void)fflush(cli->out);
     }
@@ -264,16 +260,16 @@ int command_logs(struct cli *cli, const struct arguments *arguments)
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
-static void holders_text(const struct pack_reader *item, char *out, size_t size)
+static void holders_text(const msgpack_object *item, char *out, size_t size)
 {
-    struct pack_reader list = pack_find(item, "holders"), holder;
-    uint32_t count = pack_read_array(&list);
+    msgpack_object_array list = document_list(item, "holders");
     size_t used = 0;
     out[0] = '\0';
-    for (uint32_t i = 0; i < count && used < size && document_each(&list, &holder); i++) {
+    for (uint32_t i = 0; i < list.size && used < size; i++) {
+        const msgpack_object *holder = &list.ptr[i];
         char name[64], state[32];
-        document_node(&holder, "name", name, sizeof name);
-        document_text(&holder, "state", state, sizeof state);
+        document_node(holder, "name", name, sizeof name);
+        document_text(holder, "state", state, sizeof state);
         int written = snprintf(out + used, size - used, "%s%s%s%s", used > 0 ? ", " : "", name,
                                state[0] != '\0' ? ": " : "", state);
         used += written > 0 ? (size_t)written : 0;
@@ -281,20 +277,20 @@ static void holders_text(const struct pack_reader *item, char *out, size_t size)
 }
 
 /* True unless a holder has a state other than "ok"; a holder without a state is fine. */
-static bool copies_are_ok(const struct pack_reader *checkpoint)
+static bool copies_are_ok(const msgpack_object *checkpoint)
 {
-    struct pack_reader list = pack_find(checkpoint, "holders"), holder;
-    uint32_t count = pack_read_array(&list);
+    msgpack_object_array list = document_list(checkpoint, "holders");
     bool ok = true;
-    for (uint32_t i = 0; i < count && document_each(&list, &holder); i++) {
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *holder = &list.ptr[i];
         char state[32];
-        document_text(&holder, "state", state, sizeof state);
+        document_text(holder, "state", state, sizeof state);
         ok = ok && (state[0] == '\0' || strcmp(state, "ok") == 0);
     }
     return ok;
 }
 
-static void render_checkpoints(struct cli *cli, const struct pack_reader *document)
+static void render_checkpoints(struct cli *cli, const msgpack_object *document)
 {
     struct table table = {0};
     table_column(&table, "TRIAL", true);
@@ -303,19 +299,19 @@ static void render_checkpoints(struct cli *cli, const struct pack_reader *docume
     table_column(&table, "SIZE", true);
     table_column(&table, "DURABLE", false);
     table_column(&table, "HOLDERS", false);
-    struct pack_reader list = pack_find(document, "checkpoints"), item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+    msgpack_object_array list = document_list(document, "checkpoints");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
         char text[512];
-        bool durable = document_true(&item, "durable");
-        print_cell_text(&table, &item, "trial");
-        print_cell_text(&table, &item, "step");
-        print_cell_text(&table, &item, "attempt");
-        render_bytes(text, document_number(&item, "bytes"));
+        bool durable = document_true(item, "durable");
+        print_cell_text(&table, item, "trial");
+        print_cell_text(&table, item, "step");
+        print_cell_text(&table, item, "attempt");
+        render_bytes(text, document_number(item, "bytes"));
         table_cell(&table, RENDER_PLAIN, "%s", text);
         table_cell(&table, durable ? RENDER_GREEN : RENDER_YELLOW, "%s", durable ? "yes" : "not yet");
-        holders_text(&item, text, sizeof text);
-        table_cell(&table, copies_are_ok(&item) ? RENDER_PLAIN : RENDER_RED, "%s", text);
+        holders_text(item, text, sizeof text);
+        table_cell(&table, copies_are_ok(item) ? RENDER_PLAIN : RENDER_RED, "%s", text);
     }
     table_write(&table, cli->out, cli->colours);
 }
@@ -358,11 +354,11 @@ int command_checkpoint_verify(struct cli *cli, const struct arguments *arguments
         } else {
             render_checkpoints(cli, &reply.document);
         }
-        struct pack_reader list = pack_find(&reply.document, "checkpoints"), item;
-        uint32_t count = pack_read_array(&list);
+        msgpack_object_array list = document_list(&reply.document, "checkpoints");
         bool all_ok = true;
-        for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
-            all_ok = all_ok && copies_are_ok(&item);
+        for (uint32_t i = 0; i < list.size; i++) {
+            const msgpack_object *item = &list.ptr[i];
+            all_ok = all_ok && copies_are_ok(item);
         }
         if (!all_ok) {
             code = cli_fail(cli, CLI_REFUSED, "not every copy of the checkpoints of trial %llu could be verified",
@@ -425,7 +421,7 @@ static int copy_checkpoint(struct cli *cli, int from, uint64_t bytes, const char
     return CLI_DONE;
 }
 
-static int write_metadata(struct cli *cli, const struct pack_reader *document, const char *dir)
+static int write_metadata(struct cli *cli, const msgpack_object *document, const char *dir)
 {
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/metadata.json", dir);

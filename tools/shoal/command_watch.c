@@ -44,8 +44,8 @@ static void begin_line(struct watching *watching)
     (void)fprintf(watching->cli->out, "%s  ", when + 11); /* the time of day */
 }
 
-static void head_changes(struct watching *watching, const struct pack_reader *document,
-                         const struct pack_reader *experiment)
+static void head_changes(struct watching *watching, const msgpack_object *document,
+                         const msgpack_object *experiment)
 {
     FILE *out = watching->cli->out;
     char coordinator[PRINT_SUMMARY_BYTES];
@@ -73,7 +73,7 @@ static void head_changes(struct watching *watching, const struct pack_reader *do
     (void)snprintf(watching->lacks, sizeof watching->lacks, "%s", lacks);
 }
 
-static void state_change(struct watching *watching, const struct pack_reader *experiment)
+static void state_change(struct watching *watching, const msgpack_object *experiment)
 {
     char state[32], name[128];
     document_text(experiment, "state", state, sizeof state);
@@ -104,7 +104,7 @@ static struct trial_memory *remember(struct watching *watching, uint64_t index)
     return &watching->trials[index];
 }
 
-static void trial_changes(struct watching *watching, const struct pack_reader *trial, const char *metric)
+static void trial_changes(struct watching *watching, const msgpack_object *trial, const char *metric)
 {
     FILE *out = watching->cli->out;
     uint64_t index = document_number(trial, "index"), attempt = document_number(trial, "attempt");
@@ -122,7 +122,7 @@ static void trial_changes(struct watching *watching, const struct pack_reader *t
         begin_line(watching);
         (void)fprintf(out, "trial %llu %s", (unsigned long long)index, state);
         if (strcmp(state, "running") == 0) {
-            print_pairs(pack_find(trial, "hyperparameters"), pairs, sizeof pairs);
+            print_pairs(document_find(trial, "hyperparameters"), pairs, sizeof pairs);
             (void)fprintf(out, ", attempt %llu from step %llu%s%s", (unsigned long long)attempt,
                           (unsigned long long)document_number(trial, "step"), pairs[0] != '\0' ? ", " : "", pairs);
         }
@@ -144,21 +144,20 @@ static void trial_changes(struct watching *watching, const struct pack_reader *t
 }
 
 /* The experiment's end comes after the lines of the trials. */
-static void write_lines(struct watching *watching, const struct pack_reader *document, bool end)
+static void write_lines(struct watching *watching, const msgpack_object *document, bool end)
 {
-    struct pack_reader experiment = pack_find(document, "experiment");
-    struct pack_reader list = pack_find(&experiment, "trials"), item;
+    const msgpack_object *experiment = document_find(document, "experiment");
+    msgpack_object_array list = document_list(experiment, "trials");
     char metric[64];
-    document_text(&experiment, "metric", metric, sizeof metric);
+    document_text(experiment, "metric", metric, sizeof metric);
     if (!end) {
-        state_change(watching, &experiment);
+        state_change(watching, experiment);
     }
-    head_changes(watching, document, &experiment);
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
-        trial_changes(watching, &item, metric);
+    head_changes(watching, document, experiment);
+    for (uint32_t i = 0; i < list.size; i++) {
+        trial_changes(watching, &list.ptr[i], metric);
     }
-    state_change(watching, &experiment);
+    state_change(watching, experiment);
     (void)fflush(watching->cli->out);
 }
 
@@ -198,7 +197,7 @@ static void screen_end(struct cli *cli)
     }
 }
 
-static void draw(struct watching *watching, const struct pack_reader *document)
+static void draw(struct watching *watching, const msgpack_object *document)
 {
     struct cli *cli = watching->cli;
     char *text = NULL;
@@ -208,11 +207,11 @@ static void draw(struct watching *watching, const struct pack_reader *document)
         return;
     }
     render_terminal_size(cli->out, &columns, &lines);
-    struct pack_reader experiment = pack_find(document, "experiment");
+    const msgpack_object *experiment = document_find(document, "experiment");
     print_experiment_head(screen, cli->colours, document);
     char lacks[PRINT_SUMMARY_BYTES];
-    size_t around = SCREEN_LINES_AROUND + (print_lacks(&experiment, lacks) ? 2 : 0);
-    print_trials(screen, cli->colours, &experiment, lines > around ? lines - around : 1);
+    size_t around = SCREEN_LINES_AROUND + (print_lacks(experiment, lacks) ? 2 : 0);
+    print_trials(screen, cli->colours, experiment, lines > around ? lines - around : 1);
     (void)fclose(screen);
     render_screen(cli->out, text, columns, lines, &watching->lines_before);
     free(text);
@@ -250,9 +249,9 @@ int watch_experiment(struct client *client, const char *id, char *state)
         if (code != CLI_DONE) {
             continue;
         }
-        struct pack_reader experiment = pack_find(&reply.document, "experiment");
-        if (document_has(&experiment, "state")) {
-            document_text(&experiment, "state", state, 32);
+        const msgpack_object *experiment = document_find(&reply.document, "experiment");
+        if (document_has(experiment, "state")) {
+            document_text(experiment, "state", state, 32);
         } else {
             continue; /* an end without a document */
         }
@@ -264,7 +263,7 @@ int watch_experiment(struct client *client, const char *id, char *state)
             write_lines(&watching, &reply.document, reply.end);
         }
         if (reply.end && !cli->json) {
-            print_tails(cli->out, &experiment);
+            print_tails(cli->out, experiment);
         }
     }
     if (screen) {

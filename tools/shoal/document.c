@@ -6,24 +6,75 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/pack.h"
 
-uint64_t document_number(const struct pack_reader *map, const char *key)
+/* base/pack looks first: it holds every count against the bytes that are there and the depth against 32, which msgpack-c does
+ * not. Each value takes a byte at least, so that what msgpack-c then allocates is bounded. */
+static bool is_one_value(const uint8_t *bytes, size_t count)
 {
-    struct pack_reader value = pack_find(map, key);
-    return pack_peek(&value) == PACK_U64 ? pack_read_u64(&value) : 0;
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    pack_skip(&reader);
+    return pack_at_end(&reader);
 }
 
-bool document_true(const struct pack_reader *map, const char *key)
+int document_read(msgpack_zone *zone, const uint8_t *bytes, size_t count, msgpack_object *out)
 {
-    struct pack_reader value = pack_find(map, key);
-    return pack_peek(&value) == PACK_BOOL && pack_read_bool(&value);
+    if (!is_one_value(bytes, count)) {
+        return ERR_MALFORMED;
+    }
+    char *copy = msgpack_zone_malloc_no_align(zone, count); /* texts point into it */
+    if (copy == NULL) {
+        return ERR_MEMORY;
+    }
+    memcpy(copy, bytes, count);
+    msgpack_unpack_return result = msgpack_unpack(copy, count, NULL, zone, out);
+    return result == MSGPACK_UNPACK_SUCCESS        ? 0
+           : result == MSGPACK_UNPACK_NOMEM_ERROR ? ERR_MEMORY
+                                                  : ERR_MALFORMED;
 }
 
-bool document_has(const struct pack_reader *map, const char *key)
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+static bool text_is(const msgpack_object *value, const char *text, size_t bytes)
 {
-    struct pack_reader value = pack_find(map, key);
-    enum pack_type type = pack_peek(&value);
-    return type != PACK_BAD && type != PACK_NIL;
+    return value->type == MSGPACK_OBJECT_STR && value->via.str.size == bytes && memcmp(value->via.str.ptr, text, bytes) == 0;
+}
+
+/* NULL if it is not there. */
+static const msgpack_object *find_n(const msgpack_object *map, const char *key, size_t key_bytes)
+{
+    msgpack_object_map pairs = document_pairs(map);
+    for (uint32_t i = 0; i < pairs.size; i++) {
+        if (text_is(&pairs.ptr[i].key, key, key_bytes)) {
+            return &pairs.ptr[i].val;
+        }
+    }
+    return NULL;
+}
+
+const msgpack_object *document_find(const msgpack_object *map, const char *key)
+{
+    static const msgpack_object nothing = {.type = MSGPACK_OBJECT_NIL};
+    const msgpack_object *value = find_n(map, key, strlen(key));
+    return value != NULL ? value : &nothing;
+}
+
+uint64_t document_number(const msgpack_object *map, const char *key)
+{
+    const msgpack_object *value = document_find(map, key);
+    return value->type == MSGPACK_OBJECT_POSITIVE_INTEGER ? value->via.u64 : 0;
+}
+
+bool document_true(const msgpack_object *map, const char *key)
+{
+    const msgpack_object *value = document_find(map, key);
+    return value->type == MSGPACK_OBJECT_BOOLEAN && value->via.boolean;
+}
+
+bool document_has(const msgpack_object *map, const char *key)
+{
+    return document_find(map, key)->type != MSGPACK_OBJECT_NIL;
 }
 
 static void copy_clean(char *out, size_t size, const char *text, size_t bytes)
@@ -37,18 +88,20 @@ static void copy_clean(char *out, size_t size, const char *text, size_t bytes)
     out[count] = '\0';
 }
 
-void document_text(const struct pack_reader *map, const char *key, char *out, size_t size)
+void document_text(const msgpack_object *map, const char *key, char *out, size_t size)
 {
-    struct pack_reader value = pack_find(map, key);
-    out[0] = '\0';
-    if (pack_peek(&value) == PACK_TEXT) {
-        size_t bytes;
-        const char *text = pack_read_text(&value, &bytes);
-        copy_clean(out, size, value.failed ? "" : text, value.failed ? 0 : bytes);
-    }
+    const msgpack_object *value = document_find(map, key);
+    bool is_text = value->type == MSGPACK_OBJECT_STR;
+    copy_clean(out, size, is_text ? value->via.str.ptr : "", is_text ? value->via.str.size : 0);
 }
 
-void document_node(const struct pack_reader *map, const char *name_key, char *out, size_t size)
+msgpack_object_array document_list(const msgpack_object *map, const char *key)
+{
+    const msgpack_object *value = document_find(map, key);
+    return value->type == MSGPACK_OBJECT_ARRAY ? value->via.array : (msgpack_object_array){.size = 0};
+}
+
+void document_node(const msgpack_object *map, const char *name_key, char *out, size_t size)
 {
     document_text(map, name_key, out, size);
     if (out[0] == '\0') {
@@ -56,157 +109,134 @@ void document_node(const struct pack_reader *map, const char *name_key, char *ou
     }
 }
 
-bool document_each(struct pack_reader *array, struct pack_reader *item)
+msgpack_object_map document_pairs(const msgpack_object *value)
 {
-    *item = *array;
-    pack_skip(array);
-    return !array->failed;
+    return value->type == MSGPACK_OBJECT_MAP ? value->via.map : (msgpack_object_map){.size = 0};
 }
 
-void document_value(struct pack_reader value, char *out, size_t size)
+bool document_double(const msgpack_object *value, double *out)
 {
-    out[0] = '\0';
-    if (pack_peek(&value) == PACK_TEXT) {
-        size_t bytes;
-        const char *text = pack_read_text(&value, &bytes);
-        copy_clean(out, size, value.failed ? "" : text, value.failed ? 0 : bytes);
-    } else if (pack_peek(&value) != PACK_BAD && json_from_pack(&value, out, size) != 0) {
-        (void)bytes_copy_text(out, size, "...");
+    switch (value->type) {
+    case MSGPACK_OBJECT_POSITIVE_INTEGER:
+        *out = (double)value->via.u64;
+        return true;
+    case MSGPACK_OBJECT_NEGATIVE_INTEGER:
+        *out = (double)value->via.i64;
+        return true;
+    case MSGPACK_OBJECT_FLOAT32:
+    case MSGPACK_OBJECT_FLOAT64:
+        *out = value->via.f64;
+        return true;
+    default:
+        return false;
     }
 }
 
 /* ---- joining parts ----------------------------------------------------------------------------------------------- */
 
-static void join_values(struct pack_writer *w, struct pack_reader *a, struct pack_reader *b, int depth);
+static int join(msgpack_zone *zone, const msgpack_object *const *parts, size_t count, msgpack_object *out);
 
-static void copy_value(struct pack_writer *w, struct pack_reader *value)
+static int join_lists(msgpack_zone *zone, const msgpack_object *const *parts, size_t count, msgpack_object *out)
 {
-    size_t bytes;
-    const uint8_t *raw = pack_read_any(value, &bytes);
-    if (!value->failed) {
-        pack_raw(w, raw, bytes);
+    size_t total = 0, used = 0;
+    for (size_t i = 0; i < count; i++) {
+        total += parts[i]->via.array.size;
     }
-}
-
-static void join_arrays(struct pack_writer *w, struct pack_reader *a, struct pack_reader *b)
-{
-    uint32_t a_count = pack_read_array(a), b_count = pack_read_array(b);
-    pack_array(w, a_count + b_count);
-    for (uint32_t i = 0; i < a_count && !a->failed; i++) {
-        copy_value(w, a);
-    }
-    for (uint32_t i = 0; i < b_count && !b->failed; i++) {
-        copy_value(w, b);
-    }
-}
-
-/* A reader on the value of a key that need not end in NUL; failed when it is not there. */
-static struct pack_reader find_n(struct pack_reader map, const char *key, size_t key_bytes)
-{
-    uint32_t count = pack_read_map(&map);
-    for (uint32_t i = 0; i < count && !map.failed; i++) {
-        size_t bytes;
-        const char *text = pack_read_text(&map, &bytes);
-        if (!map.failed && bytes == key_bytes && memcmp(text, key, bytes) == 0) {
-            return map;
-        }
-        pack_skip(&map);
-    }
-    map.failed = true;
-    return map;
-}
-
-static void join_maps(struct pack_writer *w, struct pack_reader *a, struct pack_reader *b, int depth)
-{
-    struct pack_reader a_map = *a, b_map = *b;
-    uint32_t a_count = pack_read_map(a), b_count = pack_read_map(b), only_b = 0;
-    for (int pass = 0; pass < 2; pass++) { /* first count, then write: the head comes before the pairs */
-        struct pack_reader pairs = *b;
-        if (pass == 1) {
-            pack_map(w, a_count + only_b);
-            for (uint32_t i = 0; i < a_count && !a->failed; i++) {
-                size_t bytes;
-                const char *key = pack_read_text(a, &bytes);
-                if (a->failed) {
-                    return;
-                }
-                pack_text_n(w, key, bytes);
-                struct pack_reader other = find_n(b_map, key, bytes);
-                if (other.failed) {
-                    copy_value(w, a);
-                } else {
-                    join_values(w, a, &other, depth + 1);
-                    b->failed = b->failed || other.failed;
-                }
-            }
-        }
-        for (uint32_t i = 0; i < b_count && !pairs.failed; i++) {
-            size_t bytes;
-            const char *key = pack_read_text(&pairs, &bytes);
-            if (pairs.failed || !find_n(a_map, key, bytes).failed) {
-                pack_skip(&pairs);
-            } else if (pass == 0) {
-                only_b++;
-                pack_skip(&pairs);
-            } else {
-                pack_text_n(w, key, bytes);
-                copy_value(w, &pairs);
-            }
-        }
-        b->failed = b->failed || pairs.failed;
-    }
-}
-
-static void join_values(struct pack_writer *w, struct pack_reader *a, struct pack_reader *b, int depth)
-{
-    enum pack_type type = pack_peek(a);
-    if (type != pack_peek(b) || (type != PACK_ARRAY && type != PACK_MAP) || depth > 32) {
-        copy_value(w, a);
-    } else if (type == PACK_ARRAY) {
-        join_arrays(w, a, b);
-    } else {
-        join_maps(w, a, b, depth);
-    }
-}
-
-int document_join(const struct pack_reader *a, const struct pack_reader *b, uint8_t **out, size_t *out_bytes)
-{
-    size_t capacity = (a == NULL ? 0 : a->count) + b->count + 64; /* joining never needs more than both */
-    uint8_t *bytes = malloc(capacity);
-    if (bytes == NULL) {
+    msgpack_object *items = total <= UINT32_MAX ? msgpack_zone_malloc(zone, (total + 1) * sizeof *items) : NULL;
+    if (items == NULL) {
         return ERR_MEMORY;
     }
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, capacity);
-    struct pack_reader left = a == NULL ? *b : *a, right = *b;
-    if (a == NULL) {
-        copy_value(&writer, &left);
-    } else {
-        join_values(&writer, &left, &right, 0);
+    for (size_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < parts[i]->via.array.size; k++) {
+            items[used++] = parts[i]->via.array.ptr[k];
+        }
     }
-    if (left.failed || right.failed || writer.failed) {
-        free(bytes);
-        return ERR_MALFORMED;
-    }
-    *out = bytes;
-    *out_bytes = writer.used_bytes;
+    *out = (msgpack_object){.type = MSGPACK_OBJECT_ARRAY, .via.array = {.size = (uint32_t)used, .ptr = items}};
     return 0;
+}
+
+/* Joins the values that the maps have under the key of `pair`, the first of which is `pair`'s own. */
+static int join_pair(msgpack_zone *zone, const msgpack_object_kv *pair, const msgpack_object *const *later, size_t later_count,
+                     msgpack_object_kv *out)
+{
+    const msgpack_object **same = msgpack_zone_malloc(zone, (later_count + 1) * sizeof *same);
+    if (same == NULL) {
+        return ERR_MEMORY;
+    }
+    size_t same_count = 0;
+    same[same_count++] = &pair->val;
+    for (size_t i = 0; i < later_count; i++) {
+        const msgpack_object *value = find_n(later[i], pair->key.via.str.ptr, pair->key.via.str.size);
+        if (value != NULL && value->type == pair->val.type) {
+            same[same_count++] = value;
+        }
+    }
+    out->key = pair->key;
+    return join(zone, same, same_count, &out->val);
+}
+
+static int join_maps(msgpack_zone *zone, const msgpack_object *const *parts, size_t count, msgpack_object *out)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < count; i++) {
+        total += parts[i]->via.map.size;
+    }
+    msgpack_object_kv *pairs = total <= UINT32_MAX ? msgpack_zone_malloc(zone, (total + 1) * sizeof *pairs) : NULL;
+    if (pairs == NULL) {
+        return ERR_MEMORY;
+    }
+    *out = (msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = {.size = 0, .ptr = pairs}};
+    for (size_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < parts[i]->via.map.size; k++) {
+            const msgpack_object_kv *pair = &parts[i]->via.map.ptr[k];
+            bool is_text = pair->key.type == MSGPACK_OBJECT_STR;
+            if (is_text && find_n(out, pair->key.via.str.ptr, pair->key.via.str.size) == NULL) {
+                int result = join_pair(zone, pair, parts + i + 1, count - i - 1, &pairs[out->via.map.size]);
+                if (result != 0) {
+                    return result;
+                }
+                out->via.map.size++;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Of one type. As deep as documents are. */
+static int join(msgpack_zone *zone, const msgpack_object *const *parts, size_t count, msgpack_object *out)
+{
+    *out = *parts[0];
+    if (count > 1 && out->type == MSGPACK_OBJECT_ARRAY) {
+        return join_lists(zone, parts, count, out);
+    }
+    return count > 1 && out->type == MSGPACK_OBJECT_MAP ? join_maps(zone, parts, count, out) : 0;
+}
+
+int document_join(msgpack_zone *zone, const msgpack_object *parts, size_t count, msgpack_object *out)
+{
+    const msgpack_object **same = msgpack_zone_malloc(zone, count * sizeof *same);
+    if (same == NULL) {
+        return ERR_MEMORY;
+    }
+    size_t same_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].type == parts[0].type) {
+            same[same_count++] = &parts[i];
+        }
+    }
+    return join(zone, same, same_count, out);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-bool document_write_json(FILE *out, struct pack_reader value)
+bool document_write_packed_json(FILE *out, const uint8_t *bytes, size_t count)
 {
-    struct pack_reader end = value;
-    size_t bytes;
-    (void)pack_read_any(&end, &bytes);
-    if (end.failed) {
-        return false;
-    }
     /* One byte becomes at most six ("\u0000") and a comma; a double's nine become up to 25. */
-    size_t capacity = bytes * 8 + 64;
+    size_t capacity = count * 8 + 64;
     char *text = malloc(capacity);
-    bool written = text != NULL && json_from_pack(&value, text, capacity) == 0;
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    bool written = text != NULL && json_from_pack(&reader, text, capacity) == 0;
     if (written) {
         (void)fprintf(out, "%s\n", text);
         (void)fflush(out);
@@ -215,51 +245,56 @@ bool document_write_json(FILE *out, struct pack_reader value)
     return written;
 }
 
-static bool is_envelope(const char *key, size_t bytes)
+bool document_write_json(FILE *out, const msgpack_object *value)
 {
-    return pack_text_is(key, bytes, "id") || pack_text_is(key, bytes, "ok") || pack_text_is(key, bytes, "end") ||
-           pack_text_is(key, bytes, "more");
+    msgpack_sbuffer packed;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&packed);
+    msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
+    bool written = msgpack_pack_object(&packer, *value) == 0 &&
+                   document_write_packed_json(out, (const uint8_t *)packed.data, packed.size);
+    msgpack_sbuffer_destroy(&packed);
+    return written;
 }
 
-bool document_write_reply_json(FILE *out, const struct pack_reader *reply)
+static bool is_envelope(const msgpack_object *key)
 {
-    uint8_t *bytes = malloc(reply->count + 8);
-    if (bytes == NULL) {
+    return text_is(key, "id", 2) || text_is(key, "ok", 2) || text_is(key, "end", 3) || text_is(key, "more", 4);
+}
+
+bool document_write_reply_json(FILE *out, const msgpack_object *reply)
+{
+    msgpack_object_map pairs = document_pairs(reply), kept = {.size = 0};
+    kept.ptr = malloc(((size_t)pairs.size + 1) * sizeof *kept.ptr);
+    if (kept.ptr == NULL) {
         return false;
     }
-    bool written = false;
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, reply->count + 8);
-    uint32_t kept = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        struct pack_reader map = *reply;
-        uint32_t count = pack_read_map(&map);
-        if (pass == 1) {
-            pack_map(&writer, kept);
-        }
-        for (uint32_t i = 0; i < count && !map.failed; i++) {
-            size_t key_bytes;
-            const char *key = pack_read_text(&map, &key_bytes);
-            if (map.failed || is_envelope(key, key_bytes)) {
-                pack_skip(&map);
-            } else if (pass == 0) {
-                kept++;
-                pack_skip(&map);
-            } else {
-                pack_text_n(&writer, key, key_bytes);
-                copy_value(&writer, &map);
-            }
-        }
-        if (map.failed) {
-            free(bytes);
-            return false;
+    for (uint32_t i = 0; i < pairs.size; i++) {
+        if (!is_envelope(&pairs.ptr[i].key)) {
+            kept.ptr[kept.size++] = pairs.ptr[i];
         }
     }
-    if (!writer.failed) {
-        struct pack_reader value;
-        pack_reader_init(&value, bytes, writer.used_bytes);
-        written = document_write_json(out, value);
-    }
-    free(bytes);
+    msgpack_object document = {.type = MSGPACK_OBJECT_MAP, .via.map = kept};
+    bool written = document_write_json(out, &document);
+    free(kept.ptr);
     return written;
+}
+
+void document_value(const msgpack_object *value, char *out, size_t size)
+{
+    if (value->type == MSGPACK_OBJECT_STR) {
+        copy_clean(out, size, value->via.str.ptr, value->via.str.size);
+        return;
+    }
+    msgpack_sbuffer packed;
+    msgpack_packer packer;
+    struct pack_reader reader;
+    msgpack_sbuffer_init(&packed);
+    msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
+    int result = msgpack_pack_object(&packer, *value);
+    pack_reader_init(&reader, (const uint8_t *)packed.data, packed.size);
+    if (result != 0 || json_from_pack(&reader, out, size) != 0) {
+        (void)bytes_copy_text(out, size, "...");
+    }
+    msgpack_sbuffer_destroy(&packed);
 }

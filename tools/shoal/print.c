@@ -34,16 +34,16 @@ int print_simple(struct cli *cli, const char *op, print_fn *render)
     return code;
 }
 
-void print_cell_text(struct table *table, const struct pack_reader *item, const char *key)
+void print_cell_text(struct table *table, const msgpack_object *item, const char *key)
 {
     char text[256] = "";
     if (document_has(item, key)) {
-        document_value(pack_find(item, key), text, sizeof text);
+        document_value(document_find(item, key), text, sizeof text);
     }
     table_cell(table, RENDER_PLAIN, "%s", text[0] == '\0' ? "-" : text);
 }
 
-void print_nodes(const struct pack_reader *document, char out[PRINT_SUMMARY_BYTES])
+void print_nodes(const msgpack_object *document, char out[PRINT_SUMMARY_BYTES])
 {
     unsigned long long drained = document_number(document, "nodes_drained");
     int used = snprintf(out, PRINT_SUMMARY_BYTES, "%llu of %llu alive",
@@ -54,7 +54,7 @@ void print_nodes(const struct pack_reader *document, char out[PRINT_SUMMARY_BYTE
     }
 }
 
-void print_counts(const struct pack_reader *counts, char out[PRINT_SUMMARY_BYTES])
+void print_counts(const msgpack_object *counts, char out[PRINT_SUMMARY_BYTES])
 {
     static const char *const states[] = {"running", "failed"};
     int used = snprintf(out, PRINT_SUMMARY_BYTES, "%llu of %llu completed",
@@ -69,23 +69,22 @@ void print_counts(const struct pack_reader *counts, char out[PRINT_SUMMARY_BYTES
     }
 }
 
-void print_best(const struct pack_reader *experiment, char out[PRINT_SUMMARY_BYTES])
+void print_best(const msgpack_object *experiment, char out[PRINT_SUMMARY_BYTES])
 {
-    struct pack_reader best = pack_find(experiment, "best");
-    struct pack_reader value = pack_find(&best, "value");
-    double number = pack_read_double(&value);
-    if (value.failed) {
+    const msgpack_object *best = document_find(experiment, "best");
+    double number;
+    if (!document_double(document_find(best, "value"), &number)) {
         (void)snprintf(out, PRINT_SUMMARY_BYTES, "-");
         return;
     }
     char metric[64], text[RENDER_UNIT_BYTES];
-    document_text(&best, "metric", metric, sizeof metric);
+    document_text(best, "metric", metric, sizeof metric);
     render_number(text, number);
-    (void)snprintf(out, PRINT_SUMMARY_BYTES, "trial %llu (%s %s)", (unsigned long long)document_number(&best, "trial"),
+    (void)snprintf(out, PRINT_SUMMARY_BYTES, "trial %llu (%s %s)", (unsigned long long)document_number(best, "trial"),
                    metric, text);
 }
 
-void print_coordinator(const struct pack_reader *experiment, char out[PRINT_SUMMARY_BYTES])
+void print_coordinator(const msgpack_object *experiment, char out[PRINT_SUMMARY_BYTES])
 {
     char text[PRINT_SUMMARY_BYTES];
     document_text(experiment, "coordinator_name", text, sizeof text);
@@ -95,44 +94,33 @@ void print_coordinator(const struct pack_reader *experiment, char out[PRINT_SUMM
     (void)snprintf(out, PRINT_SUMMARY_BYTES, "%s", text[0] == '\0' ? "-" : text);
 }
 
-void print_pairs(struct pack_reader map, char *out, size_t size)
+void print_pairs(const msgpack_object *map, char *out, size_t size)
 {
-    uint32_t count = pack_read_map(&map);
+    msgpack_object_map pairs = document_pairs(map);
     size_t used = 0;
     out[0] = '\0';
-    for (uint32_t i = 0; i < count && !map.failed && used < size; i++) {
-        size_t bytes;
-        char value[128] = "...";
-        const char *key = pack_read_text(&map, &bytes);
-        struct pack_reader item = map;
-        pack_skip(&map);
-        if (map.failed) {
-            return;
+    for (uint32_t i = 0; i < pairs.size && used < size; i++) {
+        const msgpack_object *key = &pairs.ptr[i].key, *item = &pairs.ptr[i].val;
+        char value[128];
+        if (key->type != MSGPACK_OBJECT_STR) {
+            continue;
         }
-        double number;
-        if (pack_peek(&item) == PACK_DOUBLE) {
-            number = pack_read_double(&item);
-            (void)snprintf(value, sizeof value, "%.5g", number);
+        if (item->type == MSGPACK_OBJECT_FLOAT32 || item->type == MSGPACK_OBJECT_FLOAT64) {
+            (void)snprintf(value, sizeof value, "%.5g", item->via.f64);
         } else {
             document_value(item, value, sizeof value);
         }
         int written = snprintf(out + used, size - used, "%s%.*s=%s", used > 0 ? " " : "",
-                               (int)(bytes > 64 ? 64 : bytes), key, value);
+                               (int)(key->via.str.size > 64 ? 64 : key->via.str.size), key->via.str.ptr, value);
         used += written > 0 ? (size_t)written : 0;
     }
 }
 
-bool print_metric(const struct pack_reader *trial, const char *group, const char *name, double *out)
+bool print_metric(const msgpack_object *trial, const char *group, const char *name, double *out)
 {
-    struct pack_reader metrics = pack_find(trial, "metrics");
-    struct pack_reader names = pack_find(&metrics, group);
-    struct pack_reader value = pack_find(&names, name);
-    double number = pack_read_double(&value);
-    if (value.failed) {
-        return false;
-    }
-    *out = number;
-    return true;
+    const msgpack_object *metrics = document_find(trial, "metrics");
+    const msgpack_object *names = document_find(metrics, group);
+    return document_double(document_find(names, name), out);
 }
 
 /* ---- trials ------------------------------------------------------------------------------------------------------ */
@@ -166,43 +154,31 @@ static void add_metric(struct metric_columns *columns, const char *group, const 
     }
 }
 
-/* A key as text; keys of metrics come from programs of users. */
-static void read_key(struct pack_reader *map, char *out, size_t size)
+static void add_metrics_of(struct metric_columns *columns, const msgpack_object *trial)
 {
-    struct pack_reader key = *map;
-    document_value(key, out, size);
-    pack_skip(map);
-}
-
-static void add_metrics_of(struct metric_columns *columns, const struct pack_reader *trial)
-{
-    struct pack_reader groups = pack_find(trial, "metrics");
-    uint32_t group_count = pack_read_map(&groups);
-    for (uint32_t g = 0; g < group_count && !groups.failed; g++) {
-        char group[64], name[64];
-        read_key(&groups, group, sizeof group);
-        struct pack_reader names = groups;
-        pack_skip(&groups);
-        uint32_t name_count = pack_read_map(&names);
-        for (uint32_t n = 0; n < name_count && !names.failed; n++) {
-            read_key(&names, name, sizeof name);
-            pack_skip(&names);
+    msgpack_object_map groups = document_pairs(document_find(trial, "metrics"));
+    for (uint32_t g = 0; g < groups.size; g++) {
+        char group[64], name[64]; /* keys of metrics come from programs of users */
+        document_value(&groups.ptr[g].key, group, sizeof group);
+        msgpack_object_map names = document_pairs(&groups.ptr[g].val);
+        for (uint32_t n = 0; n < names.size; n++) {
+            document_value(&names.ptr[n].key, name, sizeof name);
             add_metric(columns, group, name);
         }
     }
 }
 
-static void trial_slots(const struct pack_reader *trial, char *out, size_t size)
+static void trial_slots(const msgpack_object *trial, char *out, size_t size)
 {
-    struct pack_reader list = pack_find(trial, "slots"), item;
-    uint32_t count = pack_read_array(&list);
+    msgpack_object_array list = document_list(trial, "slots");
     size_t used = 0;
     out[0] = '\0';
-    for (uint32_t i = 0; i < count && used < size && document_each(&list, &item); i++) {
+    for (uint32_t i = 0; i < list.size && used < size; i++) {
+        const msgpack_object *item = &list.ptr[i];
         char name[64];
-        document_node(&item, "node_name", name, sizeof name);
+        document_node(item, "node_name", name, sizeof name);
         int written = snprintf(out + used, size - used, "%s%s:%llu", used > 0 ? " " : "", name,
-                               (unsigned long long)document_number(&item, "index"));
+                               (unsigned long long)document_number(item, "index"));
         used += written > 0 ? (size_t)written : 0;
     }
     if (out[0] == '\0') {
@@ -210,20 +186,18 @@ static void trial_slots(const struct pack_reader *trial, char *out, size_t size)
     }
 }
 
-static void trial_checkpoint(const struct pack_reader *trial, char *out, size_t size)
+static void trial_checkpoint(const msgpack_object *trial, char *out, size_t size)
 {
-    struct pack_reader checkpoint = pack_find(trial, "checkpoint");
-    struct pack_reader holders = pack_find(&checkpoint, "holders");
-    uint32_t count = pack_read_array(&holders);
-    if (!document_has(&checkpoint, "step")) {
+    const msgpack_object *checkpoint = document_find(trial, "checkpoint");
+    if (!document_has(checkpoint, "step")) {
         (void)snprintf(out, size, "-");
         return;
     }
-    (void)snprintf(out, size, "%llu x%u%s", (unsigned long long)document_number(&checkpoint, "step"),
-                   holders.failed ? 0 : count, document_true(&checkpoint, "durable") ? "" : "?");
+    (void)snprintf(out, size, "%llu x%u%s", (unsigned long long)document_number(checkpoint, "step"),
+                   document_list(checkpoint, "holders").size, document_true(checkpoint, "durable") ? "" : "?");
 }
 
-static void trial_row(struct table *table, const struct metric_columns *columns, const struct pack_reader *trial,
+static void trial_row(struct table *table, const struct metric_columns *columns, const msgpack_object *trial,
                       bool best)
 {
     char text[256];
@@ -246,12 +220,12 @@ static void trial_row(struct table *table, const struct metric_columns *columns,
     table_cell(table, RENDER_PLAIN, "%s", text);
     trial_slots(trial, text, sizeof text);
     table_cell(table, RENDER_PLAIN, "%s", text);
-    print_pairs(pack_find(trial, "hyperparameters"), text, sizeof text);
+    print_pairs(document_find(trial, "hyperparameters"), text, sizeof text);
     table_cell(table, RENDER_DIM, "%s", text);
 }
 
 /* The order in which trials get rows where not all fit: running, failed, completed, the rest; by number within each. */
-static int rank_of(const struct pack_reader *trial)
+static int rank_of(const msgpack_object *trial)
 {
     char state[32];
     document_text(trial, "state", state, sizeof state);
@@ -261,12 +235,12 @@ static int rank_of(const struct pack_reader *trial)
                                              : 3;
 }
 
-static void choose_rows(const struct pack_reader *trials, uint32_t count, size_t row_max, bool *chosen)
+static void choose_rows(msgpack_object_array trials, size_t row_max, bool *chosen)
 {
     size_t left = row_max;
     for (int rank = 0; rank < 4; rank++) {
-        for (uint32_t i = 0; i < count && left > 0; i++) {
-            if (rank_of(&trials[i]) == rank) {
+        for (uint32_t i = 0; i < trials.size && left > 0; i++) {
+            if (rank_of(&trials.ptr[i]) == rank) {
                 chosen[i] = true;
                 left--;
             }
@@ -274,97 +248,91 @@ static void choose_rows(const struct pack_reader *trials, uint32_t count, size_t
     }
 }
 
-void print_trials(FILE *out, bool colours, const struct pack_reader *experiment, size_t row_max)
+void print_trials(FILE *out, bool colours, const msgpack_object *experiment, size_t row_max)
 {
-    struct pack_reader list = pack_find(experiment, "trials");
-    uint32_t count = pack_read_array(&list);
-    if (list.failed || count == 0 || count > TRIALS_MAX) {
+    msgpack_object_array trials = document_list(experiment, "trials");
+    bool *chosen = trials.size > 0 && trials.size <= TRIALS_MAX ? calloc(trials.size, sizeof *chosen) : NULL;
+    if (chosen == NULL) {
         return;
     }
-    struct pack_reader *trials = calloc(count, sizeof *trials);
-    bool *chosen = calloc(count, sizeof *chosen);
     struct metric_columns columns = {0};
     char metric[64];
     document_text(experiment, "metric", metric, sizeof metric);
     if (metric[0] != '\0') {
         add_metric(&columns, "validation", metric);
     }
-    uint32_t read = 0;
-    for (; trials != NULL && chosen != NULL && read < count && document_each(&list, &trials[read]); read++) {
-        add_metrics_of(&columns, &trials[read]);
+    for (uint32_t i = 0; i < trials.size; i++) {
+        add_metrics_of(&columns, &trials.ptr[i]);
     }
-    if (read > 0) {
-        struct table table = {0};
-        table_column(&table, "TRIAL", true);
-        table_column(&table, "STATE", false);
-        table_column(&table, "ATTEMPT", true);
-        table_column(&table, "RESTARTS", true);
-        table_column(&table, "STEP", true);
-        for (size_t i = 0; i < columns.count; i++) {
-            table_column(&table, columns.items[i].head, true);
-        }
-        table_column(&table, "CHECKPOINT", false);
-        table_column(&table, "SLOTS", false);
-        table_column(&table, "HYPERPARAMETERS", false);
-        choose_rows(trials, read, row_max == 0 ? read : row_max, chosen);
-        bool has_best = document_has(experiment, "best");
-        struct pack_reader best = pack_find(experiment, "best");
-        uint64_t best_trial = document_number(&best, "trial");
-        size_t shown = 0;
-        for (uint32_t i = 0; i < read; i++) {
-            if (chosen[i]) {
-                trial_row(&table, &columns, &trials[i], has_best && document_number(&trials[i], "index") == best_trial);
-                shown++;
-            }
-        }
-        table_write(&table, out, colours);
-        if (shown < read) {
-            (void)fprintf(out, "... and %zu more\n", read - shown);
+    struct table table = {0};
+    table_column(&table, "TRIAL", true);
+    table_column(&table, "STATE", false);
+    table_column(&table, "ATTEMPT", true);
+    table_column(&table, "RESTARTS", true);
+    table_column(&table, "STEP", true);
+    for (size_t i = 0; i < columns.count; i++) {
+        table_column(&table, columns.items[i].head, true);
+    }
+    table_column(&table, "CHECKPOINT", false);
+    table_column(&table, "SLOTS", false);
+    table_column(&table, "HYPERPARAMETERS", false);
+    choose_rows(trials, row_max == 0 ? trials.size : row_max, chosen);
+    bool has_best = document_has(experiment, "best");
+    const msgpack_object *best = document_find(experiment, "best");
+    uint64_t best_trial = document_number(best, "trial");
+    size_t shown = 0;
+    for (uint32_t i = 0; i < trials.size; i++) {
+        if (chosen[i]) {
+            trial_row(&table, &columns, &trials.ptr[i], has_best && document_number(&trials.ptr[i], "index") == best_trial);
+            shown++;
         }
     }
-    free(trials);
+    table_write(&table, out, colours);
+    if (shown < trials.size) {
+        (void)fprintf(out, "... and %zu more\n", trials.size - shown);
+    }
     free(chosen);
 }
 
-bool print_lacks(const struct pack_reader *map, char out[PRINT_SUMMARY_BYTES])
+bool print_lacks(const msgpack_object *map, char out[PRINT_SUMMARY_BYTES])
 {
-    struct pack_reader lacks = pack_find(map, "lacks");
-    if (pack_peek(&lacks) != PACK_MAP) {
+    const msgpack_object *lacks = document_find(map, "lacks");
+    if (lacks->type != MSGPACK_OBJECT_MAP) {
         return false;
     }
     char kind[16];
-    unsigned long long slots = document_number(&lacks, "slots");
-    document_text(&lacks, "kind", kind, sizeof kind);
+    unsigned long long slots = document_number(lacks, "slots");
+    document_text(lacks, "kind", kind, sizeof kind);
     bool is_any = strcmp(kind, "any") == 0;
     (void)snprintf(out, PRINT_SUMMARY_BYTES,
                    "no trial can begin, for each needs %llu %s%sslot%s and all nodes together have %llu",
                    slots, is_any ? "" : kind, is_any ? "" : " ", slots == 1 ? "" : "s",
-                   (unsigned long long)document_number(&lacks, "present"));
+                   (unsigned long long)document_number(lacks, "present"));
     return true;
 }
 
-void print_experiment_head(FILE *out, bool colours, const struct pack_reader *document)
+void print_experiment_head(FILE *out, bool colours, const msgpack_object *document)
 {
-    struct pack_reader experiment = pack_find(document, "experiment"), counts = pack_find(&experiment, "counts");
+    const msgpack_object *experiment = document_find(document, "experiment"), *counts = document_find(experiment, "counts");
     char name[128], id[32], state[32], text[PRINT_SUMMARY_BYTES];
-    document_text(&experiment, "name", name, sizeof name);
-    document_text(&experiment, "id", id, sizeof id);
-    document_text(&experiment, "state", state, sizeof state);
+    document_text(experiment, "name", name, sizeof name);
+    document_text(experiment, "id", id, sizeof id);
+    document_text(experiment, "state", state, sizeof state);
     render_text(out, colours, RENDER_BOLD, name);
     (void)fprintf(out, "  %s  ", id);
     render_text(out, colours, render_state_colour(state), state);
-    print_coordinator(&experiment, text);
-    (void)fprintf(out, "  coordinator %s, term %llu\n", text, (unsigned long long)document_number(&experiment, "term"));
-    print_counts(&counts, text);
+    print_coordinator(experiment, text);
+    (void)fprintf(out, "  coordinator %s, term %llu\n", text, (unsigned long long)document_number(experiment, "term"));
+    print_counts(counts, text);
     (void)fprintf(out, "trials: %s", text);
-    print_best(&experiment, text);
+    print_best(experiment, text);
     (void)fprintf(out, "  best: %s", text);
     if (document_has(document, "nodes")) {
         print_nodes(document, text);
         (void)fprintf(out, "  nodes: %s", text);
     }
     (void)fputc('\n', out);
-    if (print_lacks(&experiment, text)) {
+    if (print_lacks(experiment, text)) {
         render_text(out, colours, RENDER_YELLOW, text);
         (void)fputs("\n" PRINT_LACKS_ADVICE "\n", out);
     }
@@ -387,25 +355,23 @@ static void write_lines(FILE *out, const char *text, size_t bytes)
     }
 }
 
-void print_tails(FILE *out, const struct pack_reader *experiment)
+void print_tails(FILE *out, const msgpack_object *experiment)
 {
-    struct pack_reader list = pack_find(experiment, "trials"), item;
-    uint32_t count = pack_read_array(&list);
-    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
-        struct pack_reader tail = pack_find(&item, "tail");
-        size_t bytes = 0;
-        const char *text = pack_peek(&tail) == PACK_TEXT ? pack_read_text(&tail, &bytes) : NULL;
+    msgpack_object_array list = document_list(experiment, "trials");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
+        const msgpack_object *tail = document_find(item, "tail");
         char reason[1280], state[32];
-        document_text(&item, "reason", reason, sizeof reason);
-        document_text(&item, "state", state, sizeof state);
-        bool has_tail = text != NULL && !tail.failed && bytes > 0;
+        document_text(item, "reason", reason, sizeof reason);
+        document_text(item, "state", state, sizeof state);
+        bool has_tail = tail->type == MSGPACK_OBJECT_STR && tail->via.str.size > 0;
         bool is_stuck = reason[0] != '\0' && (strcmp(state, "queued") == 0 || strcmp(state, "failed") == 0);
         if (has_tail || is_stuck) {
-            (void)fprintf(out, "\ntrial %llu%s%s%s\n", (unsigned long long)document_number(&item, "index"),
+            (void)fprintf(out, "\ntrial %llu%s%s%s\n", (unsigned long long)document_number(item, "index"),
                           reason[0] != '\0' ? ": " : "", reason, has_tail ? ", the last lines of its log:" : "");
         }
         if (has_tail) {
-            write_lines(out, text, bytes);
+            write_lines(out, tail->via.str.ptr, tail->via.str.size);
         }
     }
 }

@@ -2,12 +2,13 @@
 #define TOOLS_SHOAL_PRINT_H
 /* Output that several commands share. Functions read documents of the daemon (docs/wire.md); texts are cut at their size. */
 
-#include "base/pack.h"
+#include <msgpack.h>
+
 #include "tools/shoal/cli.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/render.h"
 
-typedef void print_fn(struct cli *cli, const struct pack_reader *document); /* writes a reply for people to cli->out */
+typedef void print_fn(struct cli *cli, const msgpack_object *document); /* writes a reply for people to cli->out */
 
 /* Connects, sends `op` without arguments, and writes the reply: with --json as JSON, else through `render`. Returns an exit
  * code. */
@@ -17,41 +18,41 @@ int print_simple(struct cli *cli, const char *op, print_fn *render);
 int print_reply(struct client *client, print_fn *render);
 
 /* Adds a cell with the value of `key`: text, number or JSON; "-" if absent or nil. */
-void print_cell_text(struct table *table, const struct pack_reader *item, const char *key);
+void print_cell_text(struct table *table, const msgpack_object *item, const char *key);
 
 #define PRINT_SUMMARY_BYTES 256
 
 /* "3 of 8 completed, 2 running, 1 failed" from a map of counts. */
-void print_counts(const struct pack_reader *counts, char out[PRINT_SUMMARY_BYTES]);
+void print_counts(const msgpack_object *counts, char out[PRINT_SUMMARY_BYTES]);
 
 /* "3 of 4 alive, 1 drained" from a document with `nodes`, `nodes_alive`, `nodes_drained`. */
-void print_nodes(const struct pack_reader *document, char out[PRINT_SUMMARY_BYTES]);
+void print_nodes(const msgpack_object *document, char out[PRINT_SUMMARY_BYTES]);
 
 /* "trial 3 (accuracy 0.8812)" from an experiment's `best`; "-" without one. */
-void print_best(const struct pack_reader *experiment, char out[PRINT_SUMMARY_BYTES]);
+void print_best(const msgpack_object *experiment, char out[PRINT_SUMMARY_BYTES]);
 
 /* Name, else short id, of an experiment's coordinator; "-" without one. */
-void print_coordinator(const struct pack_reader *experiment, char out[PRINT_SUMMARY_BYTES]);
+void print_coordinator(const msgpack_object *experiment, char out[PRINT_SUMMARY_BYTES]);
 
 /* "hidden=256 learning_rate=0.01" from a map. */
-void print_pairs(struct pack_reader map, char *out, size_t size);
+void print_pairs(const msgpack_object *map, char *out, size_t size);
 
 /* Reads the number metrics[group][name]; false, and `*out` unchanged, if there is no such number. */
-bool print_metric(const struct pack_reader *trial, const char *group, const char *name, double *out);
+bool print_metric(const msgpack_object *trial, const char *group, const char *name, double *out);
 
 /* From a map with `lacks`: why no trial can begin, as the part of the sentence before PRINT_LACKS_ADVICE. False if nothing is
  * lacking. */
-bool print_lacks(const struct pack_reader *map, char out[PRINT_SUMMARY_BYTES]);
+bool print_lacks(const msgpack_object *map, char out[PRINT_SUMMARY_BYTES]);
 
 #define PRINT_LACKS_ADVICE "machines must join, or the configuration ask for less"
 
 /* Writes the trials of a `show` document as a table of at most `row_max` rows (0: all); running trials get rows first. */
-void print_trials(FILE *out, bool colours, const struct pack_reader *experiment, size_t row_max);
+void print_trials(FILE *out, bool colours, const msgpack_object *experiment, size_t row_max);
 
 /* Writes the lines above the table of trials: name, state, coordinator, counts, best trial. */
-void print_experiment_head(FILE *out, bool colours, const struct pack_reader *document);
+void print_experiment_head(FILE *out, bool colours, const msgpack_object *document);
 
 /* Writes the last log lines of failed trials, and why the last attempt of a queued or failed trial ended. */
-void print_tails(FILE *out, const struct pack_reader *experiment);
+void print_tails(FILE *out, const msgpack_object *experiment);
 
 #endif
