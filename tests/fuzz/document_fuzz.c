@@ -1,5 +1,5 @@
-/* Answers of a daemon as `shoal` reads them: u8 in how many parts of equal length the rest is cut (up to 4), then frames without
- * their heads. msgpack-c takes what base/pack takes, and says the same of it. */
+/* Answers of a daemon as `shoal` reads them: u8 in how many parts of equal length the rest is cut (up to 4), then frames
+ * without their heads. msgpack-c takes what base/pack takes, and says the same of it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,7 +124,9 @@ void fuzz_seeds(void)
     uint8_t bytes[1024];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    pack_map(&writer, 6);
+    pack_map(&writer, 7);
+    pack_text(&writer, "");
+    pack_text(&writer, "");
     pack_text(&writer, "id");
     pack_u64(&writer, 1);
     pack_text(&writer, "ok");

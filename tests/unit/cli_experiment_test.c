@@ -97,8 +97,8 @@ static void parts_of_a_document_are_joined(void **state)
     fake_stop();
 }
 
-/* A map whose id is the second value is none of ours: 33 arrays in each other, a count of four thousand million, a frame that
- * is cut short, two values, an extension, no map at all, nothing. */
+/* Replies to the request 1, but for: arrays in each other that are too many, a count of four thousand million (twice), a text
+ * that is cut short, a value too much, an extension; and an array, and nothing. */
 static void an_answer_that_is_no_document_is_refused(void **state)
 {
     (void)state;
@@ -121,12 +121,16 @@ static void an_answer_that_is_no_document_is_refused(void **state)
 static void an_answer_of_other_types_is_shown_as_far_as_it_goes(void **state)
 {
     (void)state;
-#define STRANGE "\"ok\":true,\"end\":true,\"mesh\":[],\"node\":7,\"nodes\":{\"a\":1},\"slots\":\"x\",\"experiments\":[1,[],\"x\",{\"id\":{}}]," \
-                "\"experiment\":[{}],\"refused\":{\"a\":\"b\"},\"checkpoints\":[null],\"points\":[0],\"events\":[true],\"trials\":-1"
-    static const struct answer answers[] = {{"ls", {STRANGE}, NULL},     {"status", {STRANGE}, NULL}, {"nodes", {STRANGE}, NULL},
-                                            {"slots", {STRANGE}, NULL},  {"show", {STRANGE}, NULL},   {"events", {STRANGE}, NULL},
-                                            {"metrics", {STRANGE}, NULL}, {"wait", {STRANGE}, NULL},  {"checkpoint_ls", {STRANGE}, NULL},
-                                            {"withhold", {STRANGE}, NULL}, {NULL, {NULL}, NULL}};
+#define STRANGE                                                                                                     \
+    "\"ok\":true,\"end\":true,\"mesh\":[],\"node\":7,\"nodes\":{\"a\":1},\"slots\":\"x\",\"experiment\":[{}]," \
+    "\"experiments\":[1,[],\"x\",{\"id\":{}}],\"refused\":{\"a\":\"b\"},\"checkpoints\":[null],\"points\":[0],"  \
+    "\"events\":[true],\"trials\":-1"
+    static const struct answer answers[] = {
+        {"ls", {STRANGE}, NULL},       {"status", {STRANGE}, NULL},        {"nodes", {STRANGE}, NULL},
+        {"slots", {STRANGE}, NULL},    {"show", {STRANGE}, NULL},          {"events", {STRANGE}, NULL},
+        {"metrics", {STRANGE}, NULL},  {"wait", {STRANGE}, NULL},          {"checkpoint_ls", {STRANGE}, NULL},
+        {"withhold", {STRANGE}, NULL}, {NULL, {NULL}, NULL},
+    };
     fake_start(answers);
     assert_int_equal(RUN("ls"), CLI_DONE);
     assert_int_equal(RUN("status"), CLI_DONE);

@@ -289,7 +289,8 @@ static void joining_leaves_the_process_as_it_was(void **state)
     uint8_t buffer[MESSAGE_BYTES_MAX];
     struct join_answer answer;
     char error[256] = "";
-    assert_int_equal(control_join(&joiner->token, &joiner->keys, "ws-2", 300, buffer, sizeof buffer, &answer, error), ERR_TIMEOUT);
+    int result = control_join(&joiner->token, &joiner->keys, "ws-2", 300, buffer, sizeof buffer, &answer, error);
+    assert_int_equal(result, ERR_TIMEOUT);
     const int signals[] = {SIGINT, SIGTERM};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         struct sigaction action;
@@ -304,7 +305,7 @@ static void joining_leaves_the_process_as_it_was(void **state)
     few = before;
     few.rlim_cur = (rlim_t)next + 6;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    int result = control_join(&joiner->token, &joiner->keys, "ws-2", 300, buffer, sizeof buffer, &answer, error);
+    result = control_join(&joiner->token, &joiner->keys, "ws-2", 300, buffer, sizeof buffer, &answer, error);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(result, ERR_FULL);
     assert_non_null(strstr(error, "leaves fewer than the 7 that joining takes"));

@@ -104,7 +104,27 @@ static void values_are_found_by_their_keys(void **state)
     assert_string_equal(text, "...");
     assert_string_equal(json_of(&document, true),
                         "{\"less\": -9223372036854775808, \"half\": 0.5, \"yes\": true, \"nothing\": null, \"text\": "
-                        "\"a\\u001b[31m\xc2\x9b" "b\", \"long\": \"0123456789abcdefghijklmnopqrstuvwxyz\", \"list\": [1, \"01ff\"]}\n");
+                        "\"a\\u001b[31m\xc2\x9b" "b\", \"long\": \"0123456789abcdefghijklmnopqrstuvwxyz\", "
+                        "\"list\": [1, \"01ff\"]}\n");
+}
+
+static void an_empty_text_is_a_text(void **state)
+{
+    (void)state;
+    uint8_t bytes[64];
+    char text[16] = "x";
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_map(&writer, 2);
+    pack_text(&writer, "");
+    pack_text(&writer, "");
+    pack_text(&writer, "bin");
+    pack_bin(&writer, "", 0);
+    msgpack_object document = read_document(&writer);
+    assert_true(document_has(&document, ""));
+    document_text(&document, "", text, sizeof text);
+    assert_string_equal(text, "");
+    assert_string_equal(json_of(&document, true), "{\"\": \"\", \"bin\": \"\"}\n");
 }
 
 static void what_is_no_document_is_malformed(void **state)
@@ -169,13 +189,15 @@ static void parts_are_joined_by_type(void **state)
     assert_int_equal(document_join(zone, parts, 1, &joined), 0);
     assert_string_equal(json_of(&joined, false), "{\"list\": [], \"map\": {\"other\": 0}, \"turn\": [0], \"more\": true}\n");
     assert_int_equal(document_join(zone, parts, 3, &joined), 0);
-    assert_string_equal(json_of(&joined, true), "{\"list\": [10, 20, 21], \"map\": {\"other\": 0, \"one\": 1}, \"turn\": [0, 2]}\n");
+    assert_string_equal(json_of(&joined, true),
+                        "{\"list\": [10, 20, 21], \"map\": {\"other\": 0, \"one\": 1}, \"turn\": [0, 2]}\n");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(values_are_found_by_their_keys, make_zone, free_zone),
+        cmocka_unit_test_setup_teardown(an_empty_text_is_a_text, make_zone, free_zone),
         cmocka_unit_test_setup_teardown(what_is_no_document_is_malformed, make_zone, free_zone),
         cmocka_unit_test_setup_teardown(parts_are_joined_by_type, make_zone, free_zone),
     };

@@ -36,9 +36,11 @@ int document_read(msgpack_zone *zone, const uint8_t *bytes, size_t count, msgpac
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
+/* msgpack-c's pointer to an empty text is NULL, which memcmp must not get. */
 static bool text_is(const msgpack_object *value, const char *text, size_t bytes)
 {
-    return value->type == MSGPACK_OBJECT_STR && value->via.str.size == bytes && memcmp(value->via.str.ptr, text, bytes) == 0;
+    return value->type == MSGPACK_OBJECT_STR && value->via.str.size == bytes &&
+           (bytes == 0 || memcmp(value->via.str.ptr, text, bytes) == 0);
 }
 
 /* NULL if it is not there. */
@@ -229,6 +231,21 @@ int document_join(msgpack_zone *zone, const msgpack_object *parts, size_t count,
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
+/* msgpack_packer_write. An empty text comes as NULL, which memcpy must not get. */
+static int write_packed(void *buffer, const char *bytes, size_t count)
+{
+    return count == 0 ? 0 : msgpack_sbuffer_write(buffer, bytes, count);
+}
+
+/* Packs a value anew; the caller destroys `out`. */
+static bool pack_value(const msgpack_object *value, msgpack_sbuffer *out)
+{
+    msgpack_packer packer;
+    msgpack_sbuffer_init(out);
+    msgpack_packer_init(&packer, out, write_packed);
+    return msgpack_pack_object(&packer, *value) == 0;
+}
+
 bool document_write_packed_json(FILE *out, const uint8_t *bytes, size_t count)
 {
     /* One byte becomes at most six ("\u0000") and a comma; a double's nine become up to 25. */
@@ -248,11 +265,7 @@ bool document_write_packed_json(FILE *out, const uint8_t *bytes, size_t count)
 bool document_write_json(FILE *out, const msgpack_object *value)
 {
     msgpack_sbuffer packed;
-    msgpack_packer packer;
-    msgpack_sbuffer_init(&packed);
-    msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
-    bool written = msgpack_pack_object(&packer, *value) == 0 &&
-                   document_write_packed_json(out, (const uint8_t *)packed.data, packed.size);
+    bool written = pack_value(value, &packed) && document_write_packed_json(out, (const uint8_t *)packed.data, packed.size);
     msgpack_sbuffer_destroy(&packed);
     return written;
 }
@@ -287,13 +300,10 @@ void document_value(const msgpack_object *value, char *out, size_t size)
         return;
     }
     msgpack_sbuffer packed;
-    msgpack_packer packer;
+    bool is_packed = pack_value(value, &packed);
     struct pack_reader reader;
-    msgpack_sbuffer_init(&packed);
-    msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
-    int result = msgpack_pack_object(&packer, *value);
     pack_reader_init(&reader, (const uint8_t *)packed.data, packed.size);
-    if (result != 0 || json_from_pack(&reader, out, size) != 0) {
+    if (!is_packed || json_from_pack(&reader, out, size) != 0) {
         (void)bytes_copy_text(out, size, "...");
     }
     msgpack_sbuffer_destroy(&packed);
