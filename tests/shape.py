@@ -28,9 +28,10 @@ MAY_INCLUDE = {
 
 # house -> its rooms, from the top down: a file includes and calls what is in its own room or in a room further down. Files that
 # lie in the house itself are its door: every room may include a header there; what such a header declares is the roof's, and is
-# called from outside.
+# called from outside. In a house with a room "." they are that room instead: no other may call or include them.
 ROOMS = {
     "node/core": ["roof", "requests", "coordinator", "owner", "copies", "members", "ground", "view", "facts"],
+    "node/daemon": [".", "local", "api", "workers", "disk", "peers", "render", "wire", "ground"],
     "train": ["trainer", "shoal", "group", "plan", "search"],
 }
 
@@ -65,7 +66,7 @@ def folder_of(name):
 def room_of(house, name):
     """The room that a file of the house is in, or None: it lies at the door."""
     rest = name[len(house) + 1:].split("/")
-    return rest[0] if len(rest) > 1 else None
+    return rest[0] if len(rest) > 1 else "." if "." in ROOMS[house] else None
 
 
 def bad_includes(root):
