@@ -17,7 +17,7 @@
 #define BYTES (16u << 20)
 #define REAL "10.0.0.5:7777"
 
-/* ---- what hints.c calls -------------------------------------------------------------------------------------------- */
+/* ---- what peer_hints.c calls -------------------------------------------------------------------------------------------- */
 
 static struct {
     bool is_forged, has_real;   /* what the wire brings: without end, or nothing */
