@@ -227,7 +227,7 @@ static void take_control(struct daemon *daemon)
     }
 }
 
-/* Who speaks another version than this node understands nothing of the answer but its first byte, and needs no more. */
+/* A program of another version understands only the first byte of the answer, and needs no more. */
 static void refuse_join(struct daemon *daemon, const struct signer_result *result)
 {
     static const char text[] = "this request to join is of another version of shoal; use the version that the member runs";

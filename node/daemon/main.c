@@ -81,8 +81,8 @@ static bool read_number(const char *text, unsigned long long max, unsigned long 
     return true;
 }
 
-/* A host as others are to hear of it: a number, since they ask no name server. ERR_USAGE; ERR_NOT_FOUND: a name that nobody
- * knows now. */
+/* A host as other nodes are to hear of it: a number, since nodes ask no name server. ERR_USAGE; ERR_NOT_FOUND: a name that no
+ * name server knows now. */
 static int read_advertised(const char *text, char out[CONTROL_HOST_BYTES], char error[256])
 {
     char address[CONTROL_ADDRESS_BYTES + 8], resolved[CONTROL_ADDRESS_BYTES] = "";

@@ -137,7 +137,7 @@ void change_reply_effect(struct daemon *daemon, const struct node_effect *effect
     }
     bool is_leave = (*link)->is_leave;
     answer(daemon, link, effect);
-    for (link = &daemon->api->waiting; is_leave && *link != NULL;) { /* the core knows the first who asked */
+    for (link = &daemon->api->waiting; is_leave && *link != NULL;) { /* the core knows only the first client that asked */
         if ((*link)->is_leave) {
             answer(daemon, link, effect);
         } else {

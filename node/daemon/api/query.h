@@ -40,7 +40,7 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
 /* An answer of bulk (BULK_SERIES); that to a request of another part of the daemon is ignored. */
 void query_series_answered(struct daemon *daemon, struct bulk_event *event);
 
-/* Asks for what comes next in each, and ends those whose client is gone. */
+/* Asks for the next entries of each series, and ends a request when the client is gone. */
 void query_series_tick(struct daemon *daemon, uint64_t now_ms);
 void query_series_close(struct daemon *daemon);
 

@@ -24,7 +24,7 @@ struct source {
 #define CANDIDATES_MAX 8
 #define MISSED_MAX 8 /* that are named */
 
-/* Reads one series after the other, each from the node that ran it if it lives, else from whoever has a copy. */
+/* Reads one series after the other, each from the node that ran the worker if that node lives, else from a node with a copy. */
 struct query_series {
     struct query_series *next;
     uint64_t serial, id;
@@ -42,7 +42,7 @@ struct query_series {
     bool was_missed; /* a candidate for this source did not answer, */
     bool was_cut;    /* ... or no longer, when it had given some of it */
     node_id missed[MISSED_MAX];
-    uint32_t missed_count; /* who ran a source that nobody who answers may have all of */
+    uint32_t missed_count; /* nodes that ran a source of which no node that answers may have everything */
     bool is_looking; /* metrics of groups that have changed are read twice: first for where their generations began */
     struct points_starts starts;
 };
@@ -107,8 +107,8 @@ static void series_candidates(const struct daemon *daemon, struct query_series *
     }
 }
 
-/* Nobody who answers may have all of the source that we are at. It may be that nothing was ever said there, but who knows? Of a node
- * that left, or is out, nothing more can come. Who follows has read already what came before. */
+/* No node that answers may have all of the present source. Perhaps nothing was ever written there: this cannot be known. A node
+ * that left, or is out, brings nothing more. A client that follows has read already what came before. */
 static void series_miss(const struct daemon *daemon, struct query_series *series)
 {
     const struct source *source = &series->sources[series->source_at];

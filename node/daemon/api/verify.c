@@ -138,7 +138,7 @@ static struct verify_flight *verify_find_flight(struct query_verify_run *verify,
     return NULL;
 }
 
-/* Who cannot be reached for one copy is not waited for again for the next. */
+/* A node that cannot be reached for one copy is not asked for the next. */
 static void verify_give_up(struct query_verify_run *verify, node_id node)
 {
     for (uint32_t r = 0; r < verify->row_count; r++) {

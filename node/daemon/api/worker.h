@@ -34,7 +34,7 @@ void api_worker_durable_effect(struct daemon *daemon, const struct node_effect *
  * connects, or ended (workers.h). */
 void api_worker_stop_effect(struct daemon *daemon, const struct node_effect *effect);
 
-/* The worker, which has a connection, is no more: what still comes over that is nobody's. */
+/* The worker has ended and has a connection: requests that still come over that connection belong to no worker. */
 void api_worker_forget(struct daemon_worker *worker);
 
 #endif

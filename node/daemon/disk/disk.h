@@ -39,7 +39,7 @@ struct daemon_disk {
 
 /* ---- persist.c: records and fences, in the order of tickets -------------------------------------------------------- */
 
-/* At the start: the records whose signatures are good, and the fences, become events. 0, or an error with a sentence if it is
+/* At the start: records with a good signature, and fences, become events. 0, or an error with a sentence if it is
  * about records. */
 int daemon_persist_load(struct daemon *daemon, char error[256]);
 
@@ -52,7 +52,7 @@ void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t
 /* Hands what is ready to a job, unless one is under way. */
 void daemon_persist_flush(struct daemon *daemon);
 
-/* When no job runs any more; drops what waits: nobody was told of it. */
+/* When no job runs any more: drops what waits, which no node has been told of. */
 void daemon_persist_close(struct daemon *daemon);
 
 /* ---- pushes.c: copies on other nodes ------------------------------------------------------------------------------ */

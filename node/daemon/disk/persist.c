@@ -126,9 +126,10 @@ void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effe
     }
     daemon->disk->persist_last = item;
     if (item->is_own && signer_sign(daemon->signer, item->ticket, item->bytes, item->byte_count) != 0) {
-        keys_sign_record(&daemon->keys, daemon->mesh, item->bytes, item->byte_count); /* its queue is full */
+        keys_sign_record(&daemon->keys, daemon->mesh, item->bytes, item->byte_count); /* the signer's queue is full */
         uint8_t unused[RECORD_ENVELOPE_BYTES_MAX];
-        (void)signer_filter(daemon->signer, item->bytes, item->byte_count, unused); /* whom we vouch for is known from now on */
+        /* A member record vouches for a key: the signer learns it here. */
+        (void)signer_filter(daemon->signer, item->bytes, item->byte_count, unused);
         item->is_ready = true;
     }
 }

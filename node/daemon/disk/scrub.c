@@ -1,6 +1,6 @@
-/* Bits rot. Chunk after chunk of this disk is read again, slowly, and compared with its hash; what is damaged is dropped,
- * and what then lacks something of the blobs that this node should have is fetched again from other holders. Whoever else
- * finds a chunk damaged (bulk transfer, a worker that loads) has it mended in the same way. */
+/* Bits rot. Chunk after chunk of this disk is read again, slowly, and compared with its hash. A damaged chunk is dropped, and
+ * blobs that this node should have and that lack a chunk are fetched again from other holders. A chunk that is found damaged
+ * elsewhere (bulk transfer, a worker that loads) is mended in the same way. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define SCRUB_REST_MS (24ull * 3600000)  /* between two passes */
 #define SCRUB_SECOND_BYTES (4u << 20)    /* read in a second; one chunk more at most */
 #define MEND_SOON_MS 2000                /* after something was dropped: more may follow */
-#define MEND_AGAIN_MS 600000             /* nobody who has it could be reached: whether somebody can be now */
+#define MEND_AGAIN_MS 600000             /* no holder could be reached: tried again after this */
 #define MENDS_MAX 8                      /* fetches at a time */
 #define DAMAGED_MAX 8                    /* told of one second's chunks; the next pass finds more */
 

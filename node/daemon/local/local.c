@@ -246,7 +246,7 @@ int local_open(struct daemon *daemon, char error[256])
 
 void local_close(struct daemon *daemon)
 {
-    if (daemon->listen_fd >= 0) { /* first, so that whose connection ends finds nobody there */
+    if (daemon->listen_fd >= 0) { /* first, so that a client that loses its connection does not come back to this daemon */
         char path[KEEP_PATH_BYTES + 16];
         (void)snprintf(path, sizeof path, "%s/shoald.sock", daemon->dir);
         (void)unlink(path);

@@ -1,4 +1,5 @@
-/* Where bulk finds the others. Those who are out are no peers of the core: any number of them takes no member's place. */
+/* Where bulk finds the other nodes. A node that is out is no peer of the core, so that no number of such nodes takes a member's
+ * place. */
 
 #include <string.h>
 

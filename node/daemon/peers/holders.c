@@ -1,4 +1,4 @@
-/* Who may have what: the order in which nodes hold a trial's series, and whom this one asks for code and checkpoints. */
+/* Which nodes may have what: the order in which nodes hold a trial's series, and the nodes to ask for code and checkpoints. */
 
 #include <string.h>
 
@@ -8,7 +8,7 @@
 _Static_assert(FACT_HOLDERS_MAX < DAEMON_HOLDERS_MAX, "all who hold a checkpoint, and others");
 _Static_assert(CORE_CODE_COPIES + 1 < DAEMON_HOLDERS_MAX, "all who should hold the code, and the submitter");
 
-/* Those who live, self included, in rendezvous order. */
+/* The living nodes, self included, in rendezvous order. */
 static uint32_t ranked(const struct daemon *daemon, const void *key, size_t key_bytes, node_id out[NODE_MEMBERS_MAX + 1])
 {
     uint32_t count = 0;

@@ -1,7 +1,7 @@
-/* Where absent members may be, beside what their records say: what `shoal join` left, --peer, and the beacon. Anybody can
- * send beacons, as many as the wire takes. So what they say waits, for one host a few words, and is tried word by word in
- * turns with --peer and with where records say. Who can send from many addresses fills all that waits: then records and
- * --peer still have their turns. */
+/* Where absent members may be, beside the addresses in their records: the addresses that `shoal join` left, --peer, and the
+ * beacon. Any machine can send beacons, as many as the wire takes. So beacons wait, a few of each host, and are tried one by
+ * one, in turns with --peer and with the records' addresses. A sender with many addresses can fill all the places of beacons:
+ * records and --peer still have their turns. */
 
 #include <string.h>
 
@@ -42,8 +42,8 @@ static bool try_address(struct daemon *daemon, node_id node, const char *address
     return true;
 }
 
-/* Hints may be wrong, or forged: who has come to life is talked to where its record says, and so are the absent while no
- * hints are tried. */
+/* Hints may be wrong, or forged: a member that has come to life is talked to where its record says, and so is an absent one
+ * while no hints are tried. */
 static void end_hints(struct daemon *daemon, bool absent_too)
 {
     uint32_t kept = 0;
@@ -117,8 +117,8 @@ void daemon_peer_hints_remembered(struct daemon *daemon)
     }
 }
 
-/* --peer gives addresses without saying whose: each absent member is tried at each. At the next one only once all have been at
- * this one, since else of some hints only some members would have their turns. */
+/* --peer gives addresses without node ids: each absent member is tried at each address. The next address
+ * comes when all members have been tried at this one, or else some addresses would see only some members. */
 static void try_peer_hint(struct daemon *daemon, bool is_pause)
 {
     const char *hint = daemon->options.peer_hints[daemon->peers->peer_hint_turn % daemon->options.peer_hint_count];

@@ -1,5 +1,5 @@
 /* This daemon becomes another node, because its key is in use twice (node/core/roof/twin.c). On disk: `key.next` is made first;
- * then the table `meta` gets `was`, which counts only for whoever has the new key; then `key.next` is renamed to `key`.
+ * then the table `meta` gets `was`, which counts only beside the new key; then `key.next` is renamed to `key`.
  * After a crash the directory belongs either to the old node or to the new one. Disk is written in the protocol thread: a
  * node that yields answers no probes any more. */
 

@@ -14,7 +14,7 @@ static bool is_shown(const struct node_core *core, const struct view_member *mem
     return member->admitted || is_self(core, member->id);
 }
 
-/* Those who were members are listed, but count nowhere. */
+/* Former members are listed, but count nowhere. */
 static bool is_listed(const struct node_core *core, const struct view_member *member)
 {
     return is_shown(core, member) || view_member_is_out(member);

@@ -54,7 +54,7 @@ void render_eviction(const struct node_core *core, node_id node, struct pack_wri
 #define RENDER_INVITES_PAIRS 1
 bool render_invites(const struct node_core *core, uint32_t *from, struct pack_writer *frame);
 
-/* `nodes`: by id; those who are out, too. */
+/* `nodes`: by id; nodes that are out, too. */
 #define RENDER_NODES_PAIRS 1
 bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *frame);
 

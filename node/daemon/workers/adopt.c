@@ -53,12 +53,12 @@ static int identity_read(const uint8_t *bytes, size_t count, struct daemon_worke
     out->prepare.u.worker.slot = slot;
     out->prepare.u.worker.attempt = attempt;
     out->prepare.u.worker.number = number;
-    /* Who came later has a number that its group may be too small for as a rank, and hears its rank with its first group. */
+    /* A worker that joined later may have a number above all ranks of its group; it hears its rank with its first group. */
     out->prepare.u.worker.rank = number < out->size ? number : out->size - 1;
     return pack_at_end(&reader) && out->size > 0 ? 0 : ERR_MALFORMED;
 }
 
-/* One that does not run, for later: a directory that could not be removed must not take the slot from who runs in it now. */
+/* A worker that does not run, for later: a directory that could not be removed must not take the slot from the running worker. */
 struct over {
     struct over *next;
     struct keep_found found;
@@ -139,7 +139,7 @@ static void look_at(void *context, struct keep_found *found)
     }
 }
 
-/* Whoever has the lease of its slot, as far as this node's disk knows. */
+/* Whether this worker has the lease of its slot, by what this node's disk says. */
 static bool has_lease(const struct daemon *daemon, const struct keep_found *found)
 {
     struct daemon_worker probe = {0};

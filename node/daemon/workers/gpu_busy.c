@@ -1,6 +1,6 @@
 /* Whether programs outside Shoal use this machine's GPUs: asked every few seconds, in a thread of jobs, about slots that no
  * worker of ours has. The core does not count a busy one as free. A program that begins between two looks can meet a worker
- * on its GPU: NVML tells who is there, it does not keep anybody out. */
+ * on its GPU: NVML tells which programs are there, it keeps none out. */
 
 #include <stdlib.h>
 

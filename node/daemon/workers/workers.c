@@ -246,7 +246,7 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
     jobs_run(daemon->file_jobs, &unpack->job);
 }
 
-/* Asks for the code or the checkpoint from whoever lives, likely holders first; what is here already costs nothing. */
+/* Asks the living nodes for the code or the checkpoint, likely holders first; chunks that are here already cost nothing. */
 static void fetch(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
@@ -408,7 +408,7 @@ static void spawn_done(void *context, struct job *job)
 
 static void lock_path(const struct daemon *daemon, uint32_t slot, char *out, size_t size)
 {
-    /* GPUs are the machine's, whoever runs a daemon on it; CPU slots are the daemon's own. */
+    /* All daemons of this user share the machine's GPUs; CPU slots are each daemon's own. */
     if (daemon->slots[slot].kind == SLOT_CUDA) {
         (void)snprintf(out, size, "/tmp/shoal-%u-%.60s.lock", (unsigned)getuid(), daemon->slots[slot].uuid);
     } else {
@@ -513,8 +513,9 @@ void daemon_workers_effect(struct daemon *daemon, const struct node_effect *effe
     }
 }
 
-/* Its end is told once what it said is on the disk: who reads that a trial is done finds its last metrics, though the daemon
- * dies then. And once the checkpoints that it has handed over are taken in: the next attempt begins from the last of them. */
+/* The core hears of a worker's end once the worker's metrics are on the disk, so that a user who reads that a trial is done finds
+ * the last ones even if the daemon dies then; and once the checkpoints that the worker has handed over are stored, since the next
+ * attempt begins from the last of them. */
 static void settle(struct daemon *daemon, struct daemon_worker *worker)
 {
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
@@ -604,7 +605,8 @@ void daemon_workers_poll(struct daemon *daemon, uint32_t slot)
     }
 }
 
-/* In a suspend, or when this daemon was stopped, nobody could meet a deadline: it moves by the gap (DESIGN 5). */
+/* No worker can meet a deadline while the machine is suspended or the daemon is stopped: deadlines move by the gap
+ * (DESIGN 5). */
 static void shift(uint64_t *when_ms, uint64_t gap_ms)
 {
     if (*when_ms != 0) {

@@ -42,7 +42,7 @@ struct daemon_worker {
     uint32_t size;
     uint64_t seed;
     char stop_reason[32];
-    uint32_t leaving; /* the generation whose group it was asked to leave, and has not yet; 0: none */
+    uint32_t leaving; /* the generation that the worker was asked to leave, and has not left yet; 0: none */
     bool leaves_at_once;
     struct client *client;  /* its connection, or NULL; set and cleared by api/worker.c alone */
     uint64_t group_request; /* id of an open worker_group, 0: none */
@@ -108,7 +108,7 @@ void daemon_workers_settled(struct daemon *daemon, uint64_t request);
 /* A job removes the directory. */
 void daemon_workers_remove_later(struct daemon *daemon, const char *directory);
 
-/* Removes the directories of workers whose end is on the disk as a record. Called in each turn of the loop. */
+/* Removes the directory of each worker of which the disk has the end as a record. Called in each turn of the loop. */
 void daemon_workers_persisted(struct daemon *daemon);
 
 /* Forgets the directories that are still there: the next daemon finds them. */
