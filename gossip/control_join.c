@@ -16,10 +16,13 @@
 #define JOIN_PATIENCE_MS 4000 /* with one member, before the next is asked as well; and after a refusal, with all others */
 #define JOIN_LOOK_MS 250      /* in which a door that is connected already gets the request, however late it is */
 
-/* What libzmq opens: for its context five, two threads' epolls and three mailboxes; for a socket a mailbox and a connection. */
+/* What libzmq opens: for its context five, two threads' epolls and three mailboxes; for a socket a mailbox and a connection.
+ * The context keeps its five to the end of the process, and one more must be left for verifying the answer. */
 #define DESCRIPTORS_CONTEXT 5
 #define DESCRIPTORS_DOOR 2
-_Static_assert(DESCRIPTORS_CONTEXT + JOIN_DOORS_MAX * DESCRIPTORS_DOOR <= DESCRIPTORS_LEFT_MAX, "they can be counted");
+#define DESCRIPTORS_AFTERWARDS 1
+#define DESCRIPTORS_OF(doors) (DESCRIPTORS_CONTEXT + DESCRIPTORS_DOOR * (doors) + DESCRIPTORS_AFTERWARDS)
+_Static_assert(DESCRIPTORS_OF(JOIN_DOORS_MAX) <= DESCRIPTORS_LEFT_MAX, "they can be counted");
 
 struct joining;
 
@@ -32,9 +35,9 @@ struct door {
     bool asked, refused;
 };
 
-/* The loop is in one of two states. Asking: every door that was not asked yet is polled, and the first that is connected
- * gets the request; after a refusal `timer` bounds this. Waiting: a door was asked a moment ago, and `timer` ends the
- * patience with its member. Doors that were asked are read in both. */
+/* The loop is in one of two states. Asking: every door without a request yet is polled, and the first connected door gets
+ * the request; after a refusal `timer` bounds the state. Waiting: a door got the request a moment ago, and `timer` ends the
+ * patience with the member. Doors with a request are read in both states. */
 struct joining {
     zloop_t *loop;
     struct door doors[JOIN_DOORS_MAX];
@@ -52,8 +55,7 @@ struct joining {
     char *error;
 };
 
-/* Without a handler for signals, so that Ctrl-C ends the command like any other; and without czmq's log, which is standard
- * output by default. */
+/* Without a handler for signals, so that Ctrl-C ends the command; and without czmq's log, by default standard output. */
 static bool czmq_start(void)
 {
     zsys_handler_set(NULL);
@@ -86,7 +88,7 @@ static void list_doors(struct joining *joining, const struct token *token)
     }
 }
 
-/* Connects the doors; those that libzmq refuses are gone afterwards. */
+/* Connects the doors, and leaves out addresses and keys that libzmq refuses. */
 static void open_doors(struct joining *joining, const struct token *token, const uint8_t invite_key[32])
 {
     size_t opened = 0;
@@ -167,12 +169,12 @@ static int on_impatience(zloop_t *loop, int timer, void *context)
     (void)loop;
     (void)timer;
     struct joining *joining = context;
-    joining->timer = 0; /* it was for once, and the loop takes it away */
+    joining->timer = 0; /* a timer for once: the loop takes it away */
     start_asking(joining);
     return 0;
 }
 
-/* This member says no, through whichever door. The others may know better. */
+/* A member says no: none of its doors is asked or read any more. The next member may know better. */
 static int take_refusal(struct joining *joining, const struct door *refused, int code, const char *said)
 {
     if (joining->refusal == 0) {
@@ -257,8 +259,8 @@ static int on_open(zloop_t *loop, zmq_pollitem_t *item, void *context)
     return 0;
 }
 
-/* Runs the loop until it has come to an end of its own; a signal that interrupts it, such as one that continues a stopped
- * process, does not. */
+/* Runs the loop until a handler ends it. A signal interrupts zmq_poll, for example when a stopped process goes on: the loop
+ * then starts again. */
 static int joining_run(struct joining *joining, uint64_t timeout_ms)
 {
     joining->result = ERR_AGAIN;
@@ -304,7 +306,7 @@ int control_join(const struct token *token, const struct keys *keys, const char 
     uint8_t invite_key[32];
     struct joining joining = {.buffer = buffer, .capacity = capacity, .answer = answer, .error = error};
     list_doors(&joining, token);
-    unsigned needed = DESCRIPTORS_CONTEXT + DESCRIPTORS_DOOR * (unsigned)joining.count;
+    unsigned needed = DESCRIPTORS_OF((unsigned)joining.count);
     if (!descriptors_are_left(needed)) {
         return fail_descriptors(needed, error);
     }

@@ -303,12 +303,12 @@ static void joining_leaves_the_process_as_it_was(void **state)
     assert_true(next > 0);
     assert_int_equal(close(next), 0);
     few = before;
-    few.rlim_cur = (rlim_t)next + 6;
+    few.rlim_cur = (rlim_t)next + 7;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     result = control_join(&joiner->token, &joiner->keys, "ws-2", 300, buffer, sizeof buffer, &answer, error);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(result, ERR_FULL);
-    assert_non_null(strstr(error, "leaves fewer than the 7 that joining takes"));
+    assert_non_null(strstr(error, "leaves fewer than the 8 that joining takes"));
     free(joiner);
     side_close(&a);
 }

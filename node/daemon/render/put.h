@@ -1,9 +1,9 @@
 #ifndef NODE_DAEMON_RENDER_PUT_H
 #define NODE_DAEMON_RENDER_PUT_H
-/* What render.c and experiment.c write with: msgpack-c's packer over the frame of the caller, values, pairs and lists in parts.
+/* render.c and experiment.c write with msgpack-c's packer over the frame of the caller: values, pairs and lists in parts.
  *
- * The packer's write callback is ours and bounded: it takes bytes while they fit into the frame, and else marks the frame as
- * `failed`. A failed frame takes nothing more, so the results of msgpack_pack_... need not be looked at. */
+ * The packer's write callback is bounded: bytes that do not fit into the frame mark the frame as `failed`, and a failed
+ * frame takes nothing more, so the results of msgpack_pack_... need not be looked at. */
 
 #include <msgpack.h>
 
