@@ -1,0 +1,105 @@
+"""Two versions of Shoal: a newer daemon opens the data directory of an older one, and one mesh holds daemons of both."""
+
+import signal
+from pathlib import Path
+
+from lab import case, expect, show, wait_over, wait_until
+from older import older_build
+from look import workers_of
+
+
+def config(name, epochs=2, slots=1, trials=2, restarts=5):
+    searcher = {"name": "random", "metric": "accuracy", "smaller_is_better": False, "max_trials": trials}
+    return {
+        "name": name,
+        "entrypoint": "exec shoal-train mlp",
+        "hyperparameters": {"hidden": 16, "learning_rate": {"type": "log", "base": 10, "minval": -2.5, "maxval": -1},
+                            "batch_size": 1000, "epochs": epochs, "checkpoint_every": 20},
+        "searcher": searcher,
+        "resources": {"slots_per_trial": slots, "min_slots": slots},
+        "max_restarts": restarts,
+        "seed": 7,
+    }
+
+
+def kept(experiment):
+    """What of an experiment that is over must look the same for ever."""
+    fields = ("index", "state", "hyperparameters", "step", "attempt")
+    return [{field: trial.get(field) for field in fields} for trial in experiment["trials"]]
+
+
+def checkpoint_bytes(node, identity, to):
+    """The files of the newest checkpoint of trial 0."""
+    node.run("checkpoint", "get", f"{identity}/0", to)
+    return {str(file.relative_to(to)): file.read_bytes() for file in sorted(to.rglob("*")) if file.is_file()}
+
+
+@case(limit_s=420)
+def a_newer_daemon_opens_the_data_directory_of_an_older_one(lab):
+    older = older_build()
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    for node in mesh.nodes:
+        node.bin = older
+    mesh.start()
+    alder, birch = mesh.nodes
+    done = lab.submit(alder, config("done"))
+    before = kept(wait_over(mesh, done, 90))
+    saved = checkpoint_bytes(alder, done, lab.dir / "older-checkpoint")
+    expect(saved, "the older daemon gave no checkpoint back")
+    paused = lab.submit(alder, config("paused", trials=1, epochs=20))
+    alder.run("pause", paused)
+    alder.run("withhold", "0")
+    birch.run("drain", "birch")
+    running = lab.submit(birch, config("running", epochs=60, trials=1))
+    wait_until(lambda: any(trial["step"] >= 60 for trial in show(mesh, running)["trials"]), 60, "the trial to train")
+    workers = workers_of(running)
+    for node in mesh.nodes:
+        node.kill_daemon(signal.SIGTERM)
+        node.bin = Path(lab.build)
+        node.start()
+    mesh.wait_alive(2)
+    for node in mesh.nodes:
+        wait_until(lambda node=node: not node.json("status")["syncing"], 60, f"{node.name} to catch up")
+        expect(kept(node.json("show", done)["experiment"]) == before, f"{node.name} shows another result than before")
+    expect(checkpoint_bytes(birch, done, lab.dir / "newer-checkpoint") == saved, "the checkpoint has other bytes")
+    expect(workers_of(running) == workers, "the workers of the running trial are not those that the older daemon started")
+    expect(show(mesh, paused)["state"] == "paused", "the pause is forgotten")
+    nodes = {node["name"]: node for node in alder.json("nodes")["nodes"]}
+    expect(nodes["birch"]["drained"], "the drain is forgotten")
+    slots = {slot["index"]: slot["state"] for slot in alder.json("slots")["slots"] if slot["node_name"] == "alder"}
+    expect(slots[0] == "withheld", f"the withheld slot is forgotten: {slots}")
+    final = wait_over(mesh, running, 120)
+    expect(final["trials"][0]["attempt"] == 1, "the running trial has needed another attempt")
+    alder.run("withhold", "--return")
+    birch.run("undrain", "birch")
+    alder.run("resume", paused)
+    wait_over(mesh, paused, 90)
+
+
+@case(limit_s=420)
+def one_mesh_holds_daemons_of_two_versions(lab):
+    older = older_build()
+    mesh = lab.mesh(["alder", "birch", "cedar"], start=False)
+    alder, birch, cedar = mesh.nodes
+    alder.bin = birch.bin = older
+    mesh.start()  # an older daemon founds, another joins it, and so does a newer one
+    both = lab.submit(cedar, config("both", slots=6, trials=1, epochs=4))
+    final = wait_over(mesh, both, 120)
+    names = {slot["node_name"] for trial in final["trials"] for slot in trial["slots"]}
+    expect(names == {"alder", "birch", "cedar"}, f"the group of six had members on {sorted(names)} only")
+    identity = lab.submit(alder, config("each", trials=6, epochs=6))
+    wait_until(lambda: any(trial["step"] >= 60 for trial in show(mesh, identity)["trials"]), 60, "a trial to train")
+    coordinator = wait_until(lambda: show(mesh, identity)["coordinator_name"], 20, "a coordinator")
+    mesh.by_name(coordinator).kill_machine()
+    final = wait_over(mesh, identity, 180)
+    for node in mesh.living():
+        expect(kept(node.json("show", identity)["experiment"]) == kept(final), f"{node.name} shows another result")
+        expect(kept(node.json("show", both)["experiment"]) is not None, f"{node.name} has lost the first experiment")
+    mesh.by_name(coordinator).bin = Path(lab.build) if mesh.by_name(coordinator).bin == older else older
+    mesh.by_name(coordinator).start()  # comes back as the other version
+    mesh.wait_alive(3)
+    back = mesh.by_name(coordinator)
+    wait_until(lambda: kept(back.json("show", identity)["experiment"]) == kept(final), 60, f"{back.name} to show the result")
+    back.run("delete", identity)
+    for node in mesh.nodes:
+        wait_until(lambda node=node: identity not in node.run("ls"), 30, f"{node.name} to hear of the deletion")
