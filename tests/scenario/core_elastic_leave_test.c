@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "node/core/owner/owner.h"
+#include "node/core/owner/groups.h"
 #include "tests/scenario/core_elastic.h"
 
 /* ---- who is lost ---------------------------------------------------------------------------------------------------------- */
@@ -195,7 +195,7 @@ static void a_daemon_that_dies_as_its_worker_enters_a_group_does_not_take_it_to_
     world_crash(world, node);
     world_restart(world, node, true);
     assert_int_equal(worker_on(world, node)->generation, 2);
-    assert_false(world->nodes[node].core->owner->workers[0].waits);
+    assert_false(owner_group_waits(&world->nodes[node].core->owner->workers[0]));
     assert_int_equal(world->nodes[node].core->owner->workers[0].generation, 2);
     world_free(world);
 }
@@ -348,15 +348,15 @@ static void who_waits_by_an_old_disk_and_says_nothing_is_in_its_group(void **sta
     world->prepare_ms = 3000;
     world_submit(world, 0, &config);
     world_run(world, 2000);
-    uint32_t node = world->nodes[0].core->owner->workers[0].waits ? 0 : 1;
-    assert_true(world->nodes[node].core->owner->workers[0].waits);
+    uint32_t node = owner_group_waits(&world->nodes[0].core->owner->workers[0]) ? 0 : 1;
+    assert_true(owner_group_waits(&world->nodes[node].core->owner->workers[0]));
     struct saved_disk disk = save_disk(world, node);
     assert_group(world, 10000, 1, 2);
     world_run(world, 2000);
     world_crash(world, node);
     restart_with(world, node, &disk, true);
     world_run(world, 2000);
-    assert_true(world->nodes[node].core->owner->workers[0].waits); /* it may have to say so yet */
+    assert_true(owner_group_waits(&world->nodes[node].core->owner->workers[0])); /* it may have to say so yet */
     world_run(world, 2 * CORE_UNHEARD_MS);
     assert_int_equal(in_generation(world, 1), 2);
     for (uint32_t rank = 0; rank < 2; rank++) {

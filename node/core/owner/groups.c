@@ -8,6 +8,37 @@
 #include "node/core/owner/groups.h"
 #include "node/core/owner/slots.h"
 
+#define GROUPS (CORE_GROUP_IN + 1)
+
+/* The allowed moves: see enum core_worker_group. A worker may report at any time that it listens. */
+static const bool move_allowed[GROUPS][GROUPS] = {
+    [CORE_GROUP_NONE] = {[CORE_GROUP_UNHEARD] = true, [CORE_GROUP_WAITS] = true, [CORE_GROUP_IN] = true},
+    [CORE_GROUP_UNHEARD] = {[CORE_GROUP_WAITS] = true, [CORE_GROUP_IN] = true},
+    [CORE_GROUP_WAITS] = {[CORE_GROUP_WAITS] = true, [CORE_GROUP_ENTERING] = true},
+    [CORE_GROUP_ENTERING] = {[CORE_GROUP_WAITS] = true, [CORE_GROUP_ENTERING] = true, [CORE_GROUP_IN] = true},
+    [CORE_GROUP_IN] = {[CORE_GROUP_WAITS] = true},
+};
+
+static void group_move(struct core_worker *worker, enum core_worker_group to)
+{
+    CHECK(move_allowed[worker->group][to]);
+    worker->group = to;
+}
+
+bool owner_group_waits(const struct core_worker *worker)
+{
+    return worker->group == CORE_GROUP_WAITS || worker->group == CORE_GROUP_UNHEARD;
+}
+
+void owner_group_adopt(struct core_worker *worker, bool waits)
+{
+    if (waits) {
+        group_move(worker, CORE_GROUP_UNHEARD);
+    } else if (worker->generation > 0) {
+        group_move(worker, CORE_GROUP_IN);
+    }
+}
+
 /* The group itself is in the coordinator's record. */
 void owner_group_take_key(struct node_core *core, const struct message *message)
 {
@@ -71,8 +102,8 @@ static void tell_group(struct node_core *core, uint32_t slot, const struct view_
         pack_bool(&writer, attempt->members[i].has_state);
     }
     CHECK(!writer.failed);
-    if (worker->waits || worker->generation < attempt->generation) {
-        worker->waits = worker->is_told = false;
+    if (owner_group_waits(worker) || worker->generation < attempt->generation) {
+        group_move(worker, CORE_GROUP_ENTERING);
         worker->generation = attempt->generation;
         go_back(worker, attempt->group_step);
         owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
@@ -80,7 +111,7 @@ static void tell_group(struct node_core *core, uint32_t slot, const struct view_
     if (worker->is_elastic && !is_on_disk(core, worker)) {
         return;
     }
-    worker->is_told = true;
+    group_move(worker, CORE_GROUP_IN);
     owner_worker_effect(core, NODE_EFFECT_GROUP, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
     effect->u.worker.size = attempt->member_count;
@@ -120,7 +151,7 @@ static bool is_taken_to_be_in(struct node_core *core, uint32_t slot, const struc
         return false;
     }
     MARK(unheard_is_in_its_group);
-    worker->waits = worker->is_unheard = false;
+    group_move(worker, CORE_GROUP_IN);
     worker->generation = attempt->generation;
     owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
     return true;
@@ -130,15 +161,16 @@ static bool is_taken_to_be_in(struct node_core *core, uint32_t slot, const struc
 void owner_group_follow(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
 {
     struct core_worker *worker = &core->owner->workers[slot];
-    if (worker->is_unheard && !is_taken_to_be_in(core, slot, attempt, rank)) {
+    if (worker->group == CORE_GROUP_UNHEARD && !is_taken_to_be_in(core, slot, attempt, rank)) {
         return;
     }
-    if (worker->waits || (worker->generation > 0 && !worker->is_told)) {
+    bool waits = owner_group_waits(worker);
+    if (waits || worker->group == CORE_GROUP_ENTERING) {
         bool has_key = (worker->key_generation == attempt->generation &&
                         (attempt->generation == 1 ||
                          election_claim_compare(worker->key_claim, attempt->group_claim) == 0)) ||
                        BUG(key_of_another, "a worker enters a group under the key of that very generation");
-        bool is_due = rank < attempt->member_count && (worker->generation < attempt->generation || !worker->waits);
+        bool is_due = rank < attempt->member_count && (worker->generation < attempt->generation || !waits);
         /* Its coordinator has not heard of all that this one has made, in a group that another one named. (That is what it has
          * still, since it was told of no group that it has not left.) */
         bool is_ahead = worker->has_state && worker->applied_step > attempt->group_step;
@@ -147,7 +179,7 @@ void owner_group_follow(struct node_core *core, uint32_t slot, const struct view
         if (is_due && is_over) {
             MARK(group_passed_over);
             worker->generation = attempt->generation; /* as if it had been in it: it waits for the next */
-            worker->waits = true;
+            group_move(worker, CORE_GROUP_WAITS);
             owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
         } else if (is_due && has_key) {
             tell_group(core, slot, attempt);
@@ -195,11 +227,10 @@ void owner_group_listens(struct node_core *core, const struct node_event *event)
     uint32_t known = attempt != NULL ? attempt->generation : 0;
     uint32_t newest = known > worker->generation ? known : worker->generation;
     uint32_t was_in = event->u.worker.generation < newest ? event->u.worker.generation : newest;
-    bool is_news = worker->data_port != event->u.worker.port || !worker->waits ||
+    bool is_news = worker->data_port != event->u.worker.port || !owner_group_waits(worker) ||
                    worker->generation != was_in || worker->applied_step != event->u.worker.step ||
                    worker->has_state != event->u.worker.has_state;
-    worker->waits = worker->is_told = true;
-    worker->is_unheard = false;
+    group_move(worker, CORE_GROUP_WAITS);
     worker->leaving = 0;
     worker->data_port = event->u.worker.port;
     worker->is_elastic = event->u.worker.is_elastic;

@@ -5,6 +5,7 @@
 #include "base/probe.h"
 #include "node/core/copies/acks.h"
 #include "node/core/members/twin.h"
+#include "node/core/owner/groups.h"
 #include "node/core/owner/restart.h"
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
@@ -29,14 +30,12 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
     worker->number = event->u.adopt.number;
     worker->end_reason = FACT_LOST;
     worker->data_port = event->u.adopt.data_port;
-    worker->lease_on_disk = true;
-    worker->is_told = true; /* or it says that it waits still */
     worker->key_generation = 1;
     worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
     memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);
     is_leased &= lease_restore(&core->owner->lease, core->now_ms, slot, &worker->attempt, worker->number, event->u.adopt.token,
                                is_leased);
-    worker->phase = is_leased ? CORE_WORKER_RUNNING : CORE_WORKER_ENDING;
+    owner_worker_move(worker, is_leased ? CORE_WORKER_RUNNING : CORE_WORKER_ENDING);
     if (is_leased) {
         MARK(worker_adopted);
     } else {
@@ -55,13 +54,23 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
         worker->data_port = worker->data_port != 0 ? worker->data_port : fact.data_port;
         worker->generation = fact.generation;
         worker->is_elastic = fact.is_elastic;
-        worker->waits = worker->is_unheard = fact.waits;
+        owner_group_adopt(worker, fact.waits);
         worker->has_state = fact.has_state;
         worker->applied_step = fact.applied_step;
         worker->metrics_step = fact.step; /* the highest that they may be of */
         worker->metrics_bytes = fact.metrics_bytes;
         memcpy(worker->metrics, fact.metrics, fact.metrics_bytes);
     }
+}
+
+/* Publishes that the worker which a record of an earlier boot names in this slot is no more; the slot's worker of now stays. */
+static void put_lost(struct node_core *core, uint32_t slot, const struct view_slot *before)
+{
+    struct core_worker *worker = &core->owner->workers[slot];
+    const struct core_worker kept = *worker;
+    *worker = (struct core_worker){.attempt = before->attempt, .number = (uint16_t)before->rank};
+    owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
+    *worker = kept;
 }
 
 /* A slot of an earlier life that this machine has no more: what ran there is over, and its record must not say that it is
@@ -73,10 +82,7 @@ static void slot_is_gone(struct node_core *core, uint32_t slot)
         return;
     }
     TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
-    core->owner->workers[slot].attempt = before->attempt;
-    core->owner->workers[slot].number = (uint16_t)before->rank;
-    owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
-    memset(&core->owner->workers[slot], 0, sizeof core->owner->workers[slot]);
+    put_lost(core, slot, before);
     (void)owner_put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
 }
 
@@ -136,10 +142,7 @@ void core_owner_restate(struct node_core *core)
         struct core_worker *worker = &core->owner->workers[slot];
         bool is_taken = said != NULL && (said->state == LEASE_LEASED || said->state == LEASE_RELEASING);
         if (is_taken && (worker->phase == CORE_WORKER_NONE || !attempt_id_equal(&worker->attempt, &said->attempt))) {
-            const struct core_worker kept = *worker;
-            *worker = (struct core_worker){.attempt = said->attempt, .number = (uint16_t)said->rank};
-            owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
-            *worker = kept;
+            put_lost(core, slot, said);
         }
         if (worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_PREPARED) {
             bool runs = worker->phase == CORE_WORKER_RUNNING;

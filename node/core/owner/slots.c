@@ -5,6 +5,7 @@
 #include <sodium/crypto_generichash.h>
 
 #include "base/address.h"
+#include "base/check.h"
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/copies/copies.h"
@@ -86,7 +87,7 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
                                .data_port = worker->data_port,
                                .generation = was_later ? said.generation : worker->generation,
                                .is_elastic = worker->is_elastic || (has_said && said.is_elastic),
-                               .waits = worker->waits,
+                               .waits = owner_group_waits(worker),
                                .has_state = worker->has_state,
                                .applied_step = worker->applied_step,
                                .step = worker->step,
@@ -239,8 +240,9 @@ static void confirm(struct node_core *core, node_id from, const struct message *
     }
     struct core_worker *worker = &core->owner->workers[slot];
     if (changes.count > 0) {
-        memset(worker, 0, sizeof *worker);
-        worker->phase = CORE_WORKER_CONFIRMED;
+        CHECK(worker->phase == CORE_WORKER_NONE || BUG(free_too_soon, "a slot is free once its worker is surely gone"));
+        owner_worker_clear(worker);
+        owner_worker_move(worker, CORE_WORKER_CONFIRMED);
         worker->attempt = *attempt;
         worker->confirmed_ms = core->now_ms;
         worker->number = (uint16_t)message->u.lease.rank;
@@ -250,7 +252,7 @@ static void confirm(struct node_core *core, node_id from, const struct message *
         memcpy(worker->group_key, message->u.lease.group_key, sizeof worker->group_key);
         (void)owner_put_slot(core, slot);
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence); /* once the lease is on disk */
-    } else if (worker->lease_on_disk) {
+    } else if (worker->phase != CORE_WORKER_CONFIRMED) {
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence);
     }
 }
@@ -301,9 +303,11 @@ void core_owner_receive(struct node_core *core, node_id from, const struct messa
 
 void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot)
 {
-    if (slot < core->owner->lease.count && core->owner->workers[slot].phase != CORE_WORKER_NONE &&
-        attempt_id_equal(&core->owner->workers[slot].attempt, attempt)) {
-        core->owner->workers[slot].lease_on_disk = true;
+    struct core_worker *worker = slot < core->owner->lease.count ? &core->owner->workers[slot] : NULL;
+    if (worker != NULL && worker->phase != CORE_WORKER_NONE && attempt_id_equal(&worker->attempt, attempt)) {
+        if (worker->phase == CORE_WORKER_CONFIRMED) {
+            owner_worker_move(worker, CORE_WORKER_LEASED);
+        }
         struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
         if (experiment != NULL) {
             experiment->changed = true;
@@ -377,7 +381,7 @@ void core_owner_housekeep(struct node_core *core)
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         struct core_worker *worker = &core->owner->workers[slot];
         bool is_due = core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0;
-        if (worker->is_unheard) {
+        if (worker->group == CORE_GROUP_UNHEARD) {
             look_again(core, slot);
         }
         if (is_due && (core->owner->unpublished_slots >> slot & 1) != 0 && core_has_room(core, 256, 1u << 16)) {
@@ -386,7 +390,7 @@ void core_owner_housekeep(struct node_core *core)
         if (!worker->dirty || core->now_ms - worker->told_ms < CORE_STATUS_MS || !core_has_room(core, 256, 1u << 16)) {
             continue;
         }
-        if (worker->is_gone) {
+        if (worker->phase == CORE_WORKER_GONE) {
             owner_worker_gone(core, slot, worker->end_reason, worker->exit_code, worker->tail);
         } else if (worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_PREPARED) {
             bool runs = worker->phase == CORE_WORKER_RUNNING;

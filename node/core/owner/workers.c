@@ -2,6 +2,7 @@
  * and what is said of it, is in owner.c; from one group of their attempt to the next, in owner_group.c; what a new boot finds
  * of them, in owner_restart.c. */
 
+#include "base/check.h"
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/copies/checkpoints.h"
@@ -9,6 +10,53 @@
 #include "node/core/owner/groups.h"
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
+
+/* ---- phases --------------------------------------------------------------------------------------------------------------- */
+
+#define PHASES (CORE_WORKER_GONE + 1)
+
+/* The allowed moves: see enum core_worker_phase. */
+static const bool move_allowed[PHASES][PHASES] = {
+    [CORE_WORKER_NONE] = {[CORE_WORKER_NONE] = true,
+                          [CORE_WORKER_CONFIRMED] = true,
+                          [CORE_WORKER_RUNNING] = true, /* adopted */
+                          [CORE_WORKER_ENDING] = true}, /* adopted without its lease */
+    [CORE_WORKER_CONFIRMED] = {[CORE_WORKER_LEASED] = true, [CORE_WORKER_GONE] = true, [CORE_WORKER_NONE] = true},
+    [CORE_WORKER_LEASED] = {[CORE_WORKER_PREPARING] = true, [CORE_WORKER_GONE] = true, [CORE_WORKER_NONE] = true},
+    [CORE_WORKER_PREPARING] = {[CORE_WORKER_PREPARED] = true, [CORE_WORKER_DROPPED] = true},
+    [CORE_WORKER_DROPPED] = {[CORE_WORKER_GONE] = true, [CORE_WORKER_NONE] = true},
+    [CORE_WORKER_PREPARED] = {[CORE_WORKER_RUNNING] = true, [CORE_WORKER_GONE] = true, [CORE_WORKER_NONE] = true},
+    [CORE_WORKER_RUNNING] = {[CORE_WORKER_ENDING] = true, [CORE_WORKER_GONE] = true, [CORE_WORKER_NONE] = true},
+    [CORE_WORKER_ENDING] = {[CORE_WORKER_GONE] = true, [CORE_WORKER_NONE] = true},
+    [CORE_WORKER_GONE] = {[CORE_WORKER_GONE] = true, [CORE_WORKER_NONE] = true},
+};
+
+void owner_worker_move(struct core_worker *worker, enum core_worker_phase to)
+{
+    CHECK(move_allowed[worker->phase][to]);
+    worker->phase = to;
+}
+
+void owner_worker_clear(struct core_worker *worker)
+{
+    owner_worker_move(worker, CORE_WORKER_NONE);
+    memset(worker, 0, sizeof *worker);
+}
+
+/* The lease of the worker's slot stands. */
+static bool has_lease(const struct core_worker *worker)
+{
+    switch (worker->phase) {
+    case CORE_WORKER_CONFIRMED:
+    case CORE_WORKER_LEASED:
+    case CORE_WORKER_PREPARING:
+    case CORE_WORKER_PREPARED:
+    case CORE_WORKER_RUNNING:
+        return true;
+    default: /* NONE, DROPPED, ENDING, GONE */
+        return false;
+    }
+}
 
 /* ---- ends ----------------------------------------------------------------------------------------------------------------- */
 
@@ -19,8 +67,7 @@ void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason r
     core_checkpoints_ended(core, &worker->attempt); /* first: the end makes room for the next attempt */
     bool is_published = owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
     if (!is_published && reason != FACT_LOST && !core->is_out && !core->leaving) { /* that it is lost the free slot tells, too */
-        worker->phase = CORE_WORKER_ENDING;
-        worker->is_gone = true;
+        owner_worker_move(worker, CORE_WORKER_GONE);
         worker->end_reason = reason;
         worker->exit_code = exit_code;
         if (tail != worker->tail) {
@@ -28,7 +75,7 @@ void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason r
         }
         return; /* its slot is not free before it is said how it ended: the worker's record alone tells who is done */
     }
-    memset(worker, 0, sizeof *worker);
+    owner_worker_clear(worker);
     struct lease_changes changes = {0};
     lease_gone(&core->owner->lease, slot, &changes);
     (void)owner_put_slot(core, slot);
@@ -40,19 +87,22 @@ static void lease_ended(struct node_core *core, uint32_t slot)
     struct core_worker *worker = &core->owner->workers[slot];
     switch (worker->phase) {
     case CORE_WORKER_NONE:
+    case CORE_WORKER_DROPPED:
     case CORE_WORKER_ENDING:
+    case CORE_WORKER_GONE:
         break;
     case CORE_WORKER_CONFIRMED:
+    case CORE_WORKER_LEASED:
     case CORE_WORKER_PREPARED:
         owner_worker_gone(core, slot, worker->end_reason, 0, NULL);
         break;
     case CORE_WORKER_PREPARING:
         MARK(dropped_while_preparing);
-        worker->is_dropped = true;
+        owner_worker_move(worker, CORE_WORKER_DROPPED);
         (void)owner_put_slot(core, slot);
         break;
     case CORE_WORKER_RUNNING:
-        worker->phase = CORE_WORKER_ENDING;
+        owner_worker_move(worker, CORE_WORKER_ENDING);
         (void)owner_put_slot(core, slot);
         owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
         break;
@@ -83,7 +133,7 @@ static void worker_end(struct node_core *core, uint32_t slot, enum fact_reason r
 static void prepare(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
                     const struct view_attempt *attempt, uint32_t rank)
 {
-    core->owner->workers[slot].phase = CORE_WORKER_PREPARING;
+    owner_worker_move(&core->owner->workers[slot], CORE_WORKER_PREPARING);
     owner_worker_effect(core, NODE_EFFECT_PREPARE, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
     effect->u.worker.size = attempt->member_count;
@@ -121,6 +171,7 @@ static void spawn(struct node_core *core, uint32_t slot, const struct view_exper
                   const struct view_attempt *attempt, uint32_t rank, const struct fact_worker *master)
 {
     struct core_worker *worker = &core->owner->workers[slot];
+    CHECK(core->owner->lease.slots[slot].state == LEASE_LEASED);
     owner_worker_effect(core, NODE_EFFECT_SPAWN, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
     effect->u.worker.size = rank < attempt->member_count ? attempt->member_count : rank + 1;
@@ -138,7 +189,7 @@ static void spawn(struct node_core *core, uint32_t slot, const struct view_exper
     effect->u.worker.step = owner_group_joins(attempt, rank) ? 0 : attempt->start_step;
     effect->u.worker.seed = random_mix(experiment->config->seed ^ random_mix(attempt->id.trial + 1u));
     memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
-    worker->phase = CORE_WORKER_RUNNING;
+    owner_worker_move(worker, CORE_WORKER_RUNNING);
     worker->started_s = core->wall_s;
     worker->started_ms = core->now_ms;
     owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
@@ -183,7 +234,7 @@ static bool slot_is_given_back(struct node_core *core, uint32_t slot, const stru
         return false;
     }
     MARK(slot_taken_from_its_group);
-    if (worker->waits) {
+    if (owner_group_waits(worker)) {
         ask_to_stop(core, slot, CORE_KILL_GRACE_MS, "preempt");
     } else {
         worker_end(core, slot, FACT_LOST);
@@ -208,7 +259,8 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         return; /* its record is on its way */
     }
     uint32_t rank = view_attempt_rank(attempt, core->options.self, slot, worker->number);
-    bool is_young = worker->phase == CORE_WORKER_CONFIRMED && core->now_ms - worker->confirmed_ms < CORE_JOIN_LEASE_MS;
+    bool is_new = worker->phase == CORE_WORKER_CONFIRMED || worker->phase == CORE_WORKER_LEASED;
+    bool is_young = is_new && core->now_ms - worker->confirmed_ms < CORE_JOIN_LEASE_MS;
     if (rank == UINT32_MAX && is_young) {
         MARK(joiner_ahead_of_its_record);
         return; /* in a large mesh it comes by way of others, and its coordinator's word came straight here */
@@ -234,7 +286,7 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         return;
     }
     struct fact_worker master;
-    if (worker->phase == CORE_WORKER_CONFIRMED && worker->lease_on_disk) {
+    if (worker->phase == CORE_WORKER_LEASED) {
         prepare(core, slot, experiment, attempt, rank);
     } else if (worker->phase == CORE_WORKER_PREPARED && begins_elsewhere(worker, attempt, rank)) {
         worker_end(core, slot, FACT_LOST);
@@ -249,8 +301,7 @@ void core_owner_experiment(struct node_core *core, const struct view_experiment 
 {
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         const struct core_worker *worker = &core->owner->workers[slot];
-        bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
-        if (runs && experiment_id_equal(worker->attempt.experiment, experiment->id)) {
+        if (has_lease(worker) && experiment_id_equal(worker->attempt.experiment, experiment->id)) {
             slot_follow(core, experiment, slot);
         }
     }
@@ -268,7 +319,7 @@ static void exited(struct node_core *core, const struct node_event *event)
         reason = FACT_STOPPED; /* an earlier boot asked it to: it has saved, and is not done */
     } else if (event->u.worker.is_unstarted) {
         reason = FACT_LOST;
-        core_quarantine_unstarted(core, &worker->attempt, worker->phase == CORE_WORKER_PREPARING);
+        core_quarantine_unstarted(core, &worker->attempt, false);
         worker->started_s = 0;
     } else if (event->u.worker.killed) {
         MARK(keep_ended_it);
@@ -286,21 +337,21 @@ static void prepared(struct node_core *core, const struct node_event *event)
 {
     uint32_t slot = event->u.worker.slot;
     struct core_worker *worker = &core->owner->workers[slot];
-    if (worker->phase != CORE_WORKER_PREPARING) {
+    if (worker->phase != CORE_WORKER_PREPARING && worker->phase != CORE_WORKER_DROPPED) {
         return;
     }
-    if (worker->is_dropped) {
+    if (worker->phase == CORE_WORKER_DROPPED) {
         owner_worker_gone(core, slot, worker->end_reason, 0, NULL);
     } else if (event->u.worker.code != 0) {
         TRACE(&core->options.trace, "trial %u cannot start here: %s", worker->attempt.trial,
               event->u.worker.text != NULL ? event->u.worker.text : err_text(event->u.worker.code));
-        core_quarantine_unstarted(core, &worker->attempt, worker->phase == CORE_WORKER_PREPARING);
+        core_quarantine_unstarted(core, &worker->attempt, true);
         worker_end(core, slot, FACT_LOST);
-        if (worker->is_dropped) {
+        if (worker->phase == CORE_WORKER_DROPPED) {
             owner_worker_gone(core, slot, FACT_LOST, event->u.worker.code, event->u.worker.text);
         }
     } else {
-        worker->phase = CORE_WORKER_PREPARED;
+        owner_worker_move(worker, CORE_WORKER_PREPARED);
         worker->master_port = event->u.worker.port;
         core_checkpoints_fetched(core, worker->attempt.experiment);
         owner_put_worker(core, slot, FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
@@ -332,7 +383,7 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
         return; /* of an earlier life of the slot */
     }
     struct core_worker *worker = &core->owner->workers[slot];
-    bool has_process = worker->phase == CORE_WORKER_RUNNING || (worker->phase == CORE_WORKER_ENDING && !worker->is_gone);
+    bool has_process = worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_ENDING;
     if (event->kind == NODE_EVENT_PREPARED) {
         prepared(core, event);
     } else if (!has_process) {
@@ -352,11 +403,11 @@ void core_owner_leave(struct node_core *core)
 {
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         const struct core_worker *worker = &core->owner->workers[slot];
-        if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING) {
+        if (has_lease(worker) || worker->phase == CORE_WORKER_DROPPED) {
             const struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
             const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
             uint32_t grace_s = experiment != NULL && experiment->known ? experiment->config->preemption_timeout_s : 0;
-            bool can_go = experiment != NULL && attempt != NULL && !worker->waits &&
+            bool can_go = experiment != NULL && attempt != NULL && !owner_group_waits(worker) &&
                           view_attempt_can_shrink(&core->view, experiment, attempt, &core->options.self);
             if (can_go) {
                 MARK(leaves_its_group);
@@ -372,7 +423,7 @@ void core_owner_out(struct node_core *core)
 {
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         const struct core_worker *worker = &core->owner->workers[slot];
-        if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped) {
+        if (has_lease(worker)) {
             worker_end(core, slot, FACT_LOST);
         }
     }
@@ -383,8 +434,7 @@ void core_owner_end_deleted(struct node_core *core)
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         const struct core_worker *worker = &core->owner->workers[slot];
         const struct lease_slot *lease = &core->owner->lease.slots[slot];
-        bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
-        if (runs && view_is_deleted(&core->view, worker->attempt.experiment)) {
+        if (has_lease(worker) && view_is_deleted(&core->view, worker->attempt.experiment)) {
             worker_end(core, slot, FACT_STOPPED);
         } else if (lease->state == LEASE_RESERVED && view_is_deleted(&core->view, lease->attempt.experiment)) {
             owner_reservation_return(core, slot);

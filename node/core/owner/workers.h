@@ -4,6 +4,12 @@
 
 #include "node/core/owner/owner.h"
 
+/* The one way to another phase: a move that the drawing in owner.h does not have is an error of our own code, and checked. */
+void owner_worker_move(struct core_worker *worker, enum core_worker_phase to);
+
+/* The slot has no worker any more: NONE, and all zero. */
+void owner_worker_clear(struct core_worker *worker);
+
 /* Does what the records of an experiment ask of its workers here. */
 void core_owner_experiment(struct node_core *core, const struct view_experiment *experiment);
 void core_owner_worker_event(struct node_core *core, const struct node_event *event); /* PREPARED and WORKER_* */

@@ -202,7 +202,7 @@ bool node_core_end_is_unwritten(const struct node_core *core, const attempt_id *
 {
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         const struct core_worker *worker = &core->owner->workers[slot];
-        if (worker->is_gone && worker->number == number && attempt_id_equal(&worker->attempt, attempt)) {
+        if (worker->phase == CORE_WORKER_GONE && worker->number == number && attempt_id_equal(&worker->attempt, attempt)) {
             return true; /* there was no memory for the record */
         }
     }
