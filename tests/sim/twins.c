@@ -382,8 +382,8 @@ void twins_watch(struct sim *sim)
         bool is_calm = sim_runs(sim, node) && network_talks(sim, node, copy) && have_witness(sim, node, copy) &&
                        sim->now_ms >= self->slow_until_ms && !sim->plan.blurs_time && !sim->plan.has[FAULT_LOSS] &&
                        !self->is_evicted && !self->leaves && !self->disk.is_full;
-        bool yields = is_calm && self->core->twin->is_yielding;
-        is_calm &= yields == sim->nodes[copy].core->twin->is_yielding; /* who yields waits for its last worker */
+        bool yields = is_calm && core_twin_yields(self->core->twin);
+        is_calm &= yields == core_twin_yields(sim->nodes[copy].core->twin); /* who yields waits for its last worker */
         if (!is_calm) {
             sim->twins_disturbed_ms = sim->now_ms;
         } else if (sim->now_ms - sim->twins_disturbed_ms > TOLD_APART_MS) {

@@ -149,7 +149,7 @@ void versions_write(struct sim *sim, struct sim_event *event)
     int node = event->node;
     const struct sim_node *self = &sim->nodes[node];
     bool is_able = !sim->healed && sim_runs(sim, node) && self->updates == event->serial && self->speaks.newest > 1;
-    if (!is_able || self->core->is_out || self->core->twin->is_yielding || sim->versions.count == VERSIONS_WRITTEN_MAX) {
+    if (!is_able || self->core->is_out || core_twin_yields(self->core->twin) || sim->versions.count == VERSIONS_WRITTEN_MAX) {
         return;
     }
     struct random random;

@@ -286,7 +286,7 @@ void core_acks_refuse(struct node_core *core)
             core->copies->leave_is_waited = false; /* nobody will hear it: it leaves all the same */
         } else {
             core_reply(core, ack->client, ERR_REFUSED, 0,
-                       core->twin->is_yielding
+                       core_twin_yields(core->twin)
                            ? "This node found another with its key while this was on its way to a second node; ask again there."
                            : "This node was evicted from the mesh while this was on its way to a second node.");
         }

@@ -6,8 +6,22 @@
 
 /* ---- what waits for the disk ------------------------------------------------------------------------------------- */
 
+static const bool MAY_MOVE[CORE_PENDING_STATES][CORE_PENDING_STATES] = {
+    [CORE_PENDING_WAITING] = {[CORE_PENDING_WRITING] = true},
+    [CORE_PENDING_WRITING] = {[CORE_PENDING_REFUSED] = true},
+    [CORE_PENDING_REFUSED] = {[CORE_PENDING_RETRYING] = true},
+    [CORE_PENDING_RETRYING] = {[CORE_PENDING_REFUSED] = true},
+};
+
+static void pending_move(struct core_pending *pending, enum core_pending_state to)
+{
+    CHECK(MAY_MOVE[pending->state][to]);
+    pending->state = to;
+}
+
 static void pending_link(struct node_core *core, struct core_pending *pending)
 {
+    CHECK(core->disk->pending_last == NULL || core->disk->pending_last->ticket <= pending->ticket);
     if (core->disk->pending_last != NULL) {
         core->disk->pending_last->next = pending;
     } else {
@@ -38,7 +52,7 @@ struct core_pending *core_after_disk(struct node_core *core, enum core_action ac
 struct core_pending *core_find_welcome(const struct node_core *core, node_id joiner)
 {
     struct core_pending *pending = core->disk->pending_first;
-    while (pending != NULL && (pending->action != CORE_ACTION_WELCOME || pending->is_record ||
+    while (pending != NULL && (pending->action != CORE_ACTION_WELCOME || pending->state != CORE_PENDING_WAITING ||
                                !node_id_equal(pending->node, joiner))) {
         pending = pending->next;
     }
@@ -151,7 +165,8 @@ int core_fence_put(struct node_core *core, experiment_id experiment, struct elec
     }
     fence->claim = claim;
     core->disk->ticket++;
-    pending->is_fence = true;
+    pending_move(pending, CORE_PENDING_WRITING);
+    pending->write = CORE_WRITE_FENCE;
     pending->fenced = experiment;
     fence_effect(core, core->disk->ticket, experiment);
     return 0;
@@ -211,7 +226,8 @@ struct core_pending *core_persist(struct node_core *core, struct records_entry *
     uint64_t ticket = ++core->disk->ticket;
     struct core_pending *pending = pending_append(core, ticket, CORE_ACTION_NONE);
     if (pending != NULL) {
-        pending->is_record = true;
+        pending_move(pending, CORE_PENDING_WRITING);
+        pending->write = CORE_WRITE_RECORD;
         pending->ident = entry->ident;
         pending->version = entry->record.version;
     }
@@ -266,29 +282,31 @@ bool core_claim_is_awaited(const struct node_core *core, experiment_id experimen
 
 static bool is_of_same(const struct core_pending *a, const struct core_pending *b)
 {
-    return a->is_fence ? b->is_fence && experiment_id_equal(a->fenced, b->fenced)
-                       : b->is_record && record_ident_equal(a->ident, b->ident);
+    return a->write == b->write && (a->write == CORE_WRITE_FENCE ? experiment_id_equal(a->fenced, b->fenced)
+                                                                 : record_ident_equal(a->ident, b->ident));
 }
 
 /* True if what happens once `a` is on the disk is about a newer version than `b`, or there is something and of `b` nothing. */
 static bool stands_for(const struct core_pending *a, const struct core_pending *b)
 {
-    int order = a->is_fence ? 0 : record_version_compare(a->version, b->version);
+    int order = a->write == CORE_WRITE_FENCE ? 0 : record_version_compare(a->version, b->version);
     return order > 0 || (order == 0 && a->action != CORE_ACTION_NONE);
 }
 
 /* Of one record or fence one is tried again for all that were refused, or a disk that refuses for long would fill the memory. */
 void core_disk_refuse(struct node_core *core, struct core_pending *pending)
 {
-    TRACE(&core->options.trace, "the disk refused a %s", pending->is_fence ? "fence" : "record");
+    TRACE(&core->options.trace, "the disk refused a %s", pending->write == CORE_WRITE_FENCE ? "fence" : "record");
     MARK(disk_refused);
-    core->disk->refused_count += !pending->is_retry;
+    core->disk->refused_count += pending->state == CORE_PENDING_WRITING;
+    pending_move(pending, CORE_PENDING_REFUSED);
     struct core_pending **link = &core->disk->refused;
     while (*link != NULL && !is_of_same(*link, pending)) {
         link = &(*link)->next;
     }
     struct core_pending *other = *link;
     if (other != NULL) {
+        CHECK(core->disk->refused_count > 1);
         core->disk->refused_count--;
         *link = other->next;
         bool is_newer = stands_for(pending, other);
@@ -305,7 +323,7 @@ struct core_pending *core_disk_take(struct node_core *core, uint64_t ticket, boo
 {
     struct core_pending *before = NULL;
     for (struct core_pending *pending = core->disk->pending_first; pending != NULL; pending = pending->next) {
-        bool has_ticket = pending->is_record || pending->is_fence;
+        bool has_ticket = pending->write != CORE_WRITE_NONE;
         if (is_own_ticket ? has_ticket && pending->ticket == ticket : !has_ticket && pending->ticket <= ticket) {
             *(before != NULL ? &before->next : &core->disk->pending_first) = pending->next;
             core->disk->pending_last = core->disk->pending_last == pending ? before : core->disk->pending_last;
@@ -324,12 +342,14 @@ void core_disk_retry(struct node_core *core)
     while (core->disk->refused != NULL && core_has_room(core, 600, 1u << 20)) {
         struct core_pending *pending = core->disk->refused;
         core->disk->refused = pending->next;
-        const struct records_entry *entry = pending->is_record ? records_find(&core->records, pending->ident) : NULL;
+        bool is_record = pending->write == CORE_WRITE_RECORD;
+        const struct records_entry *entry = is_record ? records_find(&core->records, pending->ident) : NULL;
         bool is_overtaken = entry != NULL && record_version_compare(entry->record.version, pending->version) != 0;
-        bool is_over = pending->is_record ? entry == NULL || (is_overtaken && entry->on_disk)
-                                          : node_id_is_none(core_fence_get(core, pending->fenced).node);
+        bool is_over = is_record ? entry == NULL || (is_overtaken && entry->on_disk)
+                                 : node_id_is_none(core_fence_get(core, pending->fenced).node);
         if (is_over) {
             MARK(refused_version_overtaken);
+            CHECK(core->disk->refused_count > 0);
             core->disk->refused_count--;
             arena_give(&core->arena, pending, sizeof *pending);
             continue;
@@ -339,13 +359,34 @@ void core_disk_retry(struct node_core *core)
             pending->action = CORE_ACTION_NONE; /* that was about the older one */
         }
         pending->next = NULL;
-        pending->is_retry = true;
+        pending_move(pending, CORE_PENDING_RETRYING);
         pending->ticket = ++core->disk->ticket;
         pending_link(core, pending);
-        if (pending->is_fence) {
-            fence_effect(core, pending->ticket, pending->fenced);
-        } else {
+        if (is_record) {
             persist_effect(core, entry, pending->ticket);
+        } else {
+            fence_effect(core, pending->ticket, pending->fenced);
         }
     }
+    CHECK(core_disk_is_sound(core->disk));
+}
+
+bool core_disk_is_sound(const struct core_disk *disk)
+{
+    bool is_sound = true;
+    uint32_t refused_count = 0;
+    const struct core_pending *before = NULL;
+    for (const struct core_pending *pending = disk->pending_first; pending != NULL; pending = pending->next) {
+        bool has_write = pending->write != CORE_WRITE_NONE;
+        uint64_t least = before == NULL ? 0 : before->ticket + has_write; /* each write has a ticket of its own */
+        is_sound &= pending->ticket >= least && pending->ticket <= disk->ticket;
+        is_sound &= has_write == (pending->state != CORE_PENDING_WAITING) && pending->state != CORE_PENDING_REFUSED;
+        refused_count += pending->state == CORE_PENDING_RETRYING;
+        before = pending;
+    }
+    for (const struct core_pending *pending = disk->refused; pending != NULL; pending = pending->next) {
+        is_sound &= pending->state == CORE_PENDING_REFUSED && pending->write != CORE_WRITE_NONE;
+        refused_count++;
+    }
+    return is_sound && before == disk->pending_last && refused_count == disk->refused_count;
 }

@@ -18,15 +18,47 @@ enum core_action {
     CORE_ACTION_DURABLE   /* a manifest: its worker is told */
 };
 
-/* One write on its way, or one action that waits for all writes up to a ticket. In the arena, in core_disk's lists. */
+/* What a ticket writes. */
+enum core_write {
+    CORE_WRITE_NONE, /* nothing: an action that waits for every write up to a ticket */
+    CORE_WRITE_RECORD,
+    CORE_WRITE_FENCE
+};
+
+/* The life of a write. Its action happens once the write is on disk, and the write is then given back to the arena.
+ *
+ *                  core_persist,                       the disk has it
+ *    WAITING ---- core_fence_put ----> WRITING ---------------------------> given back
+ *       |                                 |                                     ^
+ *       | all up to the                   | the disk refuses                    |
+ *       | ticket is on disk               v          nothing left to write      |
+ *       v                              REFUSED ---------------------------------+
+ *    given back                         |   ^                                   |
+ *                      core_disk_retry  |   |  the disk refuses                 |
+ *                                       v   |                                   |
+ *                                      RETRYING --------------------------------+
+ *                                                      the disk has it
+ *
+ * An action without a write stays WAITING until it happens. Of each record or fence one write is REFUSED at most, the one
+ * whose version is newer: the other is given back, and its action never happens. A refused record for which the table holds a
+ * newer version by the time of the retry writes that version, and its action is dropped. */
+enum core_pending_state {
+    CORE_PENDING_WAITING,
+    CORE_PENDING_WRITING,  /* its ticket is with the shell for the first time */
+    CORE_PENDING_REFUSED,  /* in core_disk.refused, without a ticket that counts */
+    CORE_PENDING_RETRYING, /* with the shell again, under a new ticket */
+    CORE_PENDING_STATES
+};
+
+/* One write, or one action that waits for all writes up to a ticket. In the arena, in one of core_disk's two lists. */
 struct core_pending {
     struct core_pending *next;
     uint64_t ticket;
-    bool is_retry;             /* the disk has refused it before */
-    bool is_record, is_fence;  /* what the ticket writes; neither: the action waits for all up to the ticket */
-    record_ident ident;            /* is_record */
-    struct record_version version; /* is_record */
-    experiment_id fenced;          /* is_fence */
+    enum core_pending_state state;
+    enum core_write write;
+    record_ident ident;            /* RECORD */
+    struct record_version version; /* RECORD */
+    experiment_id fenced;          /* FENCE */
     enum core_action action;
     node_id node;       /* SEND, WELCOME */
     uint64_t client;    /* ACK, WELCOME */
@@ -50,9 +82,9 @@ struct core_fence {
 struct core_disk {
     uint64_t ticket;      /* last given out */
     uint64_t ticket_done; /* all up to this one are on disk, or refused */
-    struct core_pending *pending_first, *pending_last;
-    struct core_pending *refused; /* what the disk refused; tried again until it takes it */
-    uint32_t refused_count;       /* those, and those on their way once more */
+    struct core_pending *pending_first, *pending_last; /* WAITING, WRITING and RETRYING, by ticket */
+    struct core_pending *refused; /* REFUSED: tried again until the disk takes them; one per record or fence */
+    uint32_t refused_count;       /* REFUSED and RETRYING: while there are any no WAITING action happens */
     uint64_t retry_ms;            /* when the refused are tried again */
     bool waiting_left;            /* what may go on did not fit into this step */
     struct core_fence *fences;    /* by experiment id */
@@ -104,5 +136,9 @@ void core_disk_retry(struct node_core *core);
 
 /* Sends the records to the disk once more for which there was no memory to wait, as far as there is some now. */
 void core_disk_persist_unawaited(struct node_core *core);
+
+/* True if the two lists are as enum core_pending_state says: each state in its list, tickets ascending, refused_count right.
+ * Takes time in the length of the lists: for a CHECK on rare paths, and for tests. */
+bool core_disk_is_sound(const struct core_disk *disk);
 
 #endif

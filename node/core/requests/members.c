@@ -1,6 +1,7 @@
 /* Who comes into the mesh and who goes, as this node is asked: invites, evictions, its own leaving, those who join (DESIGN 11).
  * What all nodes make of those records is in view.c and members.c; other requests are in requests.c. */
 
+#include "base/check.h"
 #include "base/err.h"
 #include "node/core/copies/acks.h"
 #include "node/core/ground/effects.h"
@@ -161,10 +162,32 @@ void requests_evict(struct node_core *core, const struct node_event *event)
 
 /* ---- leaving ---------------------------------------------------------------------------------------------------------------- */
 
+static const bool MAY_MOVE[CORE_LEAVE_STATES][CORE_LEAVE_STATES] = {
+    [CORE_LEAVE_STAYS] = {[CORE_LEAVE_ASKED] = true},
+    [CORE_LEAVE_ASKED] = {[CORE_LEAVE_TOLD] = true},
+    [CORE_LEAVE_TOLD] = {[CORE_LEAVE_ANSWERED] = true},
+    [CORE_LEAVE_ANSWERED] = {[CORE_LEAVE_TOLD] = true},
+};
+
+static void leave_move(struct core_requests *requests, enum core_leave_state to)
+{
+    CHECK(MAY_MOVE[requests->leave][to]);
+    requests->leave = to;
+}
+
+void requests_leave_ask(struct node_core *core, uint64_t client)
+{
+    struct core_requests *requests = core->requests;
+    if (requests->leave == CORE_LEAVE_STAYS || requests->leave == CORE_LEAVE_ANSWERED) {
+        leave_move(requests, requests->leave == CORE_LEAVE_STAYS ? CORE_LEAVE_ASKED : CORE_LEAVE_TOLD);
+        requests->leave_client = client;
+    }
+}
+
 /* Says in its node record that it leaves, and sees to it that somebody hears that: the daemon ends with the answer. */
 static void leave_tell(struct node_core *core)
 {
-    core->requests->leave_told = true;
+    leave_move(core->requests, CORE_LEAVE_TOLD);
     core->copies->leave_stored_on = 1;
     core->options.node.left = true;
     uint8_t bytes[RECORD_BODY_BYTES_MAX];
@@ -187,13 +210,13 @@ void requests_leave_advance(struct node_core *core)
 {
     bool is_busy = !core_owner_idle(core) || core->copies->pushes != NULL;
     bool is_deaf = core->members->syncing && !core->is_out; /* until it is in step it may know nobody who could hear it */
-    if (!core->requests->leave_asked || is_busy || is_deaf) {
+    if (is_busy || is_deaf) {
         return;
     }
-    if (!core->requests->leave_told) {
+    if (core->requests->leave == CORE_LEAVE_ASKED) {
         leave_tell(core);
-    } else if (core->disk->ticket_done >= core->requests->leave_ticket && !core->copies->leave_is_waited) {
-        core->requests->leave_asked = false;
+    } else if (core->requests->leave == CORE_LEAVE_TOLD && core->disk->ticket_done >= core->requests->leave_ticket && !core->copies->leave_is_waited) {
+        leave_move(core->requests, CORE_LEAVE_ANSWERED);
         core_members_leave(core);
         core_reply(core, core->requests->leave_client, 0, core->copies->leave_stored_on, "");
     }

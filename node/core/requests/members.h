@@ -16,6 +16,9 @@ void requests_invite(struct node_core *core, const struct node_event *event);
 void requests_revoke(struct node_core *core, const struct node_event *event);
 void requests_evict(struct node_core *core, const struct node_event *event);
 
+/* A client asks this node to leave. A client that asks while another one waits is answered together with that one. */
+void requests_leave_ask(struct node_core *core, uint64_t client);
+
 /* Goes on with a leave that was asked for: when nothing runs here any more that is published, and then the client is answered. */
 void requests_leave_advance(struct node_core *core);
 

@@ -361,7 +361,7 @@ static bool refused_when_out(struct node_core *core, const struct node_event *ev
         return false;
     }
     core_reply(core, event->u.request.client, ERR_REFUSED, 0,
-               core->twin->is_yielding
+               core_twin_yields(core->twin)
                    ? "Another daemon runs with this node's key, so this one is becoming another node; ask again in a minute."
                    : "This node was evicted from the mesh; end its daemon, ask a member for an invite, and join with a new "
                      "data directory.");
@@ -405,10 +405,7 @@ static void receive(struct node_core *core, const struct node_event *event)
         break;
     case NODE_REQUEST_LEAVE:
         core->leaving = true;
-        if (!core->requests->leave_asked) { /* who asks meanwhile is answered with the first */
-            core->requests->leave_asked = true;
-            core->requests->leave_client = event->u.request.client;
-        }
+        requests_leave_ask(core, event->u.request.client);
         core->members->changed = true;
         core_coordinator_leave(core);
         core_owner_leave(core);

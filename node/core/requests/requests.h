@@ -4,11 +4,25 @@
 
 #include "node/core/ground/state.h"
 
+/* How far this node is with leaving the mesh.
+ *
+ *   from      to        when
+ *   STAYS     ASKED     a user asks for it (NODE_REQUEST_LEAVE)
+ *   ASKED     TOLD      no worker runs here, no copy is on its way and the node is in step: its record that it leaves is written
+ *   TOLD      ANSWERED  that record is on disk, and on another node's if one can be reached: the client hears it
+ *   ANSWERED  TOLD      a further client asks before the daemon ends: it is answered in the same way */
+enum core_leave_state {
+    CORE_LEAVE_STAYS,
+    CORE_LEAVE_ASKED,
+    CORE_LEAVE_TOLD,
+    CORE_LEAVE_ANSWERED,
+    CORE_LEAVE_STATES
+};
+
 struct core_requests {
-    bool leave_asked;      /* a user has asked this node to leave: */
-    uint64_t leave_client; /* the first client that did */
-    bool leave_told;       /* the record that this node has left was put */
-    uint64_t leave_ticket; /* every write up to this ticket is to be on disk before the client is answered */
+    enum core_leave_state leave;
+    uint64_t leave_client; /* from ASKED on: the client that asked first; ANSWERED -> TOLD: the one that asked then */
+    uint64_t leave_ticket; /* from TOLD on: every write up to this ticket is to be on disk before the client is answered */
 };
 
 void core_requests_receive(struct node_core *core, const struct node_event *event); /* NODE_EVENT_REQUEST */

@@ -103,7 +103,7 @@ static void send_stored(struct node_core *core, node_id to, record_ident ident, 
 
 bool intake_raise_boot(struct node_core *core)
 {
-    if (core->intake->seen_boot < core->options.boot || core->twin->is_yielding || BUG(older_boot_kept, "a node never writes under an older boot than seen")) {
+    if (core->intake->seen_boot < core->options.boot || core_twin_yields(core->twin) || BUG(older_boot_kept, "a node never writes under an older boot than seen")) {
         return false;
     }
     MARK(boot_raised);

@@ -146,11 +146,12 @@ void on_disk_persisted(struct node_core *core, const struct node_event *event)
     if (pending != NULL && !event->u.persisted.ok) {
         core_disk_refuse(core, pending);
     } else if (pending != NULL) {
-        if (pending->is_retry) {
+        if (pending->state == CORE_PENDING_RETRYING) {
             MARK(retried_after_refusal);
+            CHECK(core->disk->refused_count > 0);
+            core->disk->refused_count--;
         }
-        core->disk->refused_count -= pending->is_retry;
-        if (pending->is_record) {
+        if (pending->write == CORE_WRITE_RECORD) {
             record_on_disk(core, pending, event->u.persisted.signature);
         }
         run_waiting(core); /* what was said before comes first */

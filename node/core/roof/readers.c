@@ -134,7 +134,7 @@ bool node_core_twin(const struct node_core *core, struct node_twin *out)
 {
     bool is_found = core->twin->life != 0;
     if (is_found) {
-        *out = (struct node_twin){.address = core->twin->address, .is_yielding = core->twin->is_yielding};
+        *out = (struct node_twin){.address = core->twin->address, .is_yielding = core_twin_yields(core->twin)};
     }
     return is_found;
 }

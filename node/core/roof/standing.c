@@ -30,7 +30,7 @@ void standing_update(struct node_core *core)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
     bool is_out = self != NULL && view_member_is_out(self) && !BUG(evicted_goes_on, "who is evicted ends its workers");
-    if (core->twin->is_yielding) {
+    if (core_twin_yields(core->twin)) {
         return;
     }
     if (is_out == core->is_out) {

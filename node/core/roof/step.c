@@ -365,7 +365,7 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
         core->owner->lease.granting &= !core->memory.is_short;
         refresh_elections(core); /* the first experiment may just have come */
         bool is_raised = intake_raise_boot(core);
-        if (is_raised || (core->intake->is_misquoted && !core->twin->is_yielding)) {
+        if (is_raised || (core->intake->is_misquoted && !core_twin_yields(core->twin))) {
             restate(core);
         }
         core->intake->is_misquoted = false;

@@ -40,6 +40,21 @@ static const char *own_address(const struct node_core *core)
     return core->options.node.address_count > 0 ? core->options.node.addresses[0] : "";
 }
 
+static const bool MAY_MOVE[CORE_TWIN_STATES][CORE_TWIN_STATES] = {
+    [CORE_TWIN_NONE] = {[CORE_TWIN_ASKED] = true, [CORE_TWIN_STAYS] = true, [CORE_TWIN_KEY_ASKED] = true},
+    [CORE_TWIN_ASKED] = {[CORE_TWIN_NONE] = true, [CORE_TWIN_ASKED] = true, [CORE_TWIN_STAYS] = true, [CORE_TWIN_KEY_ASKED] = true},
+    [CORE_TWIN_STAYS] = {[CORE_TWIN_NONE] = true, [CORE_TWIN_STAYS] = true, [CORE_TWIN_KEY_ASKED] = true},
+    [CORE_TWIN_KEY_ASKED] = {[CORE_TWIN_STAYS] = true, [CORE_TWIN_KEY_ASKED] = true, [CORE_TWIN_VOUCHED] = true},
+    [CORE_TWIN_VOUCHED] = {[CORE_TWIN_STAYS] = true, [CORE_TWIN_KEY_ASKED] = true, [CORE_TWIN_STORED] = true},
+    [CORE_TWIN_STORED] = {[CORE_TWIN_KEY_ASKED] = true, [CORE_TWIN_BECOMES] = true},
+};
+
+static void twin_move(struct core_twin *twin, enum core_twin_state to)
+{
+    CHECK(MAY_MOVE[twin->state][to]);
+    twin->state = to;
+}
+
 /* ---- how the two find each other ---------------------------------------------------------------------------------------- */
 
 void twin_start(struct node_core *core)
@@ -83,7 +98,7 @@ static void say(struct node_core *core)
     core->twin->told_ms = core->now_ms;
     struct message message = {.kind = MESSAGE_TWIN};
     message.u.twin.life = core->first_boot;
-    message.u.twin.is_yielding = core->twin->is_yielding;
+    message.u.twin.is_yielding = core_twin_yields(core->twin);
     bytes_copy_text(message.u.twin.address, sizeof message.u.twin.address, own_address(core));
     core_send(core, core->options.self, &message);
 }
@@ -97,6 +112,7 @@ void twin_told(struct node_core *core, const struct message *message)
         return;
     }
     MARK(twin_overheard);
+    twin_move(twin, CORE_TWIN_ASKED);
     twin->ask_until_ms = core->now_ms + CORE_TWIN_ASK_MS;
     connect_twin(core, message->u.twin.address);
     say(core);
@@ -121,7 +137,7 @@ static bool is_used(const struct node_core *core, const uint8_t public_key[PUBLI
 static void take_another_key(struct node_core *core)
 {
     MARK(new_key_was_used);
-    core->twin->has_key = core->twin->is_stored = false;
+    twin_move(core->twin, CORE_TWIN_KEY_ASKED);
     core->twin->is_key_used = true;
     ask_for_key(core);
 }
@@ -129,7 +145,7 @@ static void take_another_key(struct node_core *core)
 static void yield(struct node_core *core)
 {
     MARK(twin_yields);
-    core->twin->is_yielding = true;
+    twin_move(core->twin, CORE_TWIN_KEY_ASKED);
     core->is_out = true;
     core->members->changed = true;
     core->owner->lease.granting = false;
@@ -146,6 +162,7 @@ static void yield(struct node_core *core)
 
 static void stay(struct node_core *core, uint64_t boot)
 {
+    twin_move(core->twin, CORE_TWIN_STAYS);
     TRACE(&core->options.trace,
           "THIS NODE'S KEY IS IN USE TWICE: a daemon on a copy of this data directory runs at %s; that one gives way and "
           "becomes another node",
@@ -155,8 +172,7 @@ static void stay(struct node_core *core, uint64_t boot)
 
 static void go_on(struct node_core *core)
 {
-    core->twin->is_yielding = false;
-    core->twin->has_key = false;
+    twin_move(core->twin, CORE_TWIN_STAYS);
     core->is_out = false; /* standing_update looks whether it is for another reason */
     core->members->changed = true;
     core->view.roster_changed = true;
@@ -166,7 +182,7 @@ static void hear_twin(struct node_core *core, const struct message *message)
 {
     struct core_twin *twin = core->twin;
     uint64_t life = message->u.twin.life;
-    if (life == 0 || life == core->first_boot || core->leaving || (core->is_out && !twin->is_yielding)) {
+    if (life == 0 || life == core->first_boot || core->leaving || (core->is_out && !core_twin_yields(twin))) {
         return; /* our own word, come back by an address of ours */
     }
     bool is_new = twin->life != life;
@@ -178,15 +194,17 @@ static void hear_twin(struct node_core *core, const struct message *message)
     yields &= !BUG(clone_goes_on, "of two daemons with one key the larger yields");
     bool both_yield = BUG(both_yield, "of two daemons with one key one stays");
     yields |= both_yield;
-    if (twin->is_yielding && message->u.twin.is_yielding && life > core->first_boot && !twin->is_stored && !both_yield) {
+    bool may_go_on = twin->state == CORE_TWIN_KEY_ASKED || twin->state == CORE_TWIN_VOUCHED;
+    if (may_go_on && message->u.twin.is_yielding && life > core->first_boot && !both_yield) {
         TRACE(&core->options.trace, "the other daemon with this key gives way as well: this one goes on as it was");
         go_on(core);
         stay(core, message->boot);
-    } else if (!twin->is_yielding && yields) {
+    } else if (!core_twin_yields(twin) && yields) {
         yield(core);
-    } else if (!twin->is_yielding && is_new) {
+    } else if (!core_twin_yields(twin) && is_new) {
         stay(core, message->boot);
     }
+    CHECK(twin->state >= CORE_TWIN_STAYS); /* as `life`, which was never 0 before either if it is not new */
     if (is_new || core->now_ms - twin->told_ms >= CORE_TWIN_ANSWER_MS) {
         say(core);
     }
@@ -194,18 +212,20 @@ static void hear_twin(struct node_core *core, const struct message *message)
 
 void twin_receive(struct node_core *core, const struct message *message)
 {
-    const struct core_twin *twin = core->twin;
+    struct core_twin *twin = core->twin;
     if (!core_has_room(core, 128, 0)) {
         return; /* it is said again */
     }
     if (message->kind == MESSAGE_TWIN) {
         hear_twin(core, message);
-    } else if (message->kind == MESSAGE_RECORDS && twin->life != 0 && !twin->is_yielding) {
+    } else if (message->kind == MESSAGE_RECORDS && twin->state == CORE_TWIN_STAYS) {
         (void)intake_take_message(core, core->options.self, message);
-    } else if (message->kind == MESSAGE_STORED && twin->is_yielding && twin->has_key) {
+    } else if (message->kind == MESSAGE_STORED && twin->state >= CORE_TWIN_VOUCHED) {
         struct fact_key key = fact_key_node_id(node_id_of_key(twin->public_key));
         record_ident ident = record_ident_of(core->options.self, FACT_MEMBER, key.bytes, key.count);
-        core->twin->is_stored |= record_ident_equal(ident, message->u.stored.ident);
+        if (twin->state == CORE_TWIN_VOUCHED && record_ident_equal(ident, message->u.stored.ident)) {
+            twin_move(twin, CORE_TWIN_STORED);
+        }
     } else {
         core->counters.strangers++;
     }
@@ -222,7 +242,7 @@ static const struct records_entry *own_entry(const struct node_core *core, enum 
 void twin_key(struct node_core *core, const struct node_event *event)
 {
     struct core_twin *twin = core->twin;
-    if (!twin->is_yielding || twin->has_key || !event->u.key.ok) {
+    if (twin->state != CORE_TWIN_KEY_ASKED || !event->u.key.ok) {
         return;
     }
     if (is_used(core, event->u.key.public_key)) {
@@ -242,7 +262,7 @@ void twin_key(struct node_core *core, const struct node_event *event)
             return;
         }
     }
-    twin->has_key = true;
+    twin_move(twin, CORE_TWIN_VOUCHED);
     memcpy(twin->public_key, event->u.key.public_key, PUBLIC_KEY_BYTES);
 }
 
@@ -272,24 +292,25 @@ static void tell_peers(struct node_core *core, const struct records_entry *entry
 static void housekeep_yielding(struct node_core *core)
 {
     struct core_twin *twin = core->twin;
-    if (twin->has_key && !twin->has_become && is_used(core, twin->public_key)) {
+    bool has_key = twin->state == CORE_TWIN_VOUCHED || twin->state == CORE_TWIN_STORED;
+    if (has_key && is_used(core, twin->public_key)) {
         take_another_key(core);
-    } else if (!twin->has_key && core->now_ms - twin->key_ms >= CORE_RETRY_MS) {
+    } else if (twin->state == CORE_TWIN_KEY_ASKED && core->now_ms - twin->key_ms >= CORE_RETRY_MS) {
         ask_for_key(core);
     }
     struct fact_key key = fact_key_node_id(node_id_of_key(twin->public_key));
-    const struct records_entry *voucher = twin->has_key ? own_entry(core, FACT_MEMBER, key) : NULL;
+    const struct records_entry *voucher = twin->state >= CORE_TWIN_VOUCHED ? own_entry(core, FACT_MEMBER, key) : NULL;
     if (voucher != NULL && voucher->published && core_has_room(core, 64, voucher->envelope_bytes)) {
         tell_peers(core, voucher, false);
         const uint8_t *bytes = core_effect_bytes(core, voucher->envelope, voucher->envelope_bytes);
         send_record(core, core->options.self, voucher, bytes, true);
     }
     bool is_idle = core_owner_idle(core) || BUG(becomes_too_soon, "who becomes another node has ended its workers");
-    if (twin->is_stored && voucher != NULL && voucher->on_disk && is_idle && core->disk->refused_count == 0) {
-        if (!twin->has_become) {
+    if (twin->state >= CORE_TWIN_STORED && voucher != NULL && voucher->on_disk && is_idle && core->disk->refused_count == 0) {
+        if (twin->state == CORE_TWIN_STORED) {
             TRACE(&core->options.trace, "the other daemon has stored this one's voucher: becomes another node");
+            twin_move(twin, CORE_TWIN_BECOMES);
         }
-        twin->has_become = true;
         struct node_effect *effect = core_effect(core, NODE_EFFECT_BECOME);
         effect->u.become.node = node_id_of_key(twin->public_key);
         bytes_copy_text(effect->u.become.address, sizeof effect->u.become.address, twin->address);
@@ -302,22 +323,23 @@ void twin_housekeep(struct node_core *core)
     if (!twin->has_link || !core_has_room(core, 256, 0)) {
         return;
     }
-    bool is_silent = twin->life != 0 && core->now_ms - twin->heard_ms >= CORE_TWIN_SILENT_MS;
-    if (is_silent && twin->is_yielding && !twin->is_stored) {
+    bool may_go_on = twin->state == CORE_TWIN_KEY_ASKED || twin->state == CORE_TWIN_VOUCHED;
+    if (may_go_on && core->now_ms - twin->heard_ms >= CORE_TWIN_SILENT_MS) {
         MARK(twin_gone);
         TRACE(&core->options.trace, "the other daemon with this key has been silent for %u s: this one goes on as it was",
               CORE_TWIN_SILENT_MS / 1000);
         go_on(core);
     }
-    if (twin->is_yielding) {
+    if (core_twin_yields(twin)) {
         say(core);
         housekeep_yielding(core);
     } else if (core->now_ms >= twin->ask_until_ms) {
-        *twin = (struct core_twin){0};
+        twin_move(twin, CORE_TWIN_NONE);
+        *twin = (struct core_twin){.state = CORE_TWIN_NONE};
         struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
         effect->u.peer.node = core->options.self;
         effect->u.peer.gone = true;
-    } else if (twin->life == 0) {
+    } else if (twin->state == CORE_TWIN_ASKED) {
         say(core);
     } else {
         const struct records_entry *node = own_entry(core, FACT_NODE, fact_key_empty());
