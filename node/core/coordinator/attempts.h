@@ -14,15 +14,6 @@ struct attempt_sight {
     bool heard_since_failure;                  /* every other member's node has spoken since */
 };
 
-/* What was noticed about an attempt, made if nothing was so far; NULL when memory is full. Those that a pass over the
- * experiment did not look at are forgotten after it. */
-struct core_watch *attempts_watch(struct node_core *core, struct core_coordination *coordination,
-                                  const attempt_id *attempt);
-void attempts_forget(struct node_core *core, struct core_coordination *coordination);
-
-/* This node coordinates from now on, perhaps again: what it noticed before was long ago. What it measured stands. */
-void attempts_begin_anew(const struct node_core *core, struct core_coordination *coordination);
-
 struct attempt_sight attempts_look(struct node_core *core, const struct view_experiment *experiment,
                                    const struct view_attempt *attempt, const struct core_watch *watch);
 

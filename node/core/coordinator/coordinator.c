@@ -6,6 +6,7 @@
 #include "node/core/coordinator/elastic.h"
 #include "node/core/coordinator/gangs.h"
 #include "node/core/coordinator/placing.h"
+#include "node/core/coordinator/watch.h"
 #include "node/core/ground/disk.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
@@ -132,7 +133,7 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     TRACE(&core->options.trace, "coordinates %s with term %llu", coordinator_name(row), (unsigned long long)term);
     coordination->renew_ms = core->now_ms;
     coordination->renew_from = 0;
-    attempts_begin_anew(core, coordination);
+    watch_begin_anew(core, coordination);
     row->changed = true;
 }
 
@@ -433,24 +434,6 @@ static bool look_after(struct node_core *core, struct core_coordination *coordin
     return left_off == UINT32_MAX;
 }
 
-static void put_off(uint64_t *since_ms, uint64_t ms)
-{
-    *since_ms += *since_ms != 0 ? ms : 0;
-}
-
-/* Nothing was begun for so long, since this is the smaller side: trials have not waited for places meanwhile, but keep what
- * they had waited before, or those of a side that is the smaller now and then would wait for the best ones for ever. */
-static void hold_waits(struct core_coordination *coordination, uint64_t ms)
-{
-    put_off(&coordination->waiting.since_ms, ms);
-    put_off(&coordination->waiting.least_ms, ms);
-    for (uint32_t i = 0; i < coordination->watch_count; i++) {
-        put_off(&coordination->watches[i]->waiting.since_ms, ms);
-        put_off(&coordination->watches[i]->waiting.least_ms, ms);
-        put_off(&coordination->watches[i]->wants_ms, ms);
-    }
-}
-
 static void lead(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
 {
     uint64_t passed_ms = core->now_ms - coordination->led_ms;
@@ -467,11 +450,11 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
         return;
     }
     if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment)) {
-        placing_forget_waits(coordination);
+        watch_forget_waits(coordination);
         return;
     }
     if (coordinator_minority_pauses(core, experiment)) {
-        hold_waits(coordination, passed_ms);
+        watch_hold_waits(coordination, passed_ms);
         return;
     }
     for (uint32_t i = 0; i < 16 && leads(coordination) && core_has_room(core, 256, 1u << 18); i++) {
@@ -482,7 +465,7 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
         }
     }
     if (has_seen_all) {
-        attempts_forget(core, coordination);
+        watch_forget_unseen(core, coordination);
     }
 }
 
@@ -545,7 +528,7 @@ void core_coordinator_forget(struct node_core *core, experiment_id experiment)
     elastic_drop(core, coordination);
     placing_forget_ranks(core, coordination);
     coordination->pass++; /* of all watches */
-    attempts_forget(core, coordination);
+    watch_forget_unseen(core, coordination);
     arena_give(&core->arena, coordination->watches, coordination->watch_slots * sizeof *coordination->watches);
     struct core_coordination **link = &core->coordinator->coordinations;
     while (*link != coordination) {

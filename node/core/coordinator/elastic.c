@@ -16,6 +16,7 @@
 #include "node/core/coordinator/elastic.h"
 #include "node/core/coordinator/gangs.h"
 #include "node/core/coordinator/placing.h"
+#include "node/core/coordinator/watch.h"
 #include "node/core/ground/disk.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
@@ -235,7 +236,7 @@ bool elastic_record_joiners(struct node_core *core, struct core_coordination *co
         elastic_next_number(attempt) + gang->member_count > UINT16_MAX) {
         return false;
     }
-    struct core_watch *watch = attempts_watch(core, coordination, &gang->attempt);
+    struct core_watch *watch = watch_row(core, coordination, &gang->attempt);
     if (watch == NULL) {
         return false;
     }
@@ -701,7 +702,7 @@ uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordin
         gangs_has(coordination, &attempt->id) || is_overruled(coordination, attempt)) {
         return 0;
     }
-    const struct core_watch *watch = attempts_watch(core, coordination, &attempt->id);
+    const struct core_watch *watch = watch_row(core, coordination, &attempt->id);
     if (watch == NULL || core->now_ms < watch->join_ms) {
         return 0;
     }

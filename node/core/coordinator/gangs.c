@@ -6,6 +6,7 @@
 #include "node/core/coordinator/elastic.h"
 #include "node/core/coordinator/gangs.h"
 #include "node/core/coordinator/placing.h"
+#include "node/core/coordinator/watch.h"
 #include "node/core/copies/checkpoints.h"
 #include "node/core/ground/disk.h"
 #include "node/core/ground/effects.h"
@@ -327,7 +328,7 @@ static void on_confirm_answer(struct node_core *core, struct core_coordination *
             return;
         }
     }
-    struct core_watch *watch = gang->is_joining ? attempts_watch(core, coordination, &gang->attempt) : NULL;
+    struct core_watch *watch = gang->is_joining ? watch_row(core, coordination, &gang->attempt) : NULL;
     if (watch != NULL) {
         watch->joined_ms = core->now_ms; /* in a large mesh the owner's record comes later than its answer */
     }

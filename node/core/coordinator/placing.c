@@ -6,6 +6,7 @@
 #include "node/core/coordinator/elastic.h"
 #include "node/core/coordinator/gangs.h"
 #include "node/core/coordinator/placing.h"
+#include "node/core/coordinator/watch.h"
 #include "node/core/copies/checkpoints.h"
 #include "node/core/ground/effects.h"
 #include "node/core/members/quarantine.h"
@@ -381,7 +382,7 @@ static bool waits_after_losses(struct node_core *core, struct core_coordination 
     if (losses < 2) {
         return false;
     }
-    struct core_watch *watch = attempts_watch(core, coordination, &last->id);
+    struct core_watch *watch = watch_row(core, coordination, &last->id);
     if (watch == NULL) {
         return false;
     }
@@ -565,7 +566,7 @@ static struct core_waiting *choosy_of(struct node_core *core, struct core_coordi
 {
     const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
     if (highest != NULL) {
-        struct core_watch *watch = attempts_watch(core, coordination, &highest->id);
+        struct core_watch *watch = watch_row(core, coordination, &highest->id);
         if (watch == NULL) {
             return NULL;
         }
@@ -598,15 +599,6 @@ static bool find_place_for(struct node_core *core, struct core_coordination *coo
     choosy->since_ms = choosy->since_ms == 0 ? core->now_ms : choosy->since_ms;
     choosy->least_ms = !out->has_least ? 0 : choosy->least_ms == 0 ? core->now_ms : choosy->least_ms;
     return false;
-}
-
-void placing_forget_waits(struct core_coordination *coordination)
-{
-    coordination->waiting = (struct core_waiting){0, 0};
-    for (uint32_t i = 0; i < coordination->watch_count; i++) {
-        coordination->watches[i]->waiting = (struct core_waiting){0, 0};
-        coordination->watches[i]->wants_ms = 0;
-    }
 }
 
 /* Starts one gang for the first pending trial that has a place. */
@@ -670,7 +662,7 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
             elastic_wants(core, coordination, experiment, attempt, size) == 0) {
             continue;
         }
-        struct core_watch *watch = attempts_watch(core, coordination, &attempt->id);
+        struct core_watch *watch = watch_row(core, coordination, &attempt->id);
         if (watch == NULL) {
             continue;
         }
@@ -735,7 +727,7 @@ bool placing_claim_overdue(struct node_core *core, struct core_coordination *coo
             view_trial_state(experiment, i) != VIEW_TRIAL_RUNNING) {
             continue;
         }
-        struct core_watch *watch = attempts_watch(core, coordination, &highest->id);
+        struct core_watch *watch = watch_row(core, coordination, &highest->id);
         struct claim_order order = claim_order_of(core, coordination, &sides, i);
         if (watch != NULL && attempts_look(core, experiment, highest, watch).overdue > 0 &&
             (claimed == NULL || claimed_before(order, best))) {

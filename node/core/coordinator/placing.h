@@ -21,7 +21,6 @@ bool placing_grow_one(struct node_core *core, struct core_coordination *coordina
  * if one was. */
 bool placing_claim_overdue(struct node_core *core, struct core_coordination *coordination,
                            const struct view_experiment *experiment);
-void placing_forget_waits(struct core_coordination *coordination); /* trials wait for places from now on, not since before */
 void placing_forget_ranks(struct node_core *core, struct core_coordination *coordination); /* they are computed again */
 
 /* Whether a slot of this kind satisfies what the configuration asks for. */
