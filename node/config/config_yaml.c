@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/check.h"
 #include "base/err.h"
 #include "node/config/fields.h"
 #include "node/config/hyperparameters.h"
@@ -18,21 +17,22 @@ struct parse {
     struct tree tree;
     struct config *config;
     struct pack_writer packed;                     /* writes into the caller's scratch memory */
-    const struct tree_node *given[CONFIG_OPTIONS]; /* for each option its node, or NULL */
+    const struct tree_node *given[CONFIG_OPTIONS_MAX]; /* for each option its node, or NULL */
 };
 
 void config_describe(void (*row)(void *context, const struct config_option_text *text), void *context)
 {
     static const char *const types[] = {"text", "text", "text", "number", "true or false", "word"};
     _Static_assert(sizeof types / sizeof types[0] == OPTION_OTHER, "one for each kind but the last");
-    for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
-        char allowed[TREE_WORDS_BYTES];
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_options[i];
+        char allowed[TREE_WORDS_BYTES], standard[TREE_WORDS_BYTES];
         struct config_option_text text = {
-            .key = config_options[i].key,
-            .type = config_options[i].kind == OPTION_OTHER ? config_options[i].type : types[config_options[i].kind],
-            .allowed = options_allowed(&config_options[i], allowed, sizeof allowed),
-            .standard = config_options[i].standard,
-            .help = config_options[i].help,
+            .key = option->key,
+            .type = option->type != NULL ? option->type : types[option->kind],
+            .allowed = options_allowed(option, allowed, sizeof allowed),
+            .standard = options_standard(option, standard, sizeof standard),
+            .help = option->help,
         };
         row(context, &text);
     }
@@ -40,19 +40,9 @@ void config_describe(void (*row)(void *context, const struct config_option_text 
 
 /* ---- the walk ---- */
 
-static size_t option_index(const char *key)
-{
-    size_t i = 0;
-    while (i < CONFIG_OPTIONS && strcmp(config_options[i].key, key) != 0) {
-        i++;
-    }
-    CHECK(i < CONFIG_OPTIONS);
-    return i;
-}
-
 static const struct tree_node *given(const struct parse *parse, const char *key)
 {
-    return parse->given[option_index(key)];
+    return parse->given[config_option_find(key) - config_options];
 }
 
 /* Reads the options of a section. `section` is "" or ends in a dot; sections are one level deep, which bounds the
@@ -69,7 +59,7 @@ static int walk_section(struct parse *parse, const struct tree_node *map, const 
         if (refusal != NULL && !is_done) {
             return tree_fail(tree, child, "%s cannot be used: %s", path, refusal);
         }
-        for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
+        for (size_t i = 0; i < config_option_count; i++) {
             const struct config_option *option = &config_options[i];
             is_section = is_section || (strncmp(option->key, path, path_bytes) == 0 && option->key[path_bytes] == '.');
             if (strcmp(option->key, path) != 0) {
@@ -80,14 +70,14 @@ static int walk_section(struct parse *parse, const struct tree_node *map, const 
             if (!is_done) {
                 parse->given[i] = child;
             }
-            if (!is_done && option->kind != OPTION_OTHER && !options_store(option, child, parse->config)) {
+            if (!is_done && option->allowed == NULL && !options_store(option, child, parse->config)) {
                 return tree_fail(tree, child, "%s is %s; allowed are %s", path, tree_describe(child, quoted),
                                  options_allowed(option, words, sizeof words));
             }
         }
         if (!is_known && !is_section) {
-            char words[CONFIG_OPTIONS][TREE_KEY_BYTES_MAX];
-            const char *list[CONFIG_OPTIONS];
+            char words[CONFIG_OPTIONS_MAX][TREE_KEY_BYTES_MAX];
+            const char *list[CONFIG_OPTIONS_MAX];
             size_t count = options_section_keys(section, words);
             for (size_t i = 0; i < count; i++) {
                 list[i] = words[i];
@@ -121,7 +111,7 @@ static void name_from_file(const char *file_name, char *out, size_t size)
 }
 
 /* Checks options that depend on each other, and sets defaults that depend on another option. */
-static int finish(struct parse *parse, const struct tree_node *root)
+static int config_finish(struct parse *parse, const struct tree_node *root)
 {
     struct tree *tree = &parse->tree;
     struct config *config = parse->config;
@@ -140,7 +130,7 @@ static int finish(struct parse *parse, const struct tree_node *root)
     if (config->searcher != SEARCH_RANDOM && max_trials != NULL) {
         return tree_fail(tree, max_trials,
                          "searcher.max_trials has no effect with searcher.name %s; remove it or use random",
-                         config_options[option_index("searcher.name")].words[config->searcher]);
+                         config_option_find("searcher.name")->words[config->searcher]);
     }
     if (given(parse, "searcher.metric") != NULL && given(parse, "searcher.smaller_is_better") == NULL) {
         config->smaller_is_better = true; /* like Determined */
@@ -191,14 +181,12 @@ static int read_all(struct parse *parse, const char *text, size_t text_bytes, co
     if (error != 0) {
         return error;
     }
-    const struct tree_node *entrypoint = given(parse, "entrypoint"), *labels = given(parse, "labels");
-    struct tree_node no_labels = {.kind = TREE_LIST, .line = 1};
-    error = finish(parse, root);
+    error = config_finish(parse, root);
     if (error == 0) {
-        error = fields_read_entrypoint(tree, entrypoint, "entrypoint", parse->config);
+        error = fields_read_entrypoint(tree, given(parse, "entrypoint"), parse->config);
     }
     if (error == 0) {
-        error = fields_read_labels(tree, labels != NULL ? labels : &no_labels, "labels", &parse->packed, parse->config);
+        error = fields_read_labels(tree, given(parse, "labels"), &parse->packed, parse->config);
     }
     if (error == 0) {
         error = fields_read_environment(tree, given(parse, "environment.environment_variables"),
@@ -234,16 +222,8 @@ int config_parse_yaml(const char *file_name, const char *text, size_t text_bytes
                       char error[CONFIG_ERROR_BYTES])
 {
     struct config config;
-    memset(&config, 0, sizeof config);
+    config_options_set_standard(&config);
     name_from_file(file_name, config.name, sizeof config.name);
-    (void)bytes_copy_text(config.metric, sizeof config.metric, "accuracy");
-    config.slots_per_trial = 1;
-    config.priority = 42;
-    config.max_restarts = 5;
-    config.preemption_timeout_s = 60;
-    config.checkpoint_replicas = 2;
-    config.save_trial_best = 1;
-    config.save_trial_latest = 1;
     struct parse parse = {.config = &config};
     pack_writer_init(&parse.packed, scratch, scratch_bytes);
     int result = tree_open(&parse.tree, file_name, text_bytes, overrides, override_count, error);

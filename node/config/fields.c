@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "node/config/packed.h"
 #include "node/config/scalar.h"
+#include "node/core/facts/options.h"
 
 #define VARIABLES_MAX 64
 #define LABELS_MAX 16
@@ -15,6 +16,12 @@ static bool is_shell_safe(const char *text)
 {
     return text[0] != '\0' &&
            text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")] == '\0';
+}
+
+/* Fails with "KEY is (the value); allowed is ..." of the option with this key. */
+static int fail_option(struct tree *tree, const struct tree_node *node, const char *key)
+{
+    return tree_fail_type(tree, node, key, config_option_find(key)->allowed);
 }
 
 /* Appends `text` so that a POSIX shell reads it as one word. False if it does not fit. */
@@ -51,7 +58,7 @@ static bool append_quoted(char *out, size_t size, const char *text)
     return true;
 }
 
-int fields_read_entrypoint(struct tree *tree, const struct tree_node *node, const char *path, struct config *config)
+int fields_read_entrypoint(struct tree *tree, const struct tree_node *node, struct config *config)
 {
     char *out = config->entrypoint;
     bool good = node->kind != TREE_MAP;
@@ -66,25 +73,26 @@ int fields_read_entrypoint(struct tree *tree, const struct tree_node *node, cons
     for (const struct tree_node *word = node->first; word != NULL && good; word = word->next) {
         good = word->kind == TREE_SCALAR && append_quoted(out, CONFIG_ENTRYPOINT_BYTES, word->text);
     }
-    return good && out[0] != '\0' ? 0 : tree_fail_type(tree, node, path, FIELDS_ENTRYPOINT_WORDS);
+    return good && out[0] != '\0' ? 0 : fail_option(tree, node, "entrypoint");
 }
 
-int fields_read_labels(struct tree *tree, const struct tree_node *node, const char *path, struct pack_writer *packed,
-                       struct config *config)
+int fields_read_labels(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config)
 {
+    struct tree_node no_labels = {.kind = TREE_LIST, .line = 1};
+    node = node != NULL ? node : &no_labels;
     uint32_t count = 0;
     for (const struct tree_node *label = node->first; label != NULL; label = label->next) {
         count++;
     }
     if (node->kind != TREE_LIST || count > LABELS_MAX) {
-        return tree_fail_type(tree, node, path, FIELDS_LABELS_WORDS);
+        return fail_option(tree, node, "labels");
     }
     size_t start = packed->used_bytes;
     pack_array(packed, count);
     for (const struct tree_node *label = node->first; label != NULL; label = label->next) {
         if (label->kind != TREE_SCALAR || label->text[0] == '\0' || strlen(label->text) > LABEL_BYTES_MAX ||
             !scalar_is_clean(label->text, false)) {
-            return tree_fail_type(tree, label, path, FIELDS_LABELS_WORDS);
+            return fail_option(tree, label, "labels");
         }
         pack_text(packed, label->text);
     }
@@ -130,30 +138,29 @@ static int variable_add(struct tree *tree, struct variables *variables, const st
     return 0;
 }
 
-#define FIELDS_VARIABLE_LIST_WORDS "a list of NAME=VALUE texts"
 int fields_read_environment(struct tree *tree, const struct tree_node *list, const struct tree_node *map,
                             struct pack_writer *packed, struct config *config)
 {
     struct variables variables = {.count = 0};
     int error = 0;
     if (list != NULL && list->kind != TREE_LIST) {
-        return tree_fail_type(tree, list, "environment.environment_variables", FIELDS_VARIABLE_LIST_WORDS);
+        return fail_option(tree, list, "environment.environment_variables");
     }
     for (const struct tree_node *item = list != NULL ? list->first : NULL; item != NULL && error == 0;
          item = item->next) {
         const char *equals = item->kind == TREE_SCALAR ? strchr(item->text, '=') : NULL;
         if (equals == NULL) {
-            return tree_fail_type(tree, item, "environment.environment_variables", FIELDS_VARIABLE_LIST_WORDS);
+            return fail_option(tree, item, "environment.environment_variables");
         }
         error = variable_add(tree, &variables, item, item->text, (size_t)(equals - item->text), equals + 1);
     }
     if (map != NULL && map->kind != TREE_MAP) {
-        return tree_fail_type(tree, map, "environment.variables", FIELDS_VARIABLE_MAP_WORDS);
+        return fail_option(tree, map, "environment.variables");
     }
     for (const struct tree_node *item = map != NULL ? map->first : NULL; item != NULL && error == 0;
          item = item->next) {
         if (item->kind != TREE_SCALAR) {
-            return tree_fail_type(tree, item, "environment.variables", FIELDS_VARIABLE_MAP_WORDS);
+            return fail_option(tree, item, "environment.variables");
         }
         error =
             variable_add(tree, &variables, item, item->key, strlen(item->key), tree_is_null(item) ? "" : item->text);

@@ -1,0 +1,194 @@
+#include "node/core/facts/options.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+
+static const char *const searcher_words[] = {"single", "grid", "random", NULL};
+static const char *const slot_words[] = {"any", "cpu", "cuda", NULL};
+static const char *const partition_words[] = {"continue", "pause_minority", NULL};
+
+_Static_assert(sizeof(enum search_kind) == sizeof(uint32_t) && sizeof(enum config_slot_kind) == sizeof(uint32_t) &&
+                   sizeof(enum config_on_partition) == sizeof(uint32_t),
+               "words are stored as 32 bits");
+
+/* The parts of a row. What the key is in the file, and the field with its bounds and its default: */
+#define FIELD(name) .offset = offsetof(struct config, name), .size = sizeof((struct config *)0)->name
+#define TEXT(key_, field) .key = key_, .kind = OPTION_TEXT, FIELD(field)
+#define NAME(key_, field) .key = key_, .kind = OPTION_NAME, FIELD(field)
+#define LINES(key_, field) .key = key_, .kind = OPTION_LINES, FIELD(field)
+#define NUMBER(key_, field, min_, max_, standard_) \
+    .key = key_, .kind = OPTION_NUMBER, FIELD(field), .min = min_, .max = max_, .standard = standard_
+#define TRUTH(key_, field, standard_) .key = key_, .kind = OPTION_TRUTH, FIELD(field), .standard = standard_
+#define WORD(key_, field, words_, standard_) \
+    .key = key_, .kind = OPTION_WORD, FIELD(field), .words = words_, .standard = standard_
+#define OTHER(key_, type_) .key = key_, .kind = OPTION_OTHER, .type = type_
+
+/* The place and the key in the record: */
+#define ALWAYS(place_, key_) .packing = PACKED_ALWAYS, .place = place_, .packed_key = key_
+#define LATER(place_, key_) .packing = PACKED_LATER, .place = place_, .packed_key = key_
+#define SPARSE(place_, key_) .packing = PACKED_SPARSE, .place = place_, .packed_key = key_
+
+const struct config_option config_options[] = {
+    {NAME("name", name), ALWAYS(0, "name"),
+     .standard_words = "the file's name without its ending",
+     .help = "What the experiment is called in lists."},
+    {LINES("description", description), ALWAYS(1, "description"),
+     .standard_words = "none",
+     .help = "What it is for."},
+    {OTHER("labels", "list"),
+     .allowed = "a list of at most 16 texts of 1 ... 63 bytes",
+     .standard_words = "none",
+     .help = "Words attached to the experiment."},
+    {TEXT("entrypoint", entrypoint), ALWAYS(2, "entrypoint"),
+     .type = "text or list",
+     .allowed = "one command line, or a list of words, of at most 1023 bytes",
+     .standard_words = "required",
+     .help = "The command that runs a trial, in a copy of the context directory; words of a list are quoted for the shell."},
+    {OTHER("environment.environment_variables", "list"),
+     .allowed = "a list of NAME=VALUE texts",
+     .standard_words = "none",
+     .help = "Variables for the program."},
+    {OTHER("environment.variables", "map"),
+     .allowed = "a map of names to single values",
+     .standard_words = "none",
+     .help = "Variables for the program, written as a map."},
+    {OTHER("hyperparameters", "map"),
+     .allowed = "a map of names to values, {type: const, val}, {type: categorical, vals}, {type: int or double, minval, "
+                "maxval, count}, {type: log, base, minval, maxval, count}, or maps of such",
+     .standard_words = "none",
+     .help = "The search space; minval and maxval of log are exponents, its base is 10 if not given."},
+    {WORD("searcher.name", searcher, searcher_words, SEARCH_SINGLE), ALWAYS(5, "searcher"),
+     .help = "How trials are chosen."},
+    {TEXT("searcher.metric", metric), ALWAYS(3, "metric"),
+     .standard_text = "accuracy",
+     .help = "The metric of group validation that trials are compared by."},
+    {TRUTH("searcher.smaller_is_better", smaller_is_better, false), ALWAYS(4, "smaller_is_better"),
+     .standard_words = "true if searcher.metric is given, else false",
+     .help = "Whether the best trial has the lowest metric."},
+    {NUMBER("searcher.max_trials", max_trials, 1, SEARCH_TRIALS_MAX, 0), ALWAYS(6, "max_trials"),
+     .standard_words = "required for random",
+     .help = "The number of trials of random."},
+    {NUMBER("resources.slots_per_trial", slots_per_trial, 1, CONFIG_SLOTS_MAX, 1), ALWAYS(7, "slots_per_trial"),
+     .help = "Workers that train one trial together."},
+    {NUMBER("resources.min_slots", min_slots, 1, CONFIG_SLOTS_MAX, 1), ALWAYS(8, "min_slots"),
+     .standard_words = "slots_per_trial",
+     .help = "The fewest slots with which a trial may continue; at most slots_per_trial. If it is below max_slots, an "
+             "elastic program's group continues without the workers that it loses."},
+    {NUMBER("resources.max_slots", max_slots, 1, CONFIG_SLOTS_MAX, 1), ALWAYS(9, "max_slots"),
+     .standard_words = "slots_per_trial",
+     .help = "The most slots to which a trial may grow while no other trial waits; at least slots_per_trial."},
+    {NUMBER("resources.priority", priority, 1, 99, 42), ALWAYS(10, "priority"),
+     .help = "A trial with a lower number goes first in the queue."},
+    {WORD("resources.slot_kind", slot_kind, slot_words, CONFIG_SLOT_ANY), ALWAYS(11, "slot_kind"),
+     .help = "The kind of slot that a trial needs."},
+    {NUMBER("checkpoint.replicas", checkpoint_replicas, 1, CONFIG_REPLICAS_MAX, 2), ALWAYS(15, "replicas"),
+     .help = "Copies of each checkpoint, on different nodes; 8 at most."},
+    {NUMBER("checkpoint.save_experiment_best", save_experiment_best, 0, CONFIG_SAVE_MAX, 0),
+     LATER(16, "save_experiment_best"),
+     .help = "How many of the best checkpoints of all trials together are kept, by searcher.metric."},
+    {NUMBER("checkpoint.save_trial_best", save_trial_best, 0, CONFIG_SAVE_MAX, 1), LATER(17, "save_trial_best"),
+     .help = "How many of the best checkpoints of each trial are kept, by the metric last reported before each save."},
+    {NUMBER("checkpoint.save_trial_latest", save_trial_latest, 0, CONFIG_SAVE_MAX, 1), LATER(18, "save_trial_latest"),
+     .help = "How many of the newest checkpoints of each trial are kept; a trial that is not over always keeps its "
+             "newest."},
+    {NUMBER("max_restarts", max_restarts, 0, CONFIG_RESTARTS_MAX, 5), ALWAYS(12, "max_restarts"),
+     .help = "How often a trial is started again after its own failures; lost nodes do not count."},
+    {NUMBER("seed", seed, 0, INT64_MAX, 0), ALWAYS(13, "seed"),
+     .help = "All random choices follow from it."},
+    {NUMBER("preemption_timeout", preemption_timeout_s, 0, CONFIG_PREEMPTION_TIMEOUT_S_MAX, 60),
+     ALWAYS(14, "preemption_timeout"),
+     .help = "Seconds that a trial has to save and leave when it must make room."},
+    {WORD("on_partition", on_partition, partition_words, CONFIG_PARTITION_CONTINUE), ALWAYS(19, "on_partition"),
+     .help = "What each side of a split mesh does: continue, or start nothing on a side with less than half of the "
+             "members."},
+    {TRUTH("balance", balance, false), SPARSE(20, "balance"),
+     .help = "Whether the parts of a step follow the measured speeds of its slots, in elastic programs that ask libshoal "
+             "for their part, such as shoal-train. Then two runs do not end with the same bits."},
+};
+
+const size_t config_option_count = sizeof config_options / sizeof config_options[0];
+_Static_assert(sizeof config_options / sizeof config_options[0] <= CONFIG_OPTIONS_MAX, "arrays have room for each option");
+
+const struct config_option *config_option_find(const char *key)
+{
+    size_t i = 0;
+    while (i < config_option_count && strcmp(config_options[i].key, key) != 0) {
+        i++;
+    }
+    CHECK(i < config_option_count);
+    return &config_options[i];
+}
+
+uint64_t config_option_number(const struct config_option *option, const struct config *config)
+{
+    const char *field = (const char *)config + option->offset;
+    uint64_t wide = 0;
+    uint32_t narrow = 0;
+    bool truth = false;
+    switch (option->kind) {
+    case OPTION_NUMBER:
+    case OPTION_WORD:
+        if (option->size == sizeof wide) {
+            memcpy(&wide, field, sizeof wide);
+            return wide;
+        }
+        CHECK(option->size == sizeof narrow);
+        memcpy(&narrow, field, sizeof narrow);
+        return narrow;
+    case OPTION_TRUTH:
+        memcpy(&truth, field, sizeof truth);
+        return truth;
+    default:
+        CHECK(false);
+        return 0;
+    }
+}
+
+void config_option_set_number(const struct config_option *option, uint64_t number, struct config *config)
+{
+    char *field = (char *)config + option->offset;
+    uint32_t narrow = (uint32_t)number;
+    bool truth = number != 0;
+    switch (option->kind) {
+    case OPTION_NUMBER:
+    case OPTION_WORD:
+        if (option->size == sizeof number) {
+            memcpy(field, &number, sizeof number);
+            return;
+        }
+        CHECK(option->size == sizeof narrow && narrow == number);
+        memcpy(field, &narrow, sizeof narrow);
+        return;
+    case OPTION_TRUTH:
+        memcpy(field, &truth, sizeof truth);
+        return;
+    default:
+        CHECK(false);
+    }
+}
+
+void config_options_set_standard(struct config *out)
+{
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_options[i];
+        switch (option->kind) {
+        case OPTION_NUMBER:
+        case OPTION_TRUTH:
+        case OPTION_WORD:
+            config_option_set_number(option, option->standard, out);
+            break;
+        case OPTION_TEXT:
+        case OPTION_NAME:
+        case OPTION_LINES:
+            if (option->standard_text != NULL) {
+                CHECK(bytes_copy_text((char *)out + option->offset, option->size, option->standard_text));
+            }
+            break;
+        case OPTION_OTHER:
+            break;
+        }
+    }
+}
