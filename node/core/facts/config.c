@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/err.h"
-
-/* Bounds that only a record from elsewhere could break; config_yaml.c checks the same ones with better words. */
+#include "node/core/facts/options.h"
 
 struct search_space config_search_space(const struct config *config)
 {
@@ -14,54 +14,68 @@ struct search_space config_search_space(const struct config *config)
                                  .byte_count = config->hyperparameters_bytes};
 }
 
-#define FIELDS 23
+/* ---- packing ---- */
+
+/* The environment, the labels and the hyperparameters are MessagePack already and follow the options of the table. */
+#define BYTE_FIELDS 3
+
+static bool is_standard(const struct config_option *option, const struct config *config)
+{
+    const char *standard = option->standard_text != NULL ? option->standard_text : "";
+    switch (option->kind) {
+    case OPTION_TEXT:
+    case OPTION_NAME:
+    case OPTION_LINES:
+        return strcmp((const char *)config + option->offset, standard) == 0;
+    default:
+        return config_option_number(option, config) == option->standard;
+    }
+}
+
+static bool is_packed(const struct config_option *option, const struct config *config)
+{
+    return option->packing == PACKED_ALWAYS || option->packing == PACKED_LATER ||
+           (option->packing == PACKED_SPARSE && !is_standard(option, config));
+}
+
+static void option_pack(struct pack_writer *writer, const struct config_option *option, const struct config *config)
+{
+    pack_text(writer, option->packed_key);
+    switch (option->kind) {
+    case OPTION_TEXT:
+    case OPTION_NAME:
+    case OPTION_LINES:
+        pack_text(writer, (const char *)config + option->offset);
+        break;
+    case OPTION_NUMBER:
+    case OPTION_WORD:
+        pack_u64(writer, config_option_number(option, config));
+        break;
+    case OPTION_TRUTH:
+        pack_bool(writer, config_option_number(option, config) != 0);
+        break;
+    case OPTION_OTHER:
+        CHECK(false);
+        break;
+    }
+}
 
 void config_pack(struct pack_writer *writer, const struct config *config)
 {
-    pack_map(writer, FIELDS + config->balance);
-    pack_text(writer, "name");
-    pack_text(writer, config->name);
-    pack_text(writer, "description");
-    pack_text(writer, config->description);
-    pack_text(writer, "entrypoint");
-    pack_text(writer, config->entrypoint);
-    pack_text(writer, "metric");
-    pack_text(writer, config->metric);
-    pack_text(writer, "smaller_is_better");
-    pack_bool(writer, config->smaller_is_better);
-    pack_text(writer, "searcher");
-    pack_u64(writer, config->searcher);
-    pack_text(writer, "max_trials");
-    pack_u64(writer, config->max_trials);
-    pack_text(writer, "slots_per_trial");
-    pack_u64(writer, config->slots_per_trial);
-    pack_text(writer, "min_slots");
-    pack_u64(writer, config->min_slots);
-    pack_text(writer, "max_slots");
-    pack_u64(writer, config->max_slots);
-    pack_text(writer, "priority");
-    pack_u64(writer, config->priority);
-    pack_text(writer, "slot_kind");
-    pack_u64(writer, config->slot_kind);
-    pack_text(writer, "max_restarts");
-    pack_u64(writer, config->max_restarts);
-    pack_text(writer, "seed");
-    pack_u64(writer, config->seed);
-    pack_text(writer, "preemption_timeout");
-    pack_u64(writer, config->preemption_timeout_s);
-    pack_text(writer, "replicas");
-    pack_u64(writer, config->checkpoint_replicas);
-    pack_text(writer, "save_experiment_best");
-    pack_u64(writer, config->save_experiment_best);
-    pack_text(writer, "save_trial_best");
-    pack_u64(writer, config->save_trial_best);
-    pack_text(writer, "save_trial_latest");
-    pack_u64(writer, config->save_trial_latest);
-    pack_text(writer, "on_partition");
-    pack_u64(writer, config->on_partition);
-    if (config->balance) {
-        pack_text(writer, "balance");
-        pack_bool(writer, true);
+    const struct config_option *by_place[CONFIG_OPTIONS_MAX] = {NULL};
+    uint32_t count = 0;
+    for (size_t i = 0; i < config_option_count; i++) {
+        if (is_packed(&config_options[i], config)) {
+            CHECK(config_options[i].place < CONFIG_OPTIONS_MAX);
+            by_place[config_options[i].place] = &config_options[i];
+            count++;
+        }
+    }
+    pack_map(writer, count + BYTE_FIELDS);
+    for (size_t place = 0; place < CONFIG_OPTIONS_MAX; place++) {
+        if (by_place[place] != NULL) {
+            option_pack(writer, by_place[place], config);
+        }
     }
     pack_text(writer, "environment");
     pack_raw(writer, config->environment, config->environment_bytes);
@@ -71,49 +85,58 @@ void config_pack(struct pack_writer *writer, const struct config *config)
     pack_raw(writer, config->hyperparameters, config->hyperparameters_bytes);
 }
 
-/* All that may go wrong while fields are looked up ends in one flag. */
-struct fields {
-    const struct pack_reader *map;
-    bool failed;
-};
+/* ---- unpacking ---- */
 
-static void text_field(struct fields *fields, const char *key, char *out, size_t size)
+static uint64_t word_last(const struct config_option *option)
 {
-    struct pack_reader value = pack_find(fields->map, key);
-    pack_read_text_copy(&value, out, size);
-    fields->failed |= value.failed;
-}
-
-static uint64_t number_field(struct fields *fields, const char *key, uint64_t min, uint64_t max)
-{
-    struct pack_reader value = pack_find(fields->map, key);
-    uint64_t number = pack_read_u64_max(&value, max);
-    fields->failed |= value.failed || number < min;
-    return number;
-}
-
-static uint32_t save_field(struct fields *fields, const char *key, uint32_t standard)
-{
-    bool is_there = !pack_find(fields->map, key).failed;
-    return is_there ? (uint32_t)number_field(fields, key, 0, CONFIG_SAVE_MAX) : standard;
-}
-
-static bool truth_field(struct fields *fields, const char *key, bool standard)
-{
-    struct pack_reader value = pack_find(fields->map, key);
-    if (value.failed) {
-        return standard;
+    uint64_t count = 0;
+    while (option->words[count] != NULL) {
+        count++;
     }
-    bool truth = pack_read_bool(&value);
-    fields->failed |= value.failed;
-    return truth;
+    return count - 1;
 }
 
-static struct pack_reader raw_field(struct fields *fields, const char *key)
+/* Reads an option whose field still has its default. False if the value has another type or is out of bounds, or if the
+ * record lacks an option that every record has. */
+static bool option_unpack(const struct pack_reader *map, const struct config_option *option, struct config *config)
 {
-    struct pack_reader value = pack_find(fields->map, key);
-    fields->failed |= value.failed || value.count > CONFIG_PACKED_BYTES_MAX;
-    return value;
+    struct pack_reader value = pack_find(map, option->packed_key);
+    uint64_t number = 0;
+    if (value.failed) {
+        return option->packing != PACKED_ALWAYS;
+    }
+    switch (option->kind) {
+    case OPTION_TEXT:
+    case OPTION_NAME:
+    case OPTION_LINES:
+        pack_read_text_copy(&value, (char *)config + option->offset, option->size);
+        return !value.failed;
+    case OPTION_NUMBER:
+        number = pack_read_u64(&value);
+        value.failed |= (number < option->min || number > option->max) && number != option->standard;
+        break;
+    case OPTION_WORD:
+        number = pack_read_u64_max(&value, word_last(option));
+        break;
+    case OPTION_TRUTH:
+        number = pack_read_bool(&value);
+        break;
+    case OPTION_OTHER:
+        return false;
+    }
+    if (!value.failed) {
+        config_option_set_number(option, number, config);
+    }
+    return !value.failed;
+}
+
+/* Finds the bytes of a map or an array; config_is_good looks into them. */
+static bool bytes_unpack(const struct pack_reader *map, const char *key, const uint8_t **bytes, uint32_t *count)
+{
+    struct pack_reader value = pack_find(map, key);
+    *bytes = value.bytes;
+    *count = (uint32_t)value.count;
+    return !value.failed && value.count <= CONFIG_PACKED_BYTES_MAX;
 }
 
 static bool is_word_char(char c, bool first)
@@ -142,8 +165,10 @@ static bool variable_name_is_good(const char *name, size_t bytes)
     return good;
 }
 
-static bool environment_is_good(struct pack_reader map)
+static bool environment_is_good(const struct config *config)
 {
+    struct pack_reader map;
+    pack_reader_init(&map, config->environment, config->environment_bytes);
     uint32_t pairs = pack_read_map(&map);
     for (uint32_t i = 0; i < pairs && !map.failed; i++) {
         size_t bytes;
@@ -159,8 +184,10 @@ static bool environment_is_good(struct pack_reader map)
     return pack_at_end(&map);
 }
 
-static bool labels_are_good(struct pack_reader array)
+static bool labels_are_good(const struct config *config)
 {
+    struct pack_reader array;
+    pack_reader_init(&array, config->labels, config->labels_bytes);
     for (uint32_t left = pack_read_array(&array); left > 0 && !array.failed; left--) {
         size_t bytes;
         const char *label = pack_read_text(&array, &bytes);
@@ -178,51 +205,32 @@ static bool search_is_good(const struct config *config)
     return search_trial_count(&space, &trials) == 0;
 }
 
+/* Checks what the table cannot say. config_yaml.c refuses the same configurations with a sentence for the user; a record
+ * from another node may still contain them. */
+static bool config_is_good(const struct config *config)
+{
+    return config->name[0] != '\0' && config->entrypoint[0] != '\0' && config->metric[0] != '\0' &&
+           config->min_slots <= config->slots_per_trial && config->max_slots >= config->slots_per_trial &&
+           environment_is_good(config) && labels_are_good(config) && search_is_good(config);
+}
+
 int config_unpack(struct pack_reader *reader, struct config *out)
 {
     size_t bytes;
     const uint8_t *start = pack_read_any(reader, &bytes);
+    bool is_good = !reader->failed && bytes <= CONFIG_PACKED_BYTES_MAX;
     struct pack_reader map;
     pack_reader_init(&map, start, bytes);
-    struct fields fields = {&map, reader->failed || bytes > CONFIG_PACKED_BYTES_MAX};
     struct config config;
-    memset(&config, 0, sizeof config);
-    text_field(&fields, "name", config.name, sizeof config.name);
-    text_field(&fields, "description", config.description, sizeof config.description);
-    text_field(&fields, "entrypoint", config.entrypoint, sizeof config.entrypoint);
-    text_field(&fields, "metric", config.metric, sizeof config.metric);
-    struct pack_reader smaller = pack_find(&map, "smaller_is_better");
-    config.smaller_is_better = pack_read_bool(&smaller);
-    config.searcher = (enum search_kind)number_field(&fields, "searcher", 0, SEARCH_RANDOM);
-    config.max_trials = (uint32_t)number_field(&fields, "max_trials", 0, SEARCH_TRIALS_MAX);
-    config.slots_per_trial = (uint32_t)number_field(&fields, "slots_per_trial", 1, CONFIG_SLOTS_MAX);
-    config.min_slots = (uint32_t)number_field(&fields, "min_slots", 1, config.slots_per_trial);
-    config.max_slots = (uint32_t)number_field(&fields, "max_slots", config.slots_per_trial, CONFIG_SLOTS_MAX);
-    config.priority = (uint32_t)number_field(&fields, "priority", 1, 99);
-    config.slot_kind = (enum config_slot_kind)number_field(&fields, "slot_kind", 0, CONFIG_SLOT_CUDA);
-    config.max_restarts = (uint32_t)number_field(&fields, "max_restarts", 0, CONFIG_RESTARTS_MAX);
-    config.seed = number_field(&fields, "seed", 0, INT64_MAX);
-    config.preemption_timeout_s =
-        (uint32_t)number_field(&fields, "preemption_timeout", 0, CONFIG_PREEMPTION_TIMEOUT_S_MAX);
-    config.checkpoint_replicas = (uint32_t)number_field(&fields, "replicas", 1, CONFIG_REPLICAS_MAX);
-    config.save_experiment_best = save_field(&fields, "save_experiment_best", 0);
-    config.save_trial_best = save_field(&fields, "save_trial_best", 1);
-    config.save_trial_latest = save_field(&fields, "save_trial_latest", 1);
-    config.on_partition =
-        (enum config_on_partition)number_field(&fields, "on_partition", 0, CONFIG_PARTITION_PAUSE_MINORITY);
-    config.balance = truth_field(&fields, "balance", false);
-    struct pack_reader environment = raw_field(&fields, "environment");
-    struct pack_reader labels = raw_field(&fields, "labels");
-    struct pack_reader hyperparameters = raw_field(&fields, "hyperparameters");
-    config.environment = environment.bytes;
-    config.environment_bytes = (uint32_t)environment.count;
-    config.labels = labels.bytes;
-    config.labels_bytes = (uint32_t)labels.count;
-    config.hyperparameters = hyperparameters.bytes;
-    config.hyperparameters_bytes = (uint32_t)hyperparameters.count;
-    if (fields.failed || smaller.failed || config.name[0] == '\0' || config.entrypoint[0] == '\0' ||
-        config.metric[0] == '\0' || !environment_is_good(environment) || !labels_are_good(labels) ||
-        !search_is_good(&config)) {
+    config_options_set_standard(&config);
+    for (size_t i = 0; i < config_option_count && is_good; i++) {
+        is_good = config_options[i].packing == PACKED_NOT || option_unpack(&map, &config_options[i], &config);
+    }
+    is_good = is_good && bytes_unpack(&map, "environment", &config.environment, &config.environment_bytes) &&
+              bytes_unpack(&map, "labels", &config.labels, &config.labels_bytes) &&
+              bytes_unpack(&map, "hyperparameters", &config.hyperparameters, &config.hyperparameters_bytes) &&
+              config_is_good(&config);
+    if (!is_good) {
         reader->failed = true;
         return ERR_MALFORMED;
     }

@@ -1,7 +1,8 @@
 #ifndef NODE_CORE_FACTS_CONFIG_H
 #define NODE_CORE_FACTS_CONFIG_H
-/* The configuration of an experiment: what the YAML file says, checked, with defaults filled in. The struct is what the
- * cores and shells read; packed, it is the larger part of the experiment record. */
+/* The configuration of an experiment: the options of its YAML file, checked, with defaults filled in. Cores and shells
+ * read the struct; packed, it is the larger part of the experiment's record. Bounds and defaults of the options are in one
+ * table (options.c); options.h says how to add an option. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,13 +11,13 @@
 #include "train/search/search.h"
 
 #define CONFIG_TEXT_BYTES_MAX (64u * 1024) /* the YAML file */
-#define CONFIG_PACKED_BYTES_MAX 7168       /* fits a record of 8 KiB with what else it holds */
+#define CONFIG_PACKED_BYTES_MAX 7168       /* the other fields of a record of 8 KiB fit beside it */
 #define CONFIG_NAME_BYTES 128
 #define CONFIG_ENTRYPOINT_BYTES 1024
 #define CONFIG_METRIC_BYTES 64
 #define CONFIG_SLOTS_MAX 64
 #define CONFIG_RESTARTS_MAX 1000
-#define CONFIG_REPLICAS_MAX 8 /* FACT_HOLDERS_MAX: a manifest names no more holders */
+#define CONFIG_REPLICAS_MAX 8 /* as FACT_HOLDERS_MAX: the holders that a manifest can name */
 #define CONFIG_SAVE_MAX 1000
 #define CONFIG_PREEMPTION_TIMEOUT_S_MAX 86400
 #define CONFIG_SCRATCH_BYTES (2 * CONFIG_PACKED_BYTES_MAX) /* enough for config_parse_yaml */
@@ -29,24 +30,24 @@ struct config {
     char name[CONFIG_NAME_BYTES];
     char description[256];
     char entrypoint[CONFIG_ENTRYPOINT_BYTES]; /* run by `/bin/sh -c` in the attempt's copy of the code */
-    char metric[CONFIG_METRIC_BYTES];         /* searcher.metric, default "accuracy"; looked up in group validation */
+    char metric[CONFIG_METRIC_BYTES];         /* searcher.metric; looked up in group validation */
     bool smaller_is_better;
     enum search_kind searcher;
-    uint32_t max_trials;
-    uint32_t slots_per_trial; /* 1 ... CONFIG_SLOTS_MAX, default 1 */
-    uint32_t min_slots;       /* default slots_per_trial */
-    uint32_t max_slots;       /* default slots_per_trial */
-    uint32_t priority;        /* 1 ... 99, default 42, lower first */
+    uint32_t max_trials; /* of the searcher random; 0 for the others */
+    uint32_t slots_per_trial;
+    uint32_t min_slots; /* at most slots_per_trial */
+    uint32_t max_slots; /* at least slots_per_trial */
+    uint32_t priority;  /* lower first */
     enum config_slot_kind slot_kind;
-    uint32_t max_restarts; /* default 5 */
-    uint64_t seed;         /* default 0 */
-    uint32_t preemption_timeout_s; /* default 60 */
-    uint32_t checkpoint_replicas;  /* checkpoint.replicas, default 2 */
-    uint32_t save_experiment_best; /* which checkpoints are kept: checkpoint.save_..., default 0, */
-    uint32_t save_trial_best;      /* ... 1, */
-    uint32_t save_trial_latest;    /* ... 1 */
+    uint32_t max_restarts;
+    uint64_t seed;
+    uint32_t preemption_timeout_s;
+    uint32_t checkpoint_replicas;  /* checkpoint.replicas */
+    uint32_t save_experiment_best; /* checkpoint.save_...: the numbers of checkpoints that are kept */
+    uint32_t save_trial_best;
+    uint32_t save_trial_latest;
     enum config_on_partition on_partition;
-    bool balance; /* parts of a step follow the ranks' speeds (train/plan/balance.h), default no */
+    bool balance; /* parts of a step follow the ranks' speeds (train/plan/balance.h) */
     /* Borrowed from the bytes that were parsed or unpacked: */
     const uint8_t *environment; /* a MessagePack map text -> text; environment.variables */
     uint32_t environment_bytes;
@@ -56,20 +57,26 @@ struct config {
     uint32_t hyperparameters_bytes;
 };
 
-/* True for the names that the daemon sets in a worker's environment (docs/wire.md): through them it finds its socket and
- * token. Other SHOAL_... names are the programs' own (SHOAL_DATA of shoal-train). */
+/* True for the environment variables that the daemon sets for a worker (docs/wire.md), such as the path of its socket and
+ * its token. Other names that begin with SHOAL_ are free for programs (SHOAL_DATA of shoal-train). */
 bool config_variable_is_reserved(const char *name, size_t bytes);
 
+/* The search space of the configuration; its bytes are borrowed from `config`. */
 struct search_space config_search_space(const struct config *config);
 
-/* One MessagePack map; unpack checks every bound: 0 or ERR_MALFORMED. The save_... fields of a record from before they were
- * there have their defaults. `balance` is in the map only where it is true. */
+/* Appends the configuration as one MessagePack map, the options in the order of their places (options.h). The writer
+ * fails if its buffer is too small. */
 void config_pack(struct pack_writer *writer, const struct config *config);
+
+/* Takes one packed configuration and checks every bound, since it may come from any peer. Unknown keys are ignored: a
+ * later version has written them. An option that a record from before it lacks has its default. The borrowed parts of
+ * `out` point into the reader's bytes. 0, or ERR_MALFORMED: the reader has failed and `out` is unchanged. */
 int config_unpack(struct pack_reader *reader, struct config *out);
 
-/* Reads YAML (libyaml). `overrides` are "key.path=value" texts of --set, applied before checking, values in YAML.
- * Borrowed parts of `out` point into `scratch`, which the caller keeps. On ERR_MALFORMED `error` holds one sentence: the
- * line, the key and what is allowed, e.g. "exp.yaml:7: searcher.name is 'rando'; allowed are single, grid, random". */
+/* Reads YAML (libyaml). `overrides` are "key.path=value" texts of --set, applied before checking, values in YAML. The
+ * borrowed parts of `out` point into `scratch`, which the caller keeps. 0, ERR_MALFORMED or ERR_MEMORY; after
+ * an error `out` is unchanged and `error` holds one sentence: the line, the key and the allowed values, e.g. "exp.yaml:7:
+ * searcher.name is 'rando'; allowed are single, grid, random". */
 int config_parse_yaml(const char *file_name, const char *text, size_t text_bytes, const char *const *overrides,
                       size_t override_count, uint8_t *scratch, size_t scratch_bytes, struct config *out,
                       char error[CONFIG_ERROR_BYTES]);
