@@ -1,0 +1,423 @@
+/* The table of options: every row in YAML and in a record, at its bounds and beyond them. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "node/core/facts/config.h"
+#include "node/core/facts/options.h"
+#include "tests/unit/facts_make.h"
+
+static bool is_text(const struct config_option *option)
+{
+    return option->kind == OPTION_TEXT || option->kind == OPTION_NAME || option->kind == OPTION_LINES;
+}
+
+static uint64_t word_count(const struct config_option *option)
+{
+    uint64_t count = 0;
+    while (option->words[count] != NULL) {
+        count++;
+    }
+    return count;
+}
+
+/* ---- records ---- */
+
+/* One change of a record: `value` replaces the value under `key`, or is added if the record has no such key. Without bytes of
+ * a value the key is left out. */
+struct change {
+    const char *key;
+    uint8_t value[16];
+    size_t value_bytes;
+};
+
+static struct change change_number(const char *key, uint64_t number)
+{
+    struct change change = {.key = key};
+    struct pack_writer writer;
+    pack_writer_init(&writer, change.value, sizeof change.value);
+    pack_u64(&writer, number);
+    change.value_bytes = writer.used_bytes;
+    return change;
+}
+
+static struct change change_below_zero(const char *key)
+{
+    struct change change = {.key = key};
+    struct pack_writer writer;
+    pack_writer_init(&writer, change.value, sizeof change.value);
+    pack_i64(&writer, -1);
+    change.value_bytes = writer.used_bytes;
+    return change;
+}
+
+/* Packs `config` with one change, and unpacks the result. */
+static int unpack_changed(const struct config *config, const struct change *change, struct config *out)
+{
+    static uint8_t whole[CONFIG_PACKED_BYTES_MAX], changed[CONFIG_PACKED_BYTES_MAX];
+    uint32_t bytes = make_packed_config(config, whole);
+    struct pack_reader map;
+    pack_reader_init(&map, whole, bytes);
+    bool is_there = !pack_find(&map, change->key).failed, is_kept = change->value_bytes > 0;
+    struct pack_writer writer;
+    pack_writer_init(&writer, changed, sizeof changed);
+    uint32_t pairs = pack_read_map(&map);
+    pack_map(&writer, pairs - is_there + is_kept);
+    for (uint32_t i = 0; i < pairs; i++) {
+        size_t key_bytes, value_bytes;
+        const char *key = pack_read_text(&map, &key_bytes);
+        const uint8_t *value = pack_read_any(&map, &value_bytes);
+        bool is_changed = pack_text_is(key, key_bytes, change->key);
+        if (!is_changed || is_kept) {
+            pack_text_n(&writer, key, key_bytes);
+            pack_raw(&writer, is_changed ? change->value : value, is_changed ? change->value_bytes : value_bytes);
+        }
+    }
+    if (is_kept && !is_there) {
+        pack_text(&writer, change->key);
+        pack_raw(&writer, change->value, change->value_bytes);
+    }
+    assert_true(pack_at_end(&map) && !writer.failed);
+    struct pack_reader reader;
+    pack_reader_init(&reader, changed, writer.used_bytes);
+    int result = config_unpack(&reader, out);
+    assert_int_equal(result != 0, reader.failed);
+    return result;
+}
+
+/* A configuration in which `option` may have any value between its bounds. */
+static struct config config_around(const struct config_option *option)
+{
+    static const uint8_t empty_array[] = {0x90};
+    struct config config;
+    make_config(&config, 3, 5);
+    config.hyperparameters = empty_array;
+    config.hyperparameters_bytes = sizeof empty_array;
+    config.searcher = SEARCH_SINGLE;
+    config.max_slots = CONFIG_SLOTS_MAX;
+    if (option->offset == offsetof(struct config, min_slots)) {
+        config.slots_per_trial = CONFIG_SLOTS_MAX;
+    }
+    return config;
+}
+
+/* ---- YAML ---- */
+
+static int parse(const struct config_option *option, const char *value, struct config *out)
+{
+    static uint8_t scratch[CONFIG_SCRATCH_BYTES];
+    static const char text[] = "entrypoint: x\nsearcher: {name: random, max_trials: 3}\n";
+    char error[CONFIG_ERROR_BYTES], set[128];
+    (void)snprintf(set, sizeof set, "%s=%s", option->key, value);
+    const char *overrides[] = {set, "resources.slots_per_trial=64"};
+    bool is_below = option->offset == offsetof(struct config, min_slots);
+    int result = config_parse_yaml("exp.yaml", text, sizeof text - 1, overrides, is_below ? 2 : 1, scratch, sizeof scratch,
+                                   out, error);
+    if (result != 0) {
+        char start[384];
+        (void)snprintf(start, sizeof start, "--set %s: %s is '%s'; allowed are ", set, option->key, value);
+        assert_memory_equal(error, start, strlen(start));
+    }
+    return result;
+}
+
+static int parse_number(const struct config_option *option, uint64_t number, struct config *out)
+{
+    char value[32];
+    (void)snprintf(value, sizeof value, "%" PRIu64, number);
+    return parse(option, value, out);
+}
+
+/* ---- tests ---- */
+
+static void rows_agree_with_each_other_and_with_the_struct(void **state)
+{
+    (void)state;
+    uint32_t packed = 0;
+    for (size_t i = 0; i < config_option_count; i++) {
+        packed += config_options[i].packing != PACKED_NOT;
+    }
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *a = &config_options[i];
+        assert_ptr_equal(config_option_find(a->key), a);
+        assert_true(a->kind != OPTION_OTHER || a->packing == PACKED_NOT);
+        assert_int_equal(a->type != NULL, a->allowed != NULL);
+        assert_int_equal(a->packing != PACKED_NOT, a->packed_key != NULL);
+        assert_true(a->packing == PACKED_NOT || a->place < packed);
+        if (a->kind == OPTION_NUMBER) {
+            assert_true(a->size == 8 || (a->size == 4 && a->max <= UINT32_MAX && a->standard <= UINT32_MAX));
+            assert_true(a->min <= a->max && a->max < UINT64_MAX);
+        } else if (a->kind == OPTION_TRUTH) {
+            assert_true(a->size == sizeof(bool) && a->standard <= 1);
+        } else if (a->kind == OPTION_WORD) {
+            assert_true(a->size == 4 && a->standard < word_count(a));
+        }
+        for (size_t j = 0; j < i; j++) {
+            const struct config_option *b = &config_options[j];
+            assert_string_not_equal(a->key, b->key);
+            if (a->packing != PACKED_NOT && b->packing != PACKED_NOT) {
+                assert_string_not_equal(a->packed_key, b->packed_key);
+                assert_int_not_equal(a->place, b->place);
+            }
+            if (a->kind != OPTION_OTHER && b->kind != OPTION_OTHER) {
+                assert_true(a->offset + a->size <= b->offset || b->offset + b->size <= a->offset);
+            }
+        }
+    }
+}
+
+static void a_record_has_the_keys_that_it_always_had(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {
+        "name", "description", "entrypoint", "metric", "smaller_is_better", "searcher", "max_trials", "slots_per_trial",
+        "min_slots", "max_slots", "priority", "slot_kind", "max_restarts", "seed", "preemption_timeout", "replicas",
+        "save_experiment_best", "save_trial_best", "save_trial_latest", "on_partition", "environment", "labels",
+        "hyperparameters"};
+    static uint8_t bytes[CONFIG_PACKED_BYTES_MAX];
+    struct config config;
+    make_config(&config, 3, 5);
+    struct pack_reader map;
+    pack_reader_init(&map, bytes, make_packed_config(&config, bytes));
+    assert_int_equal(pack_read_map(&map), sizeof keys / sizeof keys[0]);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        size_t key_bytes;
+        const char *key = pack_read_text(&map, &key_bytes);
+        if (!pack_text_is(key, key_bytes, keys[i])) {
+            fail_msg("key %zu is %.*s, wanted %s", i, (int)key_bytes, key, keys[i]);
+        }
+        pack_skip(&map);
+    }
+    assert_true(pack_at_end(&map));
+}
+
+/* Records with these values may be in a mesh, so each of them is read for ever. */
+static void a_record_may_have_the_numbers_that_it_always_might(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        uint64_t min, max;
+    } rows[] = {
+        {"searcher", 0, 2},
+        {"max_trials", 0, 100000},
+        {"slots_per_trial", 1, 64},
+        {"min_slots", 1, 64},
+        {"max_slots", 1, 64},
+        {"priority", 1, 99},
+        {"slot_kind", 0, 2},
+        {"max_restarts", 0, 1000},
+        {"seed", 0, INT64_MAX},
+        {"preemption_timeout", 0, 86400},
+        {"replicas", 1, 8},
+        {"save_experiment_best", 0, 1000},
+        {"save_trial_best", 0, 1000},
+        {"save_trial_latest", 0, 1000},
+        {"on_partition", 0, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct config_option *option = NULL;
+        for (size_t j = 0; j < config_option_count; j++) {
+            bool is_it = config_options[j].packed_key != NULL && strcmp(config_options[j].packed_key, rows[i].key) == 0;
+            option = is_it ? &config_options[j] : option;
+        }
+        assert_non_null(option);
+        struct config config = config_around(option), out;
+        uint64_t tried[] = {rows[i].min, rows[i].max, rows[i].min - 1, rows[i].max + 1};
+        for (size_t j = 0; j < 4; j++) {
+            struct change change = change_number(rows[i].key, tried[j]);
+            if (j == 2 && rows[i].min == 0) {
+                change = change_below_zero(rows[i].key);
+            }
+            assert_int_equal(unpack_changed(&config, &change, &out), j < 2 ? 0 : ERR_MALFORMED);
+            assert_true(j >= 2 || config_option_number(option, &out) == tried[j]);
+        }
+    }
+}
+
+static void every_number_of_a_file_is_within_its_bounds(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_options[i];
+        struct config out;
+        if (option->kind != OPTION_NUMBER) {
+            continue;
+        }
+        assert_int_equal(parse_number(option, option->min, &out), 0);
+        assert_true(config_option_number(option, &out) == option->min);
+        assert_int_equal(parse_number(option, option->max, &out), 0);
+        assert_true(config_option_number(option, &out) == option->max);
+        assert_int_equal(parse_number(option, option->max + 1, &out), ERR_MALFORMED);
+        if (option->min == 0) {
+            assert_int_equal(parse(option, "-1", &out), ERR_MALFORMED);
+        } else {
+            assert_int_equal(parse_number(option, option->min - 1, &out), ERR_MALFORMED);
+        }
+    }
+}
+
+static void every_number_of_a_record_is_within_its_bounds(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_options[i];
+        if (option->kind != OPTION_NUMBER || option->packing == PACKED_NOT) {
+            continue;
+        }
+        struct config config = config_around(option), out;
+        uint64_t good[] = {option->min, option->max, option->standard};
+        for (size_t j = 0; j < 3; j++) {
+            struct change change = change_number(option->packed_key, good[j]);
+            assert_int_equal(unpack_changed(&config, &change, &out), 0);
+            assert_true(config_option_number(option, &out) == good[j]);
+        }
+        struct change above = change_number(option->packed_key, option->max + 1);
+        struct change wrapped = change_number(option->packed_key, (UINT64_C(1) << 32) + option->min);
+        struct change below = option->min == 0 ? change_below_zero(option->packed_key)
+                                               : change_number(option->packed_key, option->min - 1);
+        bool is_below_standard = option->min > 0 && option->standard == option->min - 1;
+        assert_int_equal(unpack_changed(&config, &above, &out), ERR_MALFORMED);
+        assert_int_equal(unpack_changed(&config, &wrapped, &out), option->max > UINT32_MAX ? 0 : ERR_MALFORMED);
+        assert_int_equal(unpack_changed(&config, &below, &out), is_below_standard ? 0 : ERR_MALFORMED);
+    }
+}
+
+static void every_word_and_truth_value_is_read_in_files_and_records(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_options[i];
+        struct config out;
+        if (option->kind != OPTION_WORD && option->kind != OPTION_TRUTH) {
+            continue;
+        }
+        for (uint64_t value = 0; value < (option->kind == OPTION_TRUTH ? 2 : word_count(option)); value++) {
+            const char *word = option->kind == OPTION_TRUTH ? (value == 0 ? "off" : "on") : option->words[value];
+            struct config config = config_around(option);
+            struct change none = {.key = "no such key"};
+            if (option->offset != offsetof(struct config, searcher)) { /* only random may have max_trials in a file */
+                assert_int_equal(parse(option, word, &out), 0);
+                assert_true(config_option_number(option, &out) == value);
+            }
+            config_option_set_number(option, value, &config);
+            assert_int_equal(unpack_changed(&config, &none, &out), 0);
+            assert_true(config_option_number(option, &out) == value);
+        }
+        assert_int_equal(parse(option, "nonsense", &out), ERR_MALFORMED);
+        if (option->packing != PACKED_NOT) {
+            struct config config = config_around(option);
+            struct change bad = change_number(option->packed_key, option->kind == OPTION_TRUTH ? 1 : word_count(option));
+            assert_int_equal(unpack_changed(&config, &bad, &out), ERR_MALFORMED);
+        }
+    }
+}
+
+static void a_text_of_a_record_fits_its_field(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_options[i];
+        if (!is_text(option) || option->packing == PACKED_NOT) {
+            continue;
+        }
+        struct config config = config_around(option), out;
+        struct change none = {.key = "no such key"}, number = change_number(option->packed_key, 1);
+        memset((char *)&config + option->offset, 'a', option->size - 1);
+        assert_int_equal(unpack_changed(&config, &none, &out), 0);
+        assert_string_equal((char *)&out + option->offset, (char *)&config + option->offset);
+        assert_int_equal(unpack_changed(&config, &number, &out), ERR_MALFORMED);
+    }
+}
+
+/* Such a record was written by a later version. */
+static void a_record_with_an_unknown_key_is_read(void **state)
+{
+    (void)state;
+    struct config config, out;
+    make_config(&config, 3, 5);
+    struct change change = change_number("of_a_later_version", 7);
+    assert_int_equal(unpack_changed(&config, &change, &out), 0);
+    assert_int_equal(out.max_trials, 3);
+    assert_int_equal(out.seed, config.seed);
+}
+
+/* Such a record was written by an earlier version. A record of any version has 17 of the options. */
+static void an_option_that_a_record_lacks_has_its_default(void **state)
+{
+    (void)state;
+    unsigned later = 0, refused = 0;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_options[i];
+        if (option->packing == PACKED_NOT) {
+            continue;
+        }
+        struct config config = config_around(option), out;
+        struct change change = {.key = option->packed_key};
+        if (option->packing == PACKED_ALWAYS) {
+            assert_int_equal(unpack_changed(&config, &change, &out), ERR_MALFORMED);
+            refused++;
+            continue;
+        }
+        later++;
+        if (is_text(option)) {
+            memset((char *)&config + option->offset, 'a', option->size - 1);
+        } else {
+            config_option_set_number(option, option->standard == 0 ? 1 : 0, &config);
+        }
+        assert_int_equal(unpack_changed(&config, &change, &out), 0);
+        if (is_text(option)) {
+            assert_string_equal((char *)&out + option->offset, option->standard_text != NULL ? option->standard_text : "");
+        } else {
+            assert_true(config_option_number(option, &out) == option->standard);
+        }
+    }
+    assert_true(later >= 4);
+    assert_int_equal(refused, 17);
+}
+
+static void a_sparse_option_is_written_where_it_differs(void **state)
+{
+    (void)state;
+    unsigned seen = 0;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_options[i];
+        if (option->packing != PACKED_SPARSE || is_text(option)) {
+            continue;
+        }
+        seen++;
+        for (uint64_t value = 0; value <= 1; value++) {
+            static uint8_t bytes[CONFIG_PACKED_BYTES_MAX];
+            struct config config = config_around(option);
+            config_option_set_number(option, value, &config);
+            struct pack_reader map;
+            pack_reader_init(&map, bytes, make_packed_config(&config, bytes));
+            assert_int_equal(pack_find(&map, option->packed_key).failed, value == option->standard);
+        }
+    }
+    assert_true(seen >= 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_agree_with_each_other_and_with_the_struct),
+        cmocka_unit_test(a_record_has_the_keys_that_it_always_had),
+        cmocka_unit_test(a_record_may_have_the_numbers_that_it_always_might),
+        cmocka_unit_test(every_number_of_a_file_is_within_its_bounds),
+        cmocka_unit_test(every_number_of_a_record_is_within_its_bounds),
+        cmocka_unit_test(every_word_and_truth_value_is_read_in_files_and_records),
+        cmocka_unit_test(a_text_of_a_record_fits_its_field),
+        cmocka_unit_test(a_record_with_an_unknown_key_is_read),
+        cmocka_unit_test(an_option_that_a_record_lacks_has_its_default),
+        cmocka_unit_test(a_sparse_option_is_written_where_it_differs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
