@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "node/core/facts/config.h"
+#include "node/core/facts/options.h"
 #include "node/core/limits.h"
 #include "tests/sim/world.h"
 
@@ -237,34 +238,28 @@ static void draw_config(struct plan_experiment *experiment, struct random *rando
     pack_hyperparameters(&writer, random);
     CHECK(!writer.failed);
     static const uint8_t no_labels[] = {0x90}, no_environment[] = {0x80};
-    struct config config = {
-        .searcher = SEARCH_RANDOM,
-        .max_trials = experiment->trials,
-        .slots_per_trial = experiment->slots,
-        .min_slots = experiment->min_slots,
-        .max_slots = experiment->max_slots,
-        .priority = (uint32_t)sim_between(random, 40, 44),
-        .max_restarts = experiment->max_restarts,
-        .seed = random_below(random, 1000),
-        .preemption_timeout_s = (uint32_t)sim_between(random, 1, 60),
-        .checkpoint_replicas = (uint32_t)sim_between(random, 1, 3),
-        .save_trial_best = 1,
-        .save_trial_latest = 1,
-        .on_partition = experiment->pauses_minority ? CONFIG_PARTITION_PAUSE_MINORITY : CONFIG_PARTITION_CONTINUE,
-        .environment = no_environment,
-        .environment_bytes = sizeof no_environment,
-        .labels = no_labels,
-        .labels_bytes = sizeof no_labels,
-        .hyperparameters = parameters,
-        .hyperparameters_bytes = (uint32_t)writer.used_bytes,
-    };
-    if (experiment->trials == 1) {
-        config.searcher = SEARCH_SINGLE;
-    }
+    struct config config;
+    config_options_set_standard(&config);
+    config.searcher = experiment->trials == 1 ? SEARCH_SINGLE : SEARCH_RANDOM;
+    config.max_trials = experiment->trials;
+    config.slots_per_trial = experiment->slots;
+    config.min_slots = experiment->min_slots;
+    config.max_slots = experiment->max_slots;
+    config.priority = (uint32_t)sim_between(random, 40, 44);
+    config.max_restarts = experiment->max_restarts;
+    config.seed = random_below(random, 1000);
+    config.preemption_timeout_s = (uint32_t)sim_between(random, 1, 60);
+    config.checkpoint_replicas = (uint32_t)sim_between(random, 1, 3);
+    config.on_partition = experiment->pauses_minority ? CONFIG_PARTITION_PAUSE_MINORITY : CONFIG_PARTITION_CONTINUE;
+    config.environment = no_environment;
+    config.environment_bytes = sizeof no_environment;
+    config.labels = no_labels;
+    config.labels_bytes = sizeof no_labels;
+    config.hyperparameters = parameters;
+    config.hyperparameters_bytes = (uint32_t)writer.used_bytes;
     experiment->replicas = config.checkpoint_replicas;
     format_text(config.name, sizeof config.name, "experiment %u", index);
     bytes_copy_text(config.entrypoint, sizeof config.entrypoint, "shoal-train mlp");
-    bytes_copy_text(config.metric, sizeof config.metric, "accuracy");
     pack_writer_init(&writer, experiment->config, sizeof experiment->config);
     config_pack(&writer, &config);
     CHECK(!writer.failed);

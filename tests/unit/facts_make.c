@@ -1,7 +1,9 @@
 #include "tests/unit/facts_make.h"
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "base/format.h"
+#include "node/core/facts/options.h"
 
 struct person make_person(uint32_t number)
 {
@@ -103,29 +105,19 @@ void make_config(struct config *out, uint32_t trials, uint32_t max_restarts)
     pack_array(&writer, 1);
     search_parameter_pack(&writer, &rate);
     CHECK(!writer.failed);
-    *out = (struct config){
-        .name = "exp",
-        .entrypoint = "true",
-        .metric = "accuracy",
-        .searcher = SEARCH_RANDOM,
-        .max_trials = trials,
-        .slots_per_trial = 1,
-        .min_slots = 1,
-        .max_slots = 1,
-        .priority = 42,
-        .max_restarts = max_restarts,
-        .seed = 7,
-        .preemption_timeout_s = 60,
-        .checkpoint_replicas = 2,
-        .save_trial_best = 1,
-        .save_trial_latest = 1,
-        .environment = empty_map,
-        .environment_bytes = sizeof empty_map,
-        .labels = empty_array,
-        .labels_bytes = sizeof empty_array,
-        .hyperparameters = hyperparameters,
-        .hyperparameters_bytes = (uint32_t)writer.used_bytes,
-    };
+    config_options_set_standard(out);
+    (void)bytes_copy_text(out->name, sizeof out->name, "exp");
+    (void)bytes_copy_text(out->entrypoint, sizeof out->entrypoint, "true");
+    out->searcher = SEARCH_RANDOM;
+    out->max_trials = trials;
+    out->max_restarts = max_restarts;
+    out->seed = 7;
+    out->environment = empty_map;
+    out->environment_bytes = sizeof empty_map;
+    out->labels = empty_array;
+    out->labels_bytes = sizeof empty_array;
+    out->hyperparameters = hyperparameters;
+    out->hyperparameters_bytes = (uint32_t)writer.used_bytes;
 }
 
 uint32_t make_packed_config(const struct config *config, uint8_t out[CONFIG_PACKED_BYTES_MAX])
