@@ -13,8 +13,9 @@
 #include "base/err.h"
 #include "node/core/facts/facts.h"
 
-/* Up to 64 nodes every record comes from every peer, and exchange repeats some: the hashes of the last good ones save a
- * signature each (0.1 ms against 0.01). Direct-mapped: a newer one pushes out who sat there. */
+/* In a mesh of up to 64 nodes every record comes from every peer, and the record exchange repeats some. Remembering the
+ * hashes of the last good records saves their signatures (0.01 ms instead of 0.1). Direct-mapped: a newer hash replaces
+ * the hash in its slot. */
 #define CACHE_SLOTS 4096
 #define WRITER_SLOTS (2 * SIGNER_WRITERS_MAX)
 
@@ -45,23 +46,23 @@ struct signer {
     int fd;
     pthread_t thread;
 
-    pthread_mutex_t mutex; /* guards the queues and their sums */
+    pthread_mutex_t mutex; /* guards the queues and the sums below */
     pthread_cond_t wanted;
     bool stopping;
     struct queue jobs, results;
-    uint32_t outstanding; /* jobs, the one at work and results */
-    uint32_t joins;       /* of these */
+    uint32_t outstanding; /* jobs: waiting, at work, or with a result not yet taken */
+    uint32_t joins;       /* SIGNER_JOIN among the outstanding jobs */
     size_t outstanding_bytes;
-    struct job *taken; /* the result that the caller looks at */
+    struct job *taken; /* the caller's present result, freed at the next signer_next */
 
-    pthread_mutex_t table_mutex; /* guards all below; taken inside no other and holding no other */
+    pthread_mutex_t table_mutex; /* guards the fields below; no thread ever holds both mutexes */
     uint32_t writer_count;
     struct writer writers[WRITER_SLOTS];
     struct cache_slot cache[CACHE_SLOTS];
     struct signer_statistics statistics;
 };
 
-/* ---- what is known ----------------------------------------------------------------------------------------------- */
+/* ---- known keys and verified records ---------------------------------------------------------------------------- */
 
 static struct writer *writer_slot(struct signer *signer, node_id node)
 {
@@ -160,7 +161,8 @@ static bool is_founder(const struct signer *signer, const struct item *item)
            mesh_id_equal(mesh_id_of_founder(item->member.public_key, item->member.nonce), signer->mesh);
 }
 
-/* Decides if the writer's key is known. */
+/* Sets the verdict if the writer's key is known, or if the record is the founder's own; a good member record makes its
+ * key known. */
 static void item_decide(struct signer *signer, struct item *item)
 {
     uint8_t key[PUBLIC_KEY_BYTES];
@@ -188,7 +190,7 @@ static void item_read(struct item *item)
     item->names_key = node_id_equal(node_id_of_key(item->member.public_key), item->named);
 }
 
-/* Cuts the list into records; stops at the first that is none. */
+/* Cuts the list into records; stops at the first bytes that are no record. */
 static size_t items_read(struct signer *signer, const uint8_t *bytes, size_t count, struct item *items)
 {
     size_t found = 0;
@@ -210,7 +212,8 @@ static size_t items_read(struct signer *signer, const uint8_t *bytes, size_t cou
     return found;
 }
 
-/* Member records may name the writers of others, in any order: rounds go on while one of them brought a key. */
+/* Decides records in rounds, as long as a round makes a key known: a member record may stand behind the records of its
+ * member. */
 static void items_decide(struct signer *signer, struct item *items, size_t count)
 {
     bool learned = true;
@@ -278,7 +281,7 @@ static void queue_clear(struct queue *queue)
     }
 }
 
-/* Whoever we vouch for ourselves is known from then on. */
+/* The key of a member that this node vouches for is known at once. */
 static void learn_own(struct signer *signer, const uint8_t *envelope, size_t count)
 {
     struct record record;
@@ -289,7 +292,7 @@ static void learn_own(struct signer *signer, const uint8_t *envelope, size_t cou
     }
 }
 
-/* False: there is nothing to tell. */
+/* Does the job in the thread. False: the job has no result. */
 static bool job_do(struct signer *signer, struct job *job)
 {
     struct signer_result *result = &job->result;
@@ -313,7 +316,7 @@ static bool job_do(struct signer *signer, struct job *job)
     return false;
 }
 
-/* Under the mutex. */
+/* Frees a job and takes it out of the sums. The caller holds the mutex. */
 static void job_forget(struct signer *signer, struct job *job)
 {
     signer->outstanding--;
@@ -400,8 +403,8 @@ int signer_fd(const struct signer *signer)
     return signer->fd;
 }
 
-/* A full queue of others' messages must not keep us from signing our own, and one of joins neither from that nor from hearing
- * members. */
+/* Peers' messages must not fill the queue so far that our own records cannot be signed, and joins must leave room for
+ * both. */
 static bool fits(const struct signer *signer, const struct job *job)
 {
     if (job->result.kind == SIGNER_JOIN && signer->joins == SIGNER_JOINS_MAX) {
@@ -479,7 +482,7 @@ int signer_next(struct signer *signer, struct signer_result *out)
     }
     if (signer->results.first == NULL) {
         uint64_t count;
-        (void)!read(signer->fd, &count, sizeof count); /* makes it unreadable */
+        (void)!read(signer->fd, &count, sizeof count); /* the descriptor is readable no more */
     }
     int result = signer->taken != NULL ? 0 : ERR_AGAIN;
     (void)pthread_mutex_unlock(&signer->mutex);
