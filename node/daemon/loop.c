@@ -27,7 +27,7 @@ static void send_message(struct daemon *daemon, const struct node_effect *effect
     uint8_t bytes[MESSAGE_BYTES_MAX];
     size_t count = message_encode(&effect->u.send.message, bytes, sizeof bytes);
     CHECK(count > 0);
-    (void)control_send(daemon->control, effect->u.send.to, bytes, count); /* lost messages are the protocols' business */
+    (void)control_send(daemon->control, effect->u.send.to, bytes, count); /* a lost message is sent again by the protocols */
 }
 
 static void connect_peer(struct daemon *daemon, const struct node_effect *effect)
@@ -37,7 +37,8 @@ static void connect_peer(struct daemon *daemon, const struct node_effect *effect
         daemon_bulk_peers_gone(daemon, effect->u.peer.node);
         return;
     }
-    uint32_t members = node_core_view(daemon->core)->member_count; /* at the start more than peers: these come batch by batch */
+    /* At the start more than peers: the core adds peers batch by batch. */
+    uint32_t members = node_core_view(daemon->core)->member_count;
     uint32_t peers = node_core_peer_count(daemon->core);
     control_expect(daemon->control, members > peers ? members : peers);
     int code = control_peer(daemon->control, effect->u.peer.node, effect->u.peer.public_key, effect->u.peer.address);
@@ -46,7 +47,7 @@ static void connect_peer(struct daemon *daemon, const struct node_effect *effect
     }
 }
 
-/* What a connect with the answer of an invite gets. */
+/* Sends the answer to `shoal join`: the client that connected with an invite's key. */
 static void welcome(struct daemon *daemon, const struct node_effect *effect)
 {
     uint8_t bytes[MESSAGE_BYTES_MAX];
@@ -227,7 +228,8 @@ static void take_control(struct daemon *daemon)
     }
 }
 
-/* A program of another version understands only the first byte of the answer, and needs no more. */
+/* Refuses a join request. Only ERR_VERSION is answered: a program of another version reads just the first byte of the
+ * answer, and that byte is enough. */
 static void refuse_join(struct daemon *daemon, const struct signer_result *result)
 {
     static const char text[] = "this request to join is of another version of shoal; use the version that the member runs";
@@ -296,13 +298,13 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     daemon_scrub_tick(daemon, now_ms);
 }
 
-/* What a worker that has ended still said is taken before its end. */
+/* Ends the workers whose process has ended, after their last reports and requests are handled. */
 static void end_workers(struct daemon *daemon)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct daemon_worker *worker = &daemon->workers->slots[slot];
         if (!daemon_workers_is_ending(daemon, slot) || (worker->client != NULL && !local_drain(daemon, worker->client))) {
-            continue; /* we come by again */
+            continue; /* the next round of the loop tries again */
         }
         if (daemon_workers_take_last(daemon, slot) && worker->client != NULL) {
             api_worker_forget(worker);

@@ -4,10 +4,11 @@
 
 #include "node/daemon/ground/daemon.h"
 
-/* The hook of ground/events.h: steps the core and performs its effects in order. */
+/* The hook of ground/events.h: steps the core with the event and performs the effects in order. */
 void daemon_step(struct daemon *daemon, struct node_event *event);
 
-/* Polls, and takes what has come, until a signal or a user's `leave` sets daemon->stopping. */
+/* Polls and handles input until a signal or a user's `leave` sets daemon->stopping. Also returns when polling fails;
+ * the reason is then a line. `signal_fd`: a non-blocking signalfd, the caller's. */
 void daemon_loop(struct daemon *daemon, int signal_fd);
 
 #endif

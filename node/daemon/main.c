@@ -40,7 +40,7 @@ static int usage(const char *problem, const char *which)
     return 2;
 }
 
-/* The exit status for a result, and what it says of it. */
+/* Prints the error; returns the exit status for the result. */
 static int fail(int result, const char *error)
 {
     fprintf(stderr, "shoald: %s\n", error);
@@ -81,8 +81,8 @@ static bool read_number(const char *text, unsigned long long max, unsigned long 
     return true;
 }
 
-/* A host as other nodes are to hear of it: a number, since nodes ask no name server. ERR_USAGE; ERR_NOT_FOUND: a name that no
- * name server knows now. */
+/* Resolves the host that our peers get: the result is numeric, since nodes ask no name server. ERR_USAGE;
+ * ERR_NOT_FOUND: no name server knows the name now. */
 static int read_advertised(const char *text, char out[CONTROL_HOST_BYTES], char error[256])
 {
     char address[CONTROL_ADDRESS_BYTES + 8], resolved[CONTROL_ADDRESS_BYTES] = "";
@@ -95,7 +95,8 @@ static int read_advertised(const char *text, char out[CONTROL_HOST_BYTES], char 
     }
     if (result == 0 && control_address_split(resolved, out, &port)) {
         bool is_loopback = strncmp(out, "127.", 4) == 0 || strcmp(out, "::1") == 0;
-        if (is_loopback && control_address_check(address) != 0 && strcmp(text, "localhost") != 0) { /* Debian's /etc/hosts has such a line */
+        /* Debian's /etc/hosts maps the machine's own name to 127.0.1.1. */
+        if (is_loopback && control_address_check(address) != 0 && strcmp(text, "localhost") != 0) {
             (void)snprintf(error, 256,
                            "--advertise %.63s: on this machine that name means %.63s, where no other machine reaches this one; give "
                            "the IP address that others use",
@@ -111,9 +112,10 @@ static int read_advertised(const char *text, char out[CONTROL_HOST_BYTES], char 
     return ERR_USAGE;
 }
 
-/* A mesh of a thousand takes three descriptors for each peer: our connection to it, libzmq's mailbox of that, and its
- * connection to us. The usual limit is 1,024, and libzmq ends the process that runs out. Where no more is allowed the mesh
- * has to stay as small as that. */
+/* Raises the limit of open descriptors. Each peer takes three: our connection to the peer, libzmq's mailbox for the
+ * connection, and the peer's connection to us. So 1,024, the usual limit, is too low for a mesh of a thousand nodes,
+ * and libzmq ends the process when descriptors run out. Where the hard limit is lower, the mesh has to stay small
+ * enough. */
 static void allow_descriptors(void)
 {
     struct rlimit limit;
@@ -142,7 +144,7 @@ int main(int argc, char **argv)
     int option, result;
     opterr = 0;
     if (descriptors_fill_standard() != 0) {
-        return 1; /* without a word: a place to write it to is what is missing */
+        return 1; /* silent: stderr is closed */
     }
     while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (option) {
@@ -224,7 +226,7 @@ int main(int argc, char **argv)
     }
     options.dir = dir;
     allow_descriptors();
-    (void)mallopt(M_ARENA_MAX, 2); /* many threads that allocate little: one arena each would only cost memory */
+    (void)mallopt(M_ARENA_MAX, 2); /* many threads that allocate little: an arena for each would waste memory */
     result = daemon_serve(&options, error);
     return result == 0 ? 0 : fail(result, error);
 }

@@ -26,7 +26,7 @@
 
 #define EFFECTS_BYTES (NODE_EFFECTS_MAX * sizeof(struct node_effect) + NODE_EFFECT_BYTES_MAX)
 
-/* A new boot number, on disk before anything of this life leaves the node. */
+/* Takes a new boot number and puts it on disk, before this run of the daemon sends or records anything. */
 static int new_boot(struct daemon *daemon)
 {
     uint8_t counter[4] = {0};
@@ -59,7 +59,7 @@ static int open_identity(struct daemon *daemon, char error[256])
     (void)snprintf(path, sizeof path, "%s/state", daemon->dir);
     int key_code = keys_load(daemon->dir, &daemon->keys, error);
     if (key_code == ERR_NOT_FOUND && access(path, F_OK) != 0) {
-        return say_no_mesh(daemon, error); /* no database is made where there was none */
+        return say_no_mesh(daemon, error); /* the directory stays without a database */
     }
     if (key_code != 0 && key_code != ERR_NOT_FOUND) {
         return key_code;
@@ -99,8 +99,8 @@ static int open_identity(struct daemon *daemon, char error[256])
     return code;
 }
 
-/* The address that others can reach this node by: what was asked for, what it listens on, or the first interface that is
- * up and not the loopback; the loopback if there is nothing else. */
+/* Chooses the host in our advertised address: --advertise, or the host of --listen, or (where --listen is for all
+ * interfaces) the first IPv4 interface that is up and not the loopback; without such an interface the loopback. */
 static void find_host(struct daemon *daemon)
 {
     char listen_host[FACT_ADDRESS_BYTES];
@@ -144,8 +144,8 @@ static int open_sockets(struct daemon *daemon, char error[256])
                                       .zap = daemon->zap,
                                       .keys = &daemon->keys,
                                       .listen = daemon->options.listen};
-    /* With port 0, the port of the last life if it is free: so that a mesh whose daemons are all restarted at once finds
-     * itself again by the addresses that it remembers. */
+    /* With port 0, take the port of the last run of the daemon if it is free. So a mesh whose daemons are all restarted
+     * at once comes together again: the remembered addresses are still right. */
     char host[FACT_ADDRESS_BYTES], last[FACT_ADDRESS_BYTES + 8];
     uint8_t port[2];
     size_t port_bytes;
@@ -332,7 +332,7 @@ static int start(struct daemon *daemon, char error[256])
 
 static void stop(struct daemon *daemon)
 {
-    daemon->closed = true; /* jobs that end now would start others in threads and sockets that are closed by then */
+    daemon->closed = true; /* a job that ends now must not start more work: threads and sockets close below */
     local_close(daemon);
     jobs_close(&daemon->file_jobs, daemon);
     daemon_gpu_busy_close(daemon);
@@ -383,7 +383,7 @@ static void stop(struct daemon *daemon)
     daemon_events_close(daemon);
 }
 
-/* One life of a node, from start to stop. */
+/* Runs the daemon under one key, from start to stop. */
 static int live(struct daemon *daemon, int signal_fd, char error[256])
 {
     daemon->events.step = daemon_step;

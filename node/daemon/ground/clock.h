@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-/* Milliseconds since the machine was booted, time in which it was suspended included: the clock of all intervals. */
+/* Milliseconds since the machine was booted, suspended time included: the clock of all intervals. */
 uint64_t daemon_now_ms(void);
 
-/* Milliseconds since 1970: what people read. It may jump. */
+/* Milliseconds since 1970, for people to read. The clock may jump. */
 uint64_t daemon_wall_ms(void);
 
 #endif

@@ -1,22 +1,21 @@
 #ifndef NODE_DAEMON_GROUND_DAEMON_H
 #define NODE_DAEMON_GROUND_DAEMON_H
-/* shoald: the node core with real sockets, disks and processes around it. One protocol thread runs the core, the control
- * sockets and the local socket; what may take long is done by jobs in four threads of their own (disk of records, files and
- * processes, chunks, and what has time), by the bulk thread and by the signing thread.
+/* shoald: the node core with real sockets, disks and processes around it. One protocol thread runs the core, the
+ * control sockets and the local socket. Work that may take long is done in jobs by four threads (the disk of records;
+ * files and processes; chunks; work without hurry), by the bulk thread and by the signing thread.
  *
- * The rooms, from the roof to the ground. Calls and includes go down this list only; what comes from below (a bulk answer, a
- * record that is on the disk) the loop carries up.
+ * The rooms, from the roof to the ground. Calls and includes go down this list only; the loop carries up the news from
+ * below (a bulk answer, a record that is on the disk).
  *
- *   main.c, start.c, loop.c  options; start and stop; the loop, effects, what comes from the control sockets and from bulk
+ *   main.c, start.c, loop.c  options; start and stop; the loop, effects, input from the control sockets and from bulk
  *   local/                   the Unix socket: one door to the table of requests
  *   api/                     the table of requests and their handlers: table.h, client.h
  *   workers/                 the workers of this node: workers.h
  *   disk/                    records, copies, garbage, rot: disk.h
- *   peers/                   where other nodes are, and what they hold: peers.h
+ *   peers/                   the addresses of the peers, and the blobs and series that each may hold: peers.h
  *   render/                  documents out of the core's state (pure)
  *   wire/                    requests and metric points, decoded (pure)
- *   ground/                  this struct, the queue of events, jobs, lines, clocks
- */
+ *   ground/                  struct daemon, the queue of events, jobs, lines, clocks */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,26 +41,26 @@
 
 #define DAEMON_PEER_HINTS_MAX 16
 #define DAEMON_CLIENTS_MAX 128
-#define DAEMON_DISK_RESERVE_BYTES (16u << 20) /* less free than this is a full disk */
-#define DAEMON_CORE_BYTES (256u << 20)        /* cap of the core's memory; touched as it is used */
-#define DAEMON_LOG_CAP_BYTES (64u << 20)      /* of one worker's log */
+#define DAEMON_DISK_RESERVE_BYTES (16u << 20) /* with less free space the disk counts as full */
+#define DAEMON_CORE_BYTES (256u << 20)        /* most memory of the core; pages are touched only as they are used */
+#define DAEMON_LOG_CAP_BYTES (64u << 20)      /* most bytes of one worker's log */
 
 struct daemon_options {
     const char *dir;
-    const char *listen; /* HOST:PORT */
-    const char *bulk_listen; /* NULL: same host, any port */
-    const char *advertise; /* HOST that others reach this node by; NULL: found out */
+    const char *listen; /* control socket, HOST:PORT */
+    const char *bulk_listen; /* bulk socket, HOST:PORT; NULL: the host of `listen`, any free port */
+    const char *advertise; /* HOST in the address that peers get, without a port; NULL: find_host chooses */
     const char *slots;
-    const char *name; /* NULL: what init or join stored */
-    const char *nvml_path; /* NULL: where the loader finds it */
+    const char *name; /* node name; NULL: the name stored by init or join */
+    const char *nvml_path; /* path of libnvidia-ml; NULL: the loader searches */
     char peer_hints[DAEMON_PEER_HINTS_MAX][CONTROL_ADDRESS_BYTES];
     uint32_t peer_hint_count;
-    uint16_t beacon_port; /* 0: no beacon */
-    uint64_t bandwidth_bytes_s; /* of bulk data; 0: no cap */
+    uint16_t beacon_port; /* UDP; 0: no beacon */
+    uint64_t bandwidth_bytes_s; /* cap for sent bulk data; 0: no cap */
     bool quiet;
 };
 
-/* One struct for each room that keeps something: the ground names them and does not look inside. */
+/* One struct for each room with state: the ground names the structs and does not look inside. */
 struct daemon_api;     /* api/client.h */
 struct daemon_workers; /* workers/workers.h */
 struct daemon_disk;    /* disk/disk.h */
@@ -76,7 +75,7 @@ struct daemon {
     char program_dir[KEEP_PATH_BYTES];
     char keep_program[KEEP_PATH_BYTES + 16];
     char name[FACT_NAME_BYTES], mesh_name[FACT_NAME_BYTES];
-    char host[FACT_ADDRESS_BYTES]; /* advertised */
+    char host[FACT_ADDRESS_BYTES]; /* the host in our advertised address */
     int lock_fd;
     struct keys keys;
     mesh_id mesh;
@@ -97,22 +96,24 @@ struct daemon {
     struct node_core *core;
     struct node_effects effects;
     struct daemon_events events;
-    bool closed; /* the loop has ended: nothing enters the core any more */
+    bool closed; /* the loop has ended: events are dropped from now on */
 
-    /* Made and freed by start.c. */
+    /* The structs of the rooms, made and freed by start.c. */
     struct daemon_api *api;
     struct daemon_workers *workers;
     struct daemon_disk *disk;
     struct daemon_peers *peers;
-    int listen_fd; /* of the local socket; -1: none */
+    int listen_fd; /* the local socket, listening; -1: closed */
 
-    uint64_t request_id; /* the last one: of bulk requests, of requests to the core, of clients */
+    uint64_t request_id; /* the last number given to a bulk request, to a request to the core or to a client */
     struct daemon_line *lines;
     uint64_t line_seq;
-    uint64_t second_ms; /* next once-a-second work */
+    uint64_t second_ms; /* when the once-a-second work is due next */
     bool stopping;
-    bool rekeys, rekey_failed; /* another node: it begins anew when it has stopped */
-    node_id was;                 /* the node that it was before it had a key of its own; none: it always had */
+    /* The node gets a new key (peers/rekey.c): `rekeys`: when the loop has ended, start.c starts the daemon again as
+     * another node. */
+    bool rekeys, rekey_failed;
+    node_id was;                 /* our node id before the last rekey; none: the key is the first one */
     char was_address[FACT_ADDRESS_BYTES];
 };
 

@@ -11,7 +11,7 @@ static void put(struct daemon_events *events, const struct node_event *event)
     if (events->count == events->slots) {
         uint32_t slots = events->slots == 0 ? 64 : events->slots * 2;
         struct node_event *bigger = calloc(slots, sizeof *bigger);
-        CHECK(bigger != NULL); /* the core would wait for ever for what is dropped: better to end */
+        CHECK(bigger != NULL); /* a dropped event would leave the core waiting for ever: better to end */
         for (uint32_t i = 0; i < events->count; i++) {
             bigger[i] = events->queued[(events->first + i) % events->slots];
         }

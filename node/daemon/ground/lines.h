@@ -1,21 +1,22 @@
 #ifndef NODE_DAEMON_GROUND_LINES_H
 #define NODE_DAEMON_GROUND_LINES_H
-/* What the daemon tells people: lines for `shoal events`, which keeps the last DAEMON_EVENTS_MAX, and for stderr. */
+/* The daemon's messages for people: lines for `shoal events`, which shows the last DAEMON_EVENTS_MAX, and for stderr. */
 
 #include <stdint.h>
 
 #define DAEMON_EVENTS_MAX 2048
-#define DAEMON_EVENT_BYTES 256 /* of one line, with its NUL; longer ones are cut */
+#define DAEMON_EVENT_BYTES 256 /* of one line, with its NUL; longer lines are cut */
 
 struct daemon;
 
+/* One line of the ring `daemon.lines`, at the place (seq - 1) % DAEMON_EVENTS_MAX. */
 struct daemon_line {
-    uint64_t seq; /* from 1 on */
+    uint64_t seq; /* 1, 2, ... since the daemon started */
     uint64_t wall_ms;
     char text[DAEMON_EVENT_BYTES];
 };
 
-/* Adds a line. */
+/* Adds a line with the present time; also prints it to stderr unless --quiet. */
 void daemon_line(struct daemon *daemon, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The trace hook of the core: adds the text as a line. `context` is the daemon. */

@@ -6,10 +6,11 @@
 
 struct daemon;
 
-/* Copies the value to `out`. ERR_NOT_FOUND; ERR_FULL: `capacity` is too small, `*count` then says what is needed; ERR_IO. */
+/* Copies the value of `key` to `out` and sets `*count` to its bytes. ERR_NOT_FOUND; ERR_FULL: `capacity` is too small,
+ * `*count` is the room needed; ERR_IO. */
 int daemon_meta_get(struct daemon *daemon, const char *key, void *out, size_t capacity, size_t *count);
 
-/* On disk when it returns 0; else as state_put_batch, and the old value stays. */
+/* Stores a value. 0: on disk. An error is as of state_put_batch, and the old value stays. */
 int daemon_meta_put(struct daemon *daemon, const char *key, const void *value, size_t count);
 
 #endif
