@@ -1,5 +1,5 @@
-/* Garbage: the core says which blobs are still named, a thread with time deletes the other chunks, and the series of
- * experiments that are deleted. */
+/* Garbage: the core names the blobs to keep; the idle thread deletes all other chunks, and the series of deleted
+ * experiments. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ struct collect_job {
     struct chunks *chunks;
     hash256 *kept;
     size_t kept_count;
-    experiment_id *deleted; /* in the order of their ids */
+    experiment_id *deleted; /* sorted by id */
     size_t deleted_count;
     uint32_t idle_s;
     struct chunks_collected collected;
@@ -81,7 +81,7 @@ static int compare_experiments(const void *a, const void *b)
     return memcmp(a, b, EXPERIMENT_ID_BYTES);
 }
 
-/* A series' prefix is a letter and an attempt's key, which begins with the experiment. */
+/* A series' prefix is a letter and the attempt's key, which begins with the experiment id. */
 static bool series_is_dead(void *context, const uint8_t *prefix, size_t prefix_bytes)
 {
     const struct collect_job *collect = context;
@@ -118,7 +118,8 @@ static void collect_done(void *context, struct job *job)
         daemon->disk->check_ms = 0;
     }
     for (uint32_t i = 0; i < collect->collected.damaged_count && !daemon->closed; i++) {
-        (void)bulk_discard(daemon->bulk, collect->collected.damaged[i]); /* its event says so, and has it mended */
+        /* The event BULK_CORRUPT prints a line and starts the repair. */
+        (void)bulk_discard(daemon->bulk, collect->collected.damaged[i]);
     }
     if (collect->code != 0) {
         daemon_line(daemon, "what nothing needs any more could not be deleted: %s", err_text(collect->code));
@@ -131,7 +132,7 @@ void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effe
     const struct view *view = node_core_view(daemon->core);
     struct collect_job *collect = daemon->disk->is_collecting ? NULL : calloc(1, sizeof *collect);
     if (collect == NULL) {
-        return; /* the next one comes in some minutes */
+        return; /* the core asks again in some minutes */
     }
     collect->kept_count = effect->byte_count / HASH_BYTES;
     collect->kept = malloc(effect->byte_count + 1);

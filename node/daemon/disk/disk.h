@@ -1,6 +1,7 @@
 #ifndef NODE_DAEMON_DISK_DISK_H
 #define NODE_DAEMON_DISK_DISK_H
-/* This node's disk: records and fences on their way to it, copies of its blobs to other nodes, garbage, and rot. */
+/* This node's disk: records and fences that must be stored, copies of blobs on other nodes, garbage, and damaged
+ * chunks. All functions are for the protocol thread. */
 
 #include "node/daemon/disk/repair_queue.h"
 #include "node/daemon/ground/daemon.h"
@@ -9,15 +10,16 @@
 
 struct daemon_mend;
 
+/* scrub.c: the check of the stored chunks, and the repair of damaged blobs. */
 struct daemon_scrub {
-    bool is_busy, is_mending; /* a job is under way */
-    bool has_begun;           /* a pass */
-    hash256 at;               /* what was read last */
+    bool is_busy, is_mending; /* a job is running: a check; a search for damaged blobs */
+    bool has_begun;           /* a pass over all chunks is under way */
+    hash256 at;               /* the last checked chunk */
     uint64_t next_ms;
-    uint64_t mend_ms;              /* when to look for blobs that lack something; 0: nothing is known to */
-    hash256 lost[DAEMON_LOST_MAX]; /* the last chunks that were dropped here as damaged */
+    uint64_t mend_ms;              /* when to search for damaged blobs; 0: no damage is known */
+    hash256 lost[DAEMON_LOST_MAX]; /* ring: the last chunks dropped from this disk as damaged */
     uint32_t lost_count;
-    uint64_t checked_bytes, passes, damaged, restored; /* since the daemon began */
+    uint64_t checked_bytes, passes, damaged, restored; /* since the daemon started */
     struct repair_queue queue;
     struct daemon_mend *mends; /* blobs that are being fetched again */
 };
@@ -26,66 +28,77 @@ struct daemon_persist_item;
 struct daemon_push;
 struct daemon_confirm;
 
+/* The state of the room, as daemon->disk. */
 struct daemon_disk {
     struct daemon_persist_item *persist_first, *persist_last; /* in the order of tickets */
-    bool persist_busy;                                        /* a job is under way */
+    bool persist_busy;                                        /* a write job is running */
     struct daemon_push *pushes;
-    struct daemon_confirm *confirms; /* copies that their holders are reading for the core */
+    struct daemon_confirm *confirms; /* copies that bulk is asking their holders to verify, for the core */
     bool is_collecting;
     struct daemon_scrub scrub;
-    bool is_full;      /* as the core was told last */
+    bool is_full;      /* as last told to the core */
     uint64_t check_ms; /* when the loop looks at the free space again; 0: at once */
 };
 
 /* ---- persist.c: records and fences, in the order of tickets -------------------------------------------------------- */
 
-/* At the start: records with a good signature, and fences, become events. 0, or an error with a sentence if it is
- * about records. */
+/* At the start: hands the stored records that have a good signature, and the fences, to the core as events. 0;
+ * ERR_MEMORY; an error of state_each, with a sentence in `error` only if the records cannot be read. */
 int daemon_persist_load(struct daemon *daemon, char error[256]);
 
-/* Performs NODE_EFFECT_PERSIST_RECORD, PERSIST_FENCE, FORGET_RECORD and FORGET_FENCE: queued until the next flush. */
+/* Performs NODE_EFFECT_PERSIST_RECORD, PERSIST_FENCE, FORGET_RECORD and FORGET_FENCE: copies the effect's bytes into
+ * the queue, for the next flush. Our own record goes to the signer first. */
 void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effect);
 
-/* The signer has signed the envelope of this ticket; it is copied. */
+/* Copies the envelope, as signed by the signer, into the queued record with this ticket, and flushes. */
 void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t *envelope, uint32_t count);
 
-/* Hands what is ready to a job, unless one is under way. */
+/* Hands the signed records and the fences at the head of the queue to a job, unless a job is running. Each ticket that
+ * the job has done becomes NODE_EVENT_PERSISTED. */
 void daemon_persist_flush(struct daemon *daemon);
 
-/* When no job runs any more: drops what waits, which no node has been told of. */
+/* After the last job: drops the queued records and fences. No node has been told of them yet. */
 void daemon_persist_close(struct daemon *daemon);
 
 /* ---- pushes.c: copies on other nodes ------------------------------------------------------------------------------ */
 
-/* Performs NODE_EFFECT_PUSH. */
+/* Performs NODE_EFFECT_PUSH: bulk copies a blob to a peer; the result becomes NODE_EVENT_PUSHED. */
 void daemon_pushes_effect(struct daemon *daemon, const struct node_effect *effect);
 
-/* An answer of bulk (BULK_PUSHED). */
+/* Takes an answer of bulk (BULK_PUSHED). `text` tells the cause when `code` is not 0. */
 void daemon_pushes_answered(struct daemon *daemon, uint64_t request, int code, const char *text);
 
-/* Forgets the copies that are under way. */
+/* Frees the list of copies under way, without events. */
 void daemon_pushes_close(struct daemon *daemon);
 
 /* ---- collect.c: garbage -------------------------------------------------------------------------------------------- */
 
-/* Perform NODE_EFFECT_CONFIRM and NODE_EFFECT_COLLECT. */
+/* Performs NODE_EFFECT_CONFIRM: asks the holder, by bulk, to verify a blob; the answer becomes NODE_EVENT_CONFIRMED. */
 void daemon_confirm_effect(struct daemon *daemon, const struct node_effect *effect);
+
+/* Performs NODE_EFFECT_COLLECT in a job: deletes unneeded chunks, and the series of deleted experiments. Ignored while
+ * an earlier collection runs or memory is full; the core asks again in some minutes. */
 void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effect);
 
-/* An answer of bulk (BULK_VERIFIED); that to a request of another part of the daemon is ignored. */
+/* Takes an answer of bulk (BULK_VERIFIED). Ignored unless daemon_confirm_effect made the request. */
 void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code);
+
+/* Frees the list of confirmations under way, without events. */
 void daemon_collect_close(struct daemon *daemon);
 
 /* ---- scrub.c: rot -------------------------------------------------------------------------------------------------- */
 
-/* Once a second. */
+/* Once a second: starts the next check or the next search for damaged blobs, when due. */
 void daemon_scrub_tick(struct daemon *daemon, uint64_t now_ms);
 
-/* The chunk was found damaged and dropped here. */
+/* Notes that a chunk was found damaged on this disk and was dropped: blobs with the chunk are fetched again soon. */
 void daemon_scrub_corrupt(struct daemon *daemon, hash256 hash);
 
-/* An answer of bulk (BULK_FETCHED); that to a request of another part of the daemon is ignored. */
+/* Takes an answer of bulk (BULK_FETCHED). Ignored unless a repair made the request. `text` tells the cause when `code`
+ * is not 0. */
 void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
+
+/* Frees the list of fetches under way. */
 void daemon_scrub_close(struct daemon *daemon);
 
 #endif

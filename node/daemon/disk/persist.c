@@ -1,7 +1,7 @@
-/* Records and fences on their way to the disk. The core wants PERSISTED in the order of tickets, own records are signed by
- * the signing thread first, and a commit costs a sync: so everything queues here, and whatever is ready at the head goes into
- * one transaction while the next ones gather. Where there is no room for that, what frees room, what ends something and
- * fences go on without the rest. */
+/* Records and fences on their way to the disk. The core wants PERSISTED in the order of tickets, the signing thread
+ * signs our own records first, and a commit costs a sync. So records and fences queue here, and the finished head of
+ * the queue goes into one transaction while more gather behind it. On a full disk only fences, deletions and urgent
+ * records (tombstones, control values, evictions) of a batch are written; the rest of the batch fails. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,7 @@ void daemon_persist_flush(struct daemon *daemon)
     }
     struct batch *batch = calloc(1, sizeof *batch);
     if (batch == NULL) {
-        return; /* tried again at the next effect or second */
+        return; /* the next effect, or the next second, tries again */
     }
     while (daemon->disk->persist_first != NULL && daemon->disk->persist_first->is_ready && batch->count < BATCH_MAX) {
         batch->items[batch->count++] = daemon->disk->persist_first;
@@ -106,7 +106,7 @@ static bool is_urgent_record(const struct node_effect *effect)
 void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     struct daemon_persist_item *item = calloc(1, sizeof *item + effect->byte_count);
-    CHECK(item != NULL); /* a fence that is dropped would break a promise: better to end */
+    CHECK(item != NULL); /* a dropped fence would break a promise: better to end */
     item->ticket = effect->u.persist.ticket;
     item->is_fence = effect->kind == NODE_EFFECT_PERSIST_FENCE || effect->kind == NODE_EFFECT_FORGET_FENCE;
     item->is_forget = effect->kind == NODE_EFFECT_FORGET_RECORD || effect->kind == NODE_EFFECT_FORGET_FENCE;
@@ -128,7 +128,7 @@ void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effe
     if (item->is_own && signer_sign(daemon->signer, item->ticket, item->bytes, item->byte_count) != 0) {
         keys_sign_record(&daemon->keys, daemon->mesh, item->bytes, item->byte_count); /* the signer's queue is full */
         uint8_t unused[RECORD_ENVELOPE_BYTES_MAX];
-        /* A member record vouches for a key: the signer learns it here. */
+        /* A member record vouches for a key: here the signer learns the key. */
         (void)signer_filter(daemon->signer, item->bytes, item->byte_count, unused);
         item->is_ready = true;
     }

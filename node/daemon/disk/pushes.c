@@ -1,4 +1,5 @@
-/* Copies of code and checkpoints that the core wants on other nodes: bulk makes them, and the core hears how each ended. */
+/* Copies of code and checkpoints that the core wants on other nodes: bulk makes the copies, and the core gets each
+ * result. */
 
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ void daemon_pushes_effect(struct daemon *daemon, const struct node_effect *effec
         daemon_event(daemon, &event);
         return;
     }
-    daemon_bulk_peers(daemon); /* the record that says where it listens may just have come */
+    daemon_bulk_peers(daemon); /* the record with the peer's bulk address may just have come */
     push->request = ++daemon->request_id;
     push->effect = *effect;
     push->next = daemon->disk->pushes;
@@ -47,7 +48,7 @@ void daemon_pushes_answered(struct daemon *daemon, uint64_t request, int code, c
         return;
     }
     *link = push->next;
-    /* The core does not know whether it has the code of an experiment: it tries. */
+    /* The core pushes an experiment's code without knowing whether this node has it: a missing blob is no failure then. */
     bool is_code = experiment_id_is_none(push->effect.u.push.attempt.experiment);
     if (code != 0 && !(is_code && code == ERR_NOT_FOUND)) {
         daemon_line(daemon, "a copy could not be made: %s", text);

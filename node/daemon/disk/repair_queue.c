@@ -15,7 +15,7 @@ bool repair_queue_may(const struct repair_queue *queue, uint64_t now_ms, hash256
     return i == queue->count || now_ms >= queue->rows[i].from_ms || living > queue->rows[i].living;
 }
 
-/* A row for one that has none yet. */
+/* Returns the place of a free row; when the queue is full, of the row that is due first. */
 static uint32_t make(struct repair_queue *queue)
 {
     if (queue->count < REPAIR_QUEUE_MAX) {

@@ -1,6 +1,6 @@
-/* Bits rot. Chunk after chunk of this disk is read again, slowly, and compared with its hash. A damaged chunk is dropped, and
- * blobs that this node should have and that lack a chunk are fetched again from other holders. A chunk that is found damaged
- * elsewhere (bulk transfer, a worker that loads) is mended in the same way. */
+/* Bits rot. So all chunks of this disk are read again, slowly, and compared with their hashes. A damaged chunk is
+ * dropped, and every blob that this node should hold and that lacks a chunk is fetched again from other holders. Damage
+ * found by other readers of this disk (bulk transfer, a worker that loads a checkpoint) is repaired in the same way. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +9,13 @@
 #include "node/daemon/disk/disk.h"
 #include "node/daemon/peers/peers.h"
 
-#define SCRUB_FIRST_MS 30000             /* after the start */
+#define SCRUB_FIRST_MS 30000             /* from the start to the first pass */
 #define SCRUB_REST_MS (24ull * 3600000)  /* between two passes */
-#define SCRUB_SECOND_BYTES (4u << 20)    /* read in a second; one chunk more at most */
-#define MEND_SOON_MS 2000                /* after something was dropped: more may follow */
-#define MEND_AGAIN_MS 600000             /* no holder could be reached: tried again after this */
-#define MENDS_MAX 8                      /* fetches at a time */
-#define DAMAGED_MAX 8                    /* told of one second's chunks; the next pass finds more */
+#define SCRUB_SECOND_BYTES (4u << 20)    /* read in a second, and at most one chunk more */
+#define MEND_SOON_MS 2000                /* from a dropped chunk to the repair: more chunks may be damaged */
+#define MEND_AGAIN_MS 600000             /* from a failed repair to the next try */
+#define MENDS_MAX 8                      /* most fetches at a time */
+#define DAMAGED_MAX 8                    /* most damaged chunks reported by one job; the next pass finds the rest */
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
@@ -46,7 +46,7 @@ static void scrub_work(struct job *job)
         int found = chunks_get(scrub->chunks, scrub->at, buffer, BLOB_CHUNK_BYTES_MAX, &count);
         if (found == ERR_CORRUPT) {
             scrub->damaged[scrub->damaged_count++] = scrub->at;
-        } else if (found != 0 && found != ERR_NOT_FOUND) { /* collected meanwhile */
+        } else if (found != 0 && found != ERR_NOT_FOUND) { /* ERR_NOT_FOUND: collected meanwhile */
             scrub->code = found;
         }
     }
@@ -63,13 +63,13 @@ static void scrub_done(void *context, struct job *job)
     daemon->disk->scrub.checked_bytes += scrub->bytes;
     daemon->disk->scrub.next_ms = now_ms;
     for (uint32_t i = 0; i < scrub->damaged_count && !daemon->closed; i++) {
-        (void)bulk_discard(daemon->bulk, scrub->damaged[i]); /* its event says so, and has it mended */
+        (void)bulk_discard(daemon->bulk, scrub->damaged[i]); /* the event BULK_CORRUPT prints a line and starts the repair */
     }
     if (scrub->is_end) {
         daemon->disk->scrub.passes++;
         daemon->disk->scrub.has_begun = false;
         daemon->disk->scrub.next_ms = now_ms + SCRUB_REST_MS;
-        daemon->disk->scrub.mend_ms = now_ms; /* what is missing altogether no reader comes upon */
+        daemon->disk->scrub.mend_ms = now_ms; /* finds blobs that are missing altogether: no reader comes upon them */
     } else if (scrub->code != 0) {
         daemon_line(daemon, "the chunks of this disk could not be checked: %s", err_text(scrub->code));
         daemon->disk->scrub.next_ms = now_ms + MEND_AGAIN_MS;
@@ -94,13 +94,13 @@ static void scrub_begin(struct daemon *daemon)
     jobs_run(daemon->idle_jobs, &scrub->job);
 }
 
-/* ---- mending --------------------------------------------------------------------------------------------------- */
+/* ---- repair ----------------------------------------------------------------------------------------------------- */
 
 struct daemon_mend {
     struct daemon_mend *next;
     uint64_t request;
     hash256 blob;
-    uint32_t living; /* holders, when it began */
+    uint32_t living; /* holders alive when the fetch began */
 };
 
 struct wanted_blob {
@@ -138,7 +138,8 @@ static struct wanted_blob *wanted_add(struct mend_job *mend, hash256 blob)
     return wanted;
 }
 
-/* Code is where it was pushed to or needed; if its list of chunks was dropped here it was here. */
+/* Adds code to the list of blobs to check. A node holds code that was pushed to it or that its workers needed, so
+ * absent code is no damage; except if the blob's list of chunks was dropped here as damaged. */
 static void wanted_code(const struct daemon *daemon, struct mend_job *mend, const struct view_experiment *experiment,
                         hash256 blob)
 {
@@ -181,7 +182,7 @@ static void mend_work(struct job *job)
     }
 }
 
-/* Blobs that lack something are looked for then, or sooner. */
+/* Makes the next search for damaged blobs due at `when_ms` at the latest. */
 static void mend_at(struct daemon *daemon, uint64_t when_ms)
 {
     if (daemon->disk->scrub.mend_ms == 0 || when_ms < daemon->disk->scrub.mend_ms) {
@@ -197,7 +198,7 @@ static void fetch_again(struct daemon *daemon, const struct wanted_blob *wanted)
         living += node_core_is_alive(daemon->core, wanted->holders[i]);
     }
     if (!repair_queue_may(&daemon->disk->scrub.queue, now_ms, wanted->blob, living)) {
-        mend_at(daemon, now_ms + MEND_AGAIN_MS); /* others may be back then */
+        mend_at(daemon, now_ms + MEND_AGAIN_MS); /* holders may be alive again by then */
         return;
     }
     for (const struct daemon_mend *mend = daemon->disk->scrub.mends; mend != NULL; mend = mend->next) {
@@ -211,7 +212,7 @@ static void fetch_again(struct daemon *daemon, const struct wanted_blob *wanted)
     if (mend == NULL ||
         bulk_fetch(daemon->bulk, request, wanted->blob, wanted->holders, wanted->holder_count) != 0) {
         free(mend);
-        mend_at(daemon, now_ms + MEND_SOON_MS); /* when some of the others are whole */
+        mend_at(daemon, now_ms + MEND_SOON_MS); /* all places are taken: by then some fetches have ended */
         return;
     }
     *mend = (struct daemon_mend){daemon->disk->scrub.mends, request, wanted->blob, living};
