@@ -110,8 +110,8 @@ struct daemon {
     uint64_t line_seq;
     uint64_t second_ms; /* when the once-a-second work is due next */
     bool stopping;
-    /* The node gets a new key (peers/rekey.c): `rekeys`: when the loop has ended, start.c starts the daemon again as
-     * another node. */
+    /* The node gets a new key (peers/rekey.c). `rekeys`: the key is in place; when the loop has ended, start.c starts
+     * the daemon again under the new key. `rekey_failed`: the last try failed. */
     bool rekeys, rekey_failed;
     node_id was;                 /* our node id before the last rekey; none: the key is the first one */
     char was_address[FACT_ADDRESS_BYTES];

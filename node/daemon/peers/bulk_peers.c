@@ -1,4 +1,4 @@
-/* Where bulk finds the other nodes. A node that is out is no peer of the core, so that no number of such nodes takes a member's
+/* Where bulk finds the peers. A node that is out is no peer of the core, so any number of such nodes takes no member's
  * place. */
 
 #include <string.h>

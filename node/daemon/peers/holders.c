@@ -1,4 +1,5 @@
-/* Which nodes may have what: the order in which nodes hold a trial's series, and the nodes to ask for code and checkpoints. */
+/* Which nodes may hold a blob or a series: the order in which nodes hold a trial's series, and the nodes to ask for
+ * code and checkpoints. */
 
 #include <string.h>
 
@@ -8,7 +9,7 @@
 _Static_assert(FACT_HOLDERS_MAX < DAEMON_HOLDERS_MAX, "all who hold a checkpoint, and others");
 _Static_assert(CORE_CODE_COPIES + 1 < DAEMON_HOLDERS_MAX, "all who should hold the code, and the submitter");
 
-/* The living nodes, self included, in rendezvous order. */
+/* Writes the living nodes, this node included, in rendezvous order; returns their number. */
 static uint32_t ranked(const struct daemon *daemon, const void *key, size_t key_bytes, node_id out[NODE_MEMBERS_MAX + 1])
 {
     uint32_t count = 0;
@@ -38,7 +39,7 @@ uint32_t daemon_holders_series(const struct daemon *daemon, const attempt_id *at
     return taken;
 }
 
-/* Adds others than this node until the list is full. */
+/* Adds nodes to the list of holders, except this node and listed nodes, until the list is full; returns the new length. */
 static uint32_t add(const struct daemon *daemon, node_id holders[DAEMON_HOLDERS_MAX], uint32_t holder_count, const node_id *nodes,
                     uint32_t count)
 {
@@ -62,7 +63,8 @@ uint32_t daemon_holders_code(const struct daemon *daemon, experiment_id id, uint
     if (experiment != NULL && round == 0) {
         holder_count = add(daemon, out, holder_count, &experiment->submitter, 1);
     }
-    uint32_t from = round * (DAEMON_HOLDERS_MAX - 1) % count; /* the submitter, or this node, may be twice among so many */
+    uint32_t from = round * (DAEMON_HOLDERS_MAX - 1) % count; /* the list of a round may skip one node: the submitter, or
+                                                                 this node */
     holder_count = add(daemon, out, holder_count, all + from, count - from);
     return add(daemon, out, holder_count, all, from);
 }

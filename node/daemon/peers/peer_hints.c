@@ -1,13 +1,14 @@
-/* Where absent members may be, beside the addresses in their records: the addresses that `shoal join` left, --peer, and the
- * beacon. Any machine can send beacons, as many as the wire takes. So beacons wait, a few of each host, and are tried one by
- * one, in turns with --peer and with the records' addresses. A sender with many addresses can fill all the places of beacons:
- * records and --peer still have their turns. */
+/* Hints: addresses where absent members may be, besides the addresses in their records. Hints are the addresses stored
+ * by `shoal join`, --peer, and beacons. Any machine can send beacons, as many as the wire takes. So a beacon's hint
+ * waits in a list with few places for each host, and hints are tried one by one, in turns with --peer and with the
+ * addresses of the records. A sender with many addresses can fill the list, but --peer and records still get their
+ * turns. */
 
 #include <string.h>
 
 #include "node/daemon/peers/peers.h"
 
-#define HINT_S 3 /* an absent member is pinged about once a second */
+#define HINT_S 3 /* seconds for a try: an absent member is pinged about once a second */
 #define HEARD_AT_ONCE 16
 #define HEARD_HOST_MAX 4
 
@@ -28,8 +29,8 @@ static bool is_wanted(const struct daemon *daemon, node_id node)
            !node_core_is_out(daemon->core) && !node_core_is_alive(daemon->core, node);
 }
 
-/* A hint says where a member may be. It must prove its key there, so trying does no harm, but it costs the connection to
- * where it was: end_hints goes back. False: too many are tried now. */
+/* Connects to a member at the address of a hint, in place of the address in its record; end_hints goes back. A wrong
+ * address does no harm, since the node there must prove the member's key. False: too many members are tried now. */
 static bool try_address(struct daemon *daemon, node_id node, const char *address)
 {
     if (!is_hinted(daemon, node)) {
@@ -42,8 +43,8 @@ static bool try_address(struct daemon *daemon, node_id node, const char *address
     return true;
 }
 
-/* Hints may be wrong, or forged: a member that has come to life is talked to where its record says, and so is an absent one
- * while no hints are tried. */
+/* Ends tries: hints may be wrong or forged, so the control socket goes back to the address in the record. Ends the try
+ * of each member that is alive again, and with `absent_too` of every member. */
 static void end_hints(struct daemon *daemon, bool absent_too)
 {
     uint32_t kept = 0;
@@ -90,7 +91,8 @@ void daemon_peer_hints_beacon(struct daemon *daemon)
     }
 }
 
-/* What `shoal join` left: members of the token and where they were. Once their own records are here those count. */
+/* Tries the hints stored by `shoal join`: the members in the token and their addresses. A member whose own record is
+ * here already is not tried. */
 void daemon_peer_hints_remembered(struct daemon *daemon)
 {
     uint8_t bytes[4096];
@@ -117,8 +119,8 @@ void daemon_peer_hints_remembered(struct daemon *daemon)
     }
 }
 
-/* --peer gives addresses without node ids: each absent member is tried at each address. The next address
- * comes when all members have been tried at this one, or else some addresses would see only some members. */
+/* --peer gives addresses without node ids: each absent member is tried at each address. The next address has its turn
+ * only when all members have been tried at this address; otherwise some addresses would see only some of the members. */
 static void try_peer_hint(struct daemon *daemon, bool is_pause)
 {
     const char *hint = daemon->options.peer_hints[daemon->peers->peer_hint_turn % daemon->options.peer_hint_count];
@@ -158,8 +160,8 @@ static void try_heard(struct daemon *daemon, bool is_pause)
     daemon->peers->heard_count = kept;
 }
 
-/* Each hint is tried for HINT_S, and between two for as long where the member's record says, if it says anything. Called
- * once a second. */
+/* A try lasts HINT_S. Between two tries comes a pause of HINT_S, in which members are sought at the address in their
+ * record; a member without an address in its record is tried at hints in the pause, too. */
 void daemon_peer_hints_tick(struct daemon *daemon)
 {
     uint32_t turn = daemon->peers->hint_turn++, phase = turn / HINT_S;

@@ -1,82 +1,93 @@
 #ifndef NODE_DAEMON_PEERS_PEERS_H
 #define NODE_DAEMON_PEERS_PEERS_H
-/* The other nodes: where they may be, which of them have what, and what becomes of this one when another has its key. */
+/* The peers: their possible addresses, the blobs and series that each may hold, and this node's change of key when
+ * another daemon has the same key. All functions are for the protocol thread. */
 
 #include "node/daemon/ground/daemon.h"
 
 #define DAEMON_HINTED_MAX 32
 #define DAEMON_HEARD_MAX 64
 
+/* An address that a beacon gave for an absent member. */
 struct daemon_heard {
     node_id node;
     char address[BEACON_ADDRESS_BYTES];
 };
 
+/* The bulk address that bulk was last given for a node: HOST:PORT in `where`, empty for none. */
 struct daemon_bulk_known {
     node_id node;
     char where[FACT_ADDRESS_BYTES + 8];
 };
 
+/* The state of the room, as daemon->peers. */
 struct daemon_peers {
     /* peer_hints.c */
     uint32_t hint_turn, peer_hint_turn;
-    uint32_t hint_from; /* the peer that is the next to be tried where --peer says, by its place */
-    node_id hinted[DAEMON_HINTED_MAX]; /* absent members that are tried where their record does not say */
+    uint32_t hint_from; /* place in the core's peers: the next peer to be tried at a --peer address */
+    node_id hinted[DAEMON_HINTED_MAX]; /* absent members that are tried at an address of a hint now */
     uint32_t hinted_count;
-    struct daemon_heard heard[DAEMON_HEARD_MAX]; /* what beacons said of absent members and waits to be tried, oldest first */
+    struct daemon_heard heard[DAEMON_HEARD_MAX]; /* hints of beacons that wait for a try, oldest first */
     uint32_t heard_count;
 
-    /* bulk_peers.c: what bulk was told, by the place of the core's peer; places move, so it may be another's */
+    /* bulk_peers.c: what bulk was told, by the place of the core's peer. Places move, so an entry may be another
+     * peer's. */
     struct daemon_bulk_known bulk_known[NODE_MEMBERS_MAX];
 };
 
 /* ---- peer_hints.c: where absent members may be ---------------------------------------------------------------------- */
 
-/* After START: tries the addresses that `shoal join` left. */
+/* After START: tries the absent members at the addresses that `shoal join` stored. */
 void daemon_peer_hints_remembered(struct daemon *daemon);
 
-/* Once a second: the next turn of trying. */
+/* Once a second: the next turn of trying hints. */
 void daemon_peer_hints_tick(struct daemon *daemon);
 
-/* Takes what beacons say. */
+/* Takes waiting beacons as hints. Without a beacon nothing happens. */
 void daemon_peer_hints_beacon(struct daemon *daemon);
 
-/* ---- bulk_peers.c: where bulk finds the others ---------------------------------------------------------------------- */
+/* ---- bulk_peers.c: where bulk finds the peers ---------------------------------------------------------------------- */
 
-/* Bulk learns where peers are from their node records. */
+/* Tells bulk the bulk addresses and keys of the core's peers, as their node records say; only changes are told. */
 void daemon_bulk_peers(struct daemon *daemon);
 
-/* Nothing goes there and nothing comes from there. */
+/* Makes bulk neither connect to the node nor accept its connections any more. */
 void daemon_bulk_peers_gone(struct daemon *daemon, node_id node);
 
-/* ---- holders.c: which nodes should have what ------------------------------------------------------------------------ */
+/* ---- holders.c: which nodes may hold a blob or a series ------------------------------------------------------------- */
 
 #define DAEMON_HOLDERS_MAX 16
 
-/* The nodes to ask for the code of an experiment or the text of its configuration, the likeliest first; returns their number.
- * When all of them were asked in vain the next ones come with `round` one higher. */
+/* Writes the nodes to ask for an experiment's code or configuration text to `out`, the likeliest first, without this
+ * node; returns their number. `round` is 0 at first; after all of a round's nodes were asked in vain, the next round
+ * gives more nodes. */
 uint32_t daemon_holders_code(const struct daemon *daemon, experiment_id id, uint32_t round, node_id out[DAEMON_HOLDERS_MAX]);
 
-/* Whether any node is left for that round. */
+/* Whether that round of daemon_holders_code has nodes that no earlier round had. */
 bool daemon_holders_any(const struct daemon *daemon, uint32_t round);
 
-/* The nodes to ask for a checkpoint of an attempt's trial, the likeliest first; returns their number. */
+/* Writes the nodes to ask for the checkpoint `blob` of the attempt's trial to `out`, the likeliest first, without this
+ * node; returns their number. */
 uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
                                    node_id out[DAEMON_HOLDERS_MAX]);
 
-/* Living nodes in the order in which they should hold a trial's series, self included; returns how many of the `capacity`. */
+/* Writes the first `capacity` living nodes, this node included, to `out`, in the order in which they should hold the
+ * series of the attempt's trial; returns how many were written. */
 uint32_t daemon_holders_series(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);
 
 /* ---- rekey.c: two daemons with one key ------------------------------------------------------------------------------ */
 
-/* Perform NODE_EFFECT_NEW_KEY and NODE_EFFECT_BECOME. */
+/* Performs NODE_EFFECT_NEW_KEY: makes a key on disk, beside our present key; the answer is NODE_EVENT_KEY. */
 void daemon_new_key_effect(struct daemon *daemon, const struct node_effect *effect);
+
+/* Performs NODE_EFFECT_BECOME: puts the new key in the place of our present key and sets `rekeys` and `stopping`. On a
+ * failure the daemon goes on under its present key, and the first failure in a row becomes a line. */
 void daemon_rekey_effect(struct daemon *daemon, const struct node_effect *effect);
 
-/* At the start: which node this one was before it had a key of its own, from the disk. */
+/* At the start: reads our node id before the last rekey (daemon->was) from the disk, and marks the node's name. */
 void daemon_load_was(struct daemon *daemon);
 
-/* All is as for a first start, but for options and lines. The daemon has stopped. */
+/* After the daemon has stopped: sets `*daemon` as for a first start, except the options and the lines, which stay. */
 void daemon_begin_anew(struct daemon *daemon);
 
 #endif

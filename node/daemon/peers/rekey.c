@@ -1,7 +1,7 @@
-/* This daemon becomes another node, because its key is in use twice (node/core/roof/twin.c). On disk: `key.next` is made first;
- * then the table `meta` gets `was`, which counts only beside the new key; then `key.next` is renamed to `key`.
- * After a crash the directory belongs either to the old node or to the new one. Disk is written in the protocol thread: a
- * node that yields answers no probes any more. */
+/* This daemon becomes another node, because its key is in use twice (node/core/roof/twin.c). On disk: `key.next` is
+ * made first; then the table `meta` gets `was`, which counts only beside the new key; then `key.next` is renamed to
+ * `key`. After a crash the directory belongs either to the old node or to the new node. The protocol thread writes to
+ * the disk itself here: the node that yields answers no probes any more, so no peer waits. */
 
 #include <string.h>
 
@@ -25,7 +25,7 @@ void daemon_new_key_effect(struct daemon *daemon, const struct node_effect *effe
     daemon_event(daemon, &event);
 }
 
-/* A MessagePack array: the old node, the new one, where the daemon is that keeps the key. */
+/* Stores a MessagePack array: the old node id, the new node id, the address of the daemon that keeps the key. */
 static int write_was(struct daemon *daemon, const struct node_effect *effect)
 {
     uint8_t bytes[256];
@@ -88,7 +88,8 @@ void daemon_load_was(struct daemon *daemon)
     char hex[13];
     bytes_to_hex(hex, now.bytes, 2);
     size_t length = strnlen(daemon->name, sizeof daemon->name - 6);
-    (void)format_text(daemon->name + length, sizeof daemon->name - length, "-%s", hex); /* the other one keeps the name, too */
+    /* The daemon that keeps the key keeps the name, too. */
+    (void)format_text(daemon->name + length, sizeof daemon->name - length, "-%s", hex);
     bytes_to_hex(hex, was.bytes, 6);
     daemon_line(daemon,
                 "THIS NODE WAS %s until another daemon with its key was found at %s: the data directory had been copied; it "
