@@ -15,24 +15,25 @@
 #include "node/daemon/api/table.h"
 #include "node/daemon/wire/request.h"
 
-#define QUEUE_BYTES_MAX (8u << 20)    /* waiting to be read by a client; more: it is cut off */
-#define STREAM_BYTES_MAX (1u << 20) /* streams pause while more waits */
+#define QUEUE_BYTES_MAX (8u << 20)    /* most bytes queued for a client; a client with more to read is cut off */
+#define STREAM_BYTES_MAX (1u << 20) /* streams to a client pause while more is queued */
 
 /* A frame on its way to a client. */
 struct local_frame {
     struct local_frame *next;
-    int fd; /* rides along; -1: none */
-    size_t sent, count; /* what is sent counts the frame's head, too */
+    int fd; /* goes with the frame; -1: none */
+    size_t sent, count; /* `sent` includes the frame's head, `count` does not */
     uint8_t bytes[];
 };
 
+/* A client of this door. */
 struct local_client {
-    struct client client; /* first: the two are one pointer */
+    struct client client; /* first: a pointer to the client is a pointer to the struct */
     int fd;
-    int file; /* came with the request that is being handled; -1: none, or it was taken */
+    int file; /* descriptor of the present request; -1: none, or taken */
     struct frame_reader reader;
     uint8_t *buffer;
-    const uint8_t *held; /* a request that has to wait, in the buffer: nothing behind it is read. NULL: none */
+    const uint8_t *held; /* in `buffer`: a request that has to wait; later requests wait unread. NULL: none */
     size_t held_bytes;
     struct local_frame *first, *last;
     size_t queued_bytes;
@@ -70,7 +71,7 @@ static void send_file(struct client *client, const uint8_t *bytes, size_t count,
     struct local_client *local = (struct local_client *)client;
     struct local_frame *frame = malloc(sizeof *frame + count);
     if (frame == NULL || local->queued_bytes + count > QUEUE_BYTES_MAX) {
-        client->broken = true; /* it does not read, or there is no memory for it */
+        client->broken = true; /* the client does not read, or memory is full */
         free(frame);
         if (fd >= 0) {
             (void)close(fd);
@@ -112,8 +113,8 @@ static const struct client_door local_door = {
 
 /* ---- requests in ----------------------------------------------------------------------------------------------- */
 
-/* Takes whole frames that have been read, up to one that has to wait. A frame may carry a descriptor; it is the one received with
- * it, since clients wait for the answer to such a request before they send another. */
+/* Handles the whole frames in the buffer, up to a request that has to wait. A request's descriptor is the last received
+ * descriptor: clients wait for the answer to such a request before they send another. */
 static void take_frames(struct daemon *daemon, struct local_client *local)
 {
     while (!local->client.broken) {
@@ -143,7 +144,7 @@ static void take_frames(struct daemon *daemon, struct local_client *local)
     }
 }
 
-/* Also of one that has closed its end. */
+/* Handles what has been read, even if the client has closed its end. */
 static void take_what_is_read(struct daemon *daemon, struct local_client *local)
 {
     bool was_broken = local->client.broken;
@@ -180,7 +181,7 @@ bool local_drain(struct daemon *daemon, struct client *client)
 
 /* ---- clients --------------------------------------------------------------------------------------------------- */
 
-/* The first of this door's clients from this one on, or NULL. */
+/* The first client of this door in the list from `client` on, or NULL. */
 static struct local_client *local_from(struct client *client)
 {
     while (client != NULL && client->door != &local_door) {
@@ -230,10 +231,10 @@ static void accept_clients(struct daemon *daemon)
 
 int local_open(struct daemon *daemon, char error[256])
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX}; /* it fits: data_dir_open has refused longer paths */
+    struct sockaddr_un address = {.sun_family = AF_UNIX}; /* the path fits: data_dir_open has refused longer paths */
     (void)format_text(address.sun_path, sizeof address.sun_path, "%s/shoald.sock", daemon->dir);
     daemon->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    (void)unlink(address.sun_path); /* of an earlier daemon: the lock says that there is no other */
+    (void)unlink(address.sun_path); /* left by an earlier daemon: we hold the lock of the directory */
     mode_t mask = umask(0177);
     int failed = daemon->listen_fd < 0 || bind(daemon->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 ||
                  listen(daemon->listen_fd, 64) != 0;

@@ -75,7 +75,7 @@ static int overrides_read(const struct pack_reader *map, struct request_submit *
 {
     struct pack_reader array = pack_find(map, "overrides");
     if (array.failed) {
-        return 0; /* there are none */
+        return 0; /* the argument is optional */
     }
     uint32_t count = pack_read_array(&array);
     if (count > REQUEST_OVERRIDES_MAX) {

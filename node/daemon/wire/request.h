@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_WIRE_REQUEST_H
 #define NODE_DAEMON_WIRE_REQUEST_H
-/* What clients of the local socket say, decoded (docs/wire.md): bytes from any program of this user. No I/O; nothing is
- * allocated, pointers are borrowed from the bytes. */
+/* Requests of the local socket's clients, decoded (docs/wire.md): bytes from any program of the same user. No I/O, no
+ * allocation; pointers are borrowed from the bytes. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,31 +14,33 @@
 #define REQUEST_OVERRIDES_MAX 64
 #define REQUEST_FILE_BYTES 256
 #define REQUEST_GROUP_BYTES 32
-#define REQUEST_METRIC_BYTES 128 /* of a name, with its NUL */
-#define REQUEST_METRICS_BYTES_MAX 7680 /* of one report as it is kept: the bytes of its names, and 12 for each */
+#define REQUEST_METRIC_BYTES 128 /* most bytes of a metric's name, with its NUL */
+#define REQUEST_METRICS_BYTES_MAX 7680 /* most bytes of a stored report: its names, and 12 for each metric */
 
 /* One frame: a map with `v`, `id` and `op`. */
 struct request {
     uint64_t version;
-    uint64_t id; /* 0: no answer is wanted */
+    uint64_t id; /* 0: the client wants no answer */
     const char *op;
     size_t op_bytes;
-    bool wants_fd; /* a descriptor rides along */
+    bool wants_fd; /* a descriptor comes with the frame */
     struct pack_reader map;
 };
 
-/* ERR_MALFORMED: not such a map; `out->id`, `op` and `wants_fd` are set as far as they can be read, so that the error
- * finds its asker and the descriptor its frame. ERR_VERSION: of another version; all of `*out` is set. */
+/* Decodes a frame. ERR_MALFORMED: no such map; `out->id`, `op` and `wants_fd` are set as far as they can be read, so
+ * that the error can be answered and the descriptor can be taken. ERR_VERSION: of another version; all of `*out` is
+ * set. */
 int request_read(const uint8_t *bytes, size_t count, struct request *out);
 
-/* Arguments by name: false if missing or of another form, `*out` then untouched (a text: empty). */
+/* Read an argument by its name. False: missing or of another form; `*out` is then unchanged (a text: empty). `size` is
+ * the room in `out`, with the NUL. */
 bool request_u64(const struct pack_reader *map, const char *key, uint64_t *out);
 bool request_text(const struct pack_reader *map, const char *key, char *out, size_t size);
 bool request_experiment_id(const struct pack_reader *map, experiment_id *out); /* hexadecimal, not zero */
 bool request_token(const struct pack_reader *map, lease_token *out);           /* hexadecimal */
 bool request_flag(const struct pack_reader *map, const char *key);             /* missing: false */
 
-/* `submit`. */
+/* The arguments of `submit`. */
 struct request_submit {
     experiment_id experiment;
     char file[REQUEST_FILE_BYTES];
@@ -52,21 +54,21 @@ struct request_submit {
     } overrides[REQUEST_OVERRIDES_MAX];
 };
 
-/* 0 or ERR_MALFORMED. */
+/* Reads the arguments of `submit`. 0 or ERR_MALFORMED, and `*out` is then unchanged. */
 int request_submit_read(const struct pack_reader *map, struct request_submit *out);
 
-/* A point of a series: beside the metrics it has a few numbers and a short name. */
+/* Most bytes of a stored point: the metrics, a few numbers and a short name. */
 #define DAEMON_POINT_BYTES_MAX (REQUEST_METRICS_BYTES_MAX + 512)
 
-/* `worker_report`. */
+/* The arguments of `worker_report`. */
 struct request_report {
     char group[REQUEST_GROUP_BYTES];
     uint64_t step;
-    struct pack_reader metrics; /* a map of names (shorter than REQUEST_METRIC_BYTES) to numbers, and nothing else; at most
-                                   REQUEST_METRICS_BYTES_MAX */
+    struct pack_reader metrics; /* a map of names (shorter than REQUEST_METRIC_BYTES) to numbers, and nothing else; at
+                                   most REQUEST_METRICS_BYTES_MAX */
 };
 
-/* 0 or ERR_MALFORMED. */
+/* Reads the arguments of `worker_report`. 0 or ERR_MALFORMED, and `*out` is then unchanged. */
 int request_report_read(const struct pack_reader *map, struct request_report *out);
 
 #endif
