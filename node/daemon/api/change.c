@@ -65,7 +65,7 @@ static void put_experiment_id(experiment_id id, struct pack_writer *writer)
     pack_text(writer, hex);
 }
 
-/* Takes the one at `link` off the list. */
+/* Answers the waiting request at `link` and takes it off the list. */
 static void answer(struct daemon *daemon, struct change_waiting **link, const struct node_effect *effect)
 {
     struct change_waiting *waiting = *link;
@@ -137,7 +137,8 @@ void change_reply_effect(struct daemon *daemon, const struct node_effect *effect
     }
     bool is_leave = (*link)->is_leave;
     answer(daemon, link, effect);
-    for (link = &daemon->api->waiting; is_leave && *link != NULL;) { /* the core knows only the first client that asked */
+    /* The core knows only the first client that asked to leave. */
+    for (link = &daemon->api->waiting; is_leave && *link != NULL;) {
         if ((*link)->is_leave) {
             answer(daemon, link, effect);
         } else {
@@ -154,7 +155,7 @@ void change_control(struct daemon *daemon, struct client_request *request, int k
     }
     const struct view_experiment *known = view_find_experiment(node_core_view(daemon->core), id);
     if ((known == NULL || !known->known) && view_find_tombstone(node_core_view(daemon->core), id) == NULL) {
-        client_reply_unknown_experiment(daemon, request, id); /* as the core, but it says which */
+        client_reply_unknown_experiment(daemon, request, id); /* the core would refuse, too, but this sentence has the id */
         return;
     }
     struct change_waiting *waiting = change_wait(daemon, request);
@@ -223,7 +224,7 @@ void change_drain(struct daemon *daemon, struct client_request *request, int kin
     }
     const struct view_member *member = view_find_member(node_core_view(daemon->core), node);
     if (!value.failed && (member == NULL || (!member->admitted && node_core_is_syncing(daemon->core)))) {
-        /* as the core, but it says which */
+        /* The core would refuse, too, but this sentence has the id. */
         client_reply_unknown(daemon, request, "node", hex, "nodes");
         return;
     }

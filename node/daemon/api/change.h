@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_API_CHANGE_H
 #define NODE_DAEMON_API_CHANGE_H
-/* Requests of users that change something, submit apart (submit.h): each becomes an event of the core and waits for the
- * core's answer, which may come at once or when copies are on other nodes. */
+/* Requests of users that change something, except submit (submit.h): each becomes an event of the core and waits for
+ * the core's answer. The core may answer at once, or only after copies are on other nodes. */
 
 #include "gossip/token.h"
 #include "node/daemon/api/client.h"
@@ -9,8 +9,8 @@
 /* A request that the core has not answered yet. */
 struct change_waiting {
     struct change_waiting *next;
-    uint64_t key;        /* what the core knows its asker by */
-    uint64_t serial, id; /* of the client and its request */
+    uint64_t key;        /* the core's name for the request (its "client") */
+    uint64_t serial, id; /* the client and the id of its request */
     experiment_id experiment;
     bool is_submit, is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots;
     node_id node; /* is_eviction, is_drain */
@@ -19,8 +19,8 @@ struct change_waiting {
     struct token token;
 };
 
-/* Handlers of the table (table.h). `kind` is the enum node_request_kind that the core is asked for. Arguments that are missing
- * or of another form are answered at once, with an error of code EXIT_USAGE; what is not known here with EXIT_NOT_FOUND. */
+/* Handlers of the table (table.h). `kind` is the enum node_request_kind for the core. A missing or malformed argument
+ * is answered at once with EXIT_USAGE, an unknown subject with EXIT_NOT_FOUND, and the rest by change_reply_effect. */
 void change_control(struct daemon *daemon, struct client_request *request, int kind); /* cancel, pause, resume, delete */
 void change_slots(struct daemon *daemon, struct client_request *request, int kind);   /* withhold, return */
 void change_drain(struct daemon *daemon, struct client_request *request, int kind);   /* drain, undrain */
@@ -29,14 +29,14 @@ void change_revoke(struct daemon *daemon, struct client_request *request, int ki
 void change_evict(struct daemon *daemon, struct client_request *request, int kind);
 void change_leave(struct daemon *daemon, struct client_request *request, int kind);
 
-/* A new entry for a request that the caller gives to the core with `key` as its client; NULL without memory: the request then
- * gets no answer. The entry is the list's, until change_reply_effect. */
+/* Adds an entry for a request; the caller gives the request to the core with the entry's `key` as its client. The list
+ * owns the entry until change_reply_effect. NULL: memory is full; the request then gets no answer. */
 struct change_waiting *change_wait(struct daemon *daemon, const struct client_request *request);
 
-/* Performs NODE_EFFECT_REPLY: answers the request, if its client is still there, and ends the daemon after a `leave`. */
+/* Performs NODE_EFFECT_REPLY: answers the request if its client is still there, and stops the daemon after a `leave`. */
 void change_reply_effect(struct daemon *daemon, const struct node_effect *effect);
 
-/* Forgets all that wait, without an answer. */
+/* Frees all waiting entries, without answers. */
 void change_close(struct daemon *daemon);
 
 #endif

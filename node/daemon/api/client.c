@@ -172,7 +172,8 @@ void client_reply_unknown_experiment(struct daemon *daemon, const struct client_
 {
     char hex[2 * EXPERIMENT_ID_BYTES + 1];
     bytes_to_hex(hex, id.bytes, EXPERIMENT_ID_BYTES);
-    if (view_find_tombstone(node_core_view(daemon->core), id) != NULL) { /* whatever else may be heard */
+    /* Final: no peer's record can bring the experiment back. */
+    if (view_find_tombstone(node_core_view(daemon->core), id) != NULL) {
         client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
                            "The experiment with the id %s was deleted; `shoal ls` lists those that are left.", hex);
         return;

@@ -1,57 +1,62 @@
 #ifndef NODE_DAEMON_API_CLIENT_H
 #define NODE_DAEMON_API_CLIENT_H
-/* Clients of the daemon: programs that ask, through whatever door they came. A door (local/local.h: the Unix socket) reads
- * requests and hands each to api_take (table.h); the handlers answer through the functions below, which go back to the door.
+/* Clients of the daemon: programs that send requests, through any door. A door (local/local.h: the Unix socket) reads
+ * requests and hands each to api_take (table.h). The handlers answer with the functions below, and these call the door.
  *
- * A door keeps a `struct client` as the first member of a struct of its own, adds it with client_add and takes it out with
- * client_remove. What is still to be done for a client that is gone finds out by its serial: client_find.
+ * A door keeps a `struct client` as the first member of a struct of its own, adds the client with client_add and
+ * removes it with client_remove. Unfinished work keeps the client's serial, not a pointer, and asks client_find whether
+ * the client is still there.
  *
- * Messages to clients are maps in MessagePack, as docs/wire.md ("Local socket") has them: answers with `id`, `ok` and `end`, of
- * which a stream has several, and notices without an id. One message holds FRAME_BYTES_MAX bytes at most. */
+ * Messages to clients are maps in MessagePack, as in docs/wire.md ("Local socket"): answers with `id`, `ok` and `end`
+ * (a stream is several answers), and notices without an id. One message has at most FRAME_BYTES_MAX bytes. */
 
 #include "node/daemon/ground/daemon.h"
 
 /* ---- what a door supplies -------------------------------------------------------------------------------------- */
 
+/* The functions of a door; a constant of the door. */
 struct client_door {
-    /* One message for the client, behind those that wait already; `bytes` are borrowed for the call. When the client does not
-     * read, or there is no memory, the door sets client->broken: all later messages are dropped, and the door soon removes it. */
+    /* Queues one message for the client; `bytes` are borrowed for the call. When the client does not read, or memory is
+     * full, the door sets client->broken: all later messages are dropped, and the door soon removes the client. */
     void (*reply)(struct client *client, const uint8_t *bytes, size_t count);
 
-    /* As reply, with a file: the bytes of `fd` from offset 0, as many as the message says. `fd` is the door's from then on, and
-     * is closed even when the message is dropped. */
+    /* As reply, with a file: the bytes of `fd` from offset 0, as many as the message says. The door owns `fd` from then
+     * on, and closes it even when the message is dropped. */
     void (*send_file)(struct client *client, const uint8_t *bytes, size_t count, int fd);
 
-    /* The file that came with the request that the client is being served for: a descriptor that is the caller's from then on,
-     * or -1 if the request came without one. How many bytes of it count is in the request. */
+    /* Returns the file that came with the present request; the caller owns the descriptor from then on. -1: the request
+     * came without a file. The request says how many bytes of the file count. */
     int (*take_file)(struct client *client);
 
-    /* False while so much waits to be read by the client that streams should pause. */
+    /* False while so many bytes wait for the client that streams should pause. */
     bool (*may_stream)(const struct client *client);
 };
 
-/* A stream that a client has open beside its other requests (query.c). */
+/* The kinds of streams that a client may have open beside its other requests (query.c). */
 enum stream_kind { STREAM_NONE, STREAM_WAIT, STREAM_WATCH, STREAM_EVENTS };
 
+/* An open stream; kind STREAM_NONE: the place is free. */
 struct client_stream {
     enum stream_kind kind;
     uint64_t id;
     experiment_id experiment;
-    uint64_t until_ms; /* WAIT: 0 for ever */
+    uint64_t until_ms; /* WAIT: deadline; 0: none */
+    /* When the stream is looked at next. */
     uint64_t next_ms;
-    uint64_t seq; /* EVENTS: next line wanted */
+    uint64_t seq; /* EVENTS: the next line to send */
     bool follow;
-    uint64_t last_hash; /* of the document last sent: only changes are */
+    uint64_t last_hash; /* hash of the last document sent: an unchanged document is not sent again */
 };
 
 #define CLIENT_STREAMS_MAX 8
 
+/* A client, in a struct of its door. */
 struct client {
     const struct client_door *door;
-    struct client *next; /* of daemon->api->clients */
-    uint64_t serial;     /* from 1 on, never used again */
-    bool broken;         /* it gets nothing any more, and its door is about to remove it */
-    int slot;            /* of the worker that opened with its token; -1: none */
+    struct client *next; /* in daemon->api->clients */
+    uint64_t serial;     /* from 1 on, never reused */
+    bool broken;         /* messages are dropped, and the door is about to remove the client */
+    int slot;            /* slot of the worker that opened the connection with its token; -1: none */
     struct client_stream streams[CLIENT_STREAMS_MAX];
 };
 
@@ -60,65 +65,71 @@ struct query_series;
 struct query_blob;
 struct query_verify_run;
 
+/* The state of the room, as daemon->api. */
 struct daemon_api {
     struct client *clients; /* of all doors */
     uint32_t client_count;
     struct change_waiting *waiting; /* requests that the core has not answered yet */
+    /* Requests under way: for metrics and logs, for checkpoints, and to verify checkpoints. */
     struct query_series *series;
     struct query_blob *blob_requests;
     struct query_verify_run *verifies;
-    uint64_t watch_ms; /* when streams were last looked at; 0: none is open */
+    uint64_t watch_ms; /* when streams were last looked at; 0: no stream is open */
 };
 
-/* `client` is all zero and the door's; it is in daemon->api->clients until client_remove, which forgets its streams and its
- * worker. */
+/* Adds a client to daemon->api->clients, with a new serial. `client` is the door's and all zero before. */
 void client_add(struct daemon *daemon, struct client *client, const struct client_door *door);
+
+/* Takes the client off the list and forgets its streams and the connection of its worker. The memory stays the door's. */
 void client_remove(struct daemon *daemon, struct client *client);
 
-/* NULL if the client is gone or about to go. */
+/* Returns the client with the serial; NULL if the client is gone or broken. */
 struct client *client_find(struct daemon *daemon, uint64_t serial);
 
-/* True if streams to it may go on now. */
+/* True if streams to the client may go on now. */
 bool client_may_stream(const struct client *client);
 
 /* ---- requests -------------------------------------------------------------------------------------------------- */
 
-/* A request at its handler. Borrowed for the call: what takes longer keeps client->serial and id. */
+/* A request for its handler. Borrowed for the call: a handler that needs more time keeps client->serial and `id`. */
 struct client_request {
     struct client *client;
-    uint64_t id; /* 0: no answer is wanted */
+    uint64_t id; /* 0: the client wants no answer */
     const char *op; /* not NUL-terminated */
     size_t op_bytes;
-    struct pack_reader map;       /* the whole request; arguments are found in it by name */
-    struct daemon_worker *worker; /* requests of a worker: its own; else NULL */
+    struct pack_reader map;       /* the whole request; the functions below find arguments by name */
+    struct daemon_worker *worker; /* the worker of the connection, in requests of kind API_WORKER; else NULL */
 };
 
-/* The file that came with the request; the caller owns and closes it. -1: none came. */
+/* Returns the file that came with the request; the caller owns and closes the descriptor. -1: no file came. */
 int client_take_file(const struct client_request *request);
 
-/* The argument `key`: false if it is missing or not a number that fits, `*out` is then untouched. Nothing is replied. */
+/* Reads the argument `key`. False: missing, or not a number that fits; `*out` is then unchanged, and nothing is
+ * answered. */
 bool client_argument_u64(const struct client_request *request, const char *key, uint64_t *out);
 
-/* The argument `experiment`; false if it is missing or of another form, and the request is then answered with an error of code
- * EXIT_USAGE. The first gives any id; the second only that of an experiment that is known here, else the answer is
- * client_reply_unknown_experiment. `*out` is the core's, until its next step. */
+/* Reads the argument `experiment`. False: missing or of another form; the request is then answered with an error of
+ * code EXIT_USAGE. */
 bool client_argument_any_experiment(struct daemon *daemon, const struct client_request *request, experiment_id *out);
+
+/* As client_argument_any_experiment, for experiments known here. False, too, for an unknown experiment; the answer is
+ * then client_reply_unknown_experiment. `*out` is the core's, valid until its next step. */
 bool client_argument_experiment(struct daemon *daemon, struct client_request *request, struct view_experiment **out);
 
 /* ---- answers --------------------------------------------------------------------------------------------------- */
 
-/* Codes of errors: what the command line exits with. */
+/* Codes of errors: the exit status of the command line. */
 #define EXIT_REFUSED 1
 #define EXIT_USAGE 2
 #define EXIT_NOT_FOUND 4
 #define EXIT_TIMEOUT 5
 
-/* A message without an id, such as a notice to a worker: `bytes` are the whole map. */
+/* Sends a message without an id, such as a notice to a worker: `bytes` are the whole map, borrowed for the call. */
 void client_send(struct client *client, const uint8_t *bytes, size_t count);
 
-/* An answer in the making: a map with `id`, `ok` (true) and `end`, to which the caller packs `extra_pairs` more. False: there is
- * no memory, nothing is sent and nothing is to be freed. Every answer that was begun is sent, which frees it; `file` goes with it
- * and is taken (-1: none). One that is too large breaks the client, with a line. */
+/* An answer in the making: a map with `id`, `ok` (true) and `end`, to which the caller packs `extra_pairs` more. begin
+ * returns false when memory is full: then nothing is sent, and nothing is to be freed. Each begun answer must be sent;
+ * send frees the answer and takes `file` (-1: none). An answer that is too large breaks the client, with a line. */
 struct client_reply {
     struct pack_writer writer;
     uint8_t *bytes;
@@ -126,21 +137,24 @@ struct client_reply {
 bool client_reply_begin(struct client_reply *reply, uint64_t id, bool end, uint32_t extra_pairs);
 void client_reply_send(struct daemon *daemon, struct client *client, struct client_reply *reply, int file);
 
-/* An answer without anything but `id`, `ok` and `end`; nothing if the id is 0. */
+/* Sends an answer with only `id`, `ok` and `end`; nothing if the id is 0. */
 void client_reply_empty(struct daemon *daemon, struct client *client, uint64_t id);
 
-/* The last answer to a request that was refused: a code of those above and a sentence, cut at 1,023 bytes. A line instead if
- * the id is 0. */
+/* Sends the last answer to a refused request: a code from above and a sentence, cut at 1,023 bytes. If the id is 0, the
+ * sentence becomes a line instead. */
 void client_reply_error(struct daemon *daemon, struct client *client, uint64_t id, int exit_code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* What the request is about is not here: an error of code EXIT_NOT_FOUND that says which `what`, and that `shoal LIST` lists
- * them; of EXIT_REFUSED while this node is catching up. An experiment whose deletion is on record has EXIT_NOT_FOUND even then. */
+/* Sends an error for a subject that is not known here: EXIT_NOT_FOUND with a sentence that names the `what` with `id`
+ * and the command `shoal LIST`; EXIT_REFUSED while this node is syncing, since peers may know the subject. */
 void client_reply_unknown(struct daemon *daemon, const struct client_request *request, const char *what, const char *id,
                           const char *list);
+
+/* As client_reply_unknown, for an experiment. An experiment whose deletion is on record gives EXIT_NOT_FOUND even while
+ * syncing. */
 void client_reply_unknown_experiment(struct daemon *daemon, const struct client_request *request, experiment_id id);
 
-/* An error of code EXIT_USAGE: no such operation, or not with such arguments. */
+/* Sends an error of code EXIT_USAGE: no such operation, or not with such arguments. */
 void client_reply_no_request(struct daemon *daemon, const struct client_request *request);
 
 #endif

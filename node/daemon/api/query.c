@@ -11,7 +11,7 @@
 #include "node/daemon/wire/request.h"
 
 #define STREAM_MS 500
-#define WAIT_S_MAX UINT32_MAX /* longer waits end by then, so that no sum overflows */
+#define WAIT_S_MAX UINT32_MAX /* cap, so that no sum of times overflows */
 
 /* ---- documents ------------------------------------------------------------------------------------------------- */
 
@@ -112,8 +112,8 @@ static bool part_checkpoints(const struct node_core *core, const struct view_exp
     return render_checkpoints(core, experiment, (uint32_t)argument, from, writer);
 }
 
-/* A document with a list, in as many replies as it takes, and whether more of it may be heard soon. `end` is that of the last
- * one. */
+/* Sends a document with a list, in as many replies as it takes. The document says whether more records may arrive soon.
+ * `end` is the last reply's. */
 static void reply_parts(struct daemon *daemon, struct client *client, uint64_t id, part_fn *part,
                         const struct view_experiment *experiment, uint64_t argument, bool end)
 {
@@ -332,7 +332,7 @@ void query_checkpoints(struct daemon *daemon, struct client_request *request, in
     uint64_t trial = RENDER_ALL_TRIALS;
     bool one_trial = client_argument_u64(request, "trial", &trial);
     if (one_trial && trial >= SEARCH_TRIALS_MAX) {
-        trial = SEARCH_TRIALS_MAX; /* none has this number */
+        trial = SEARCH_TRIALS_MAX; /* no trial has this number */
     }
     if (client_argument_experiment(daemon, request, &experiment)) {
         reply_parts(daemon, request->client, request->id, part_checkpoints, experiment, trial, true);

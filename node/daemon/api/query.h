@@ -1,7 +1,8 @@
 #ifndef NODE_DAEMON_API_QUERY_H
 #define NODE_DAEMON_API_QUERY_H
 /* Requests that read: documents out of the core's state and streams of them (query.c), metric points and logs
- * (query_series.c), checkpoints (query_checkpoint.c, verify.c). What is not here is fetched from other nodes first. */
+ * (query_series.c), checkpoints (query_checkpoint.c, verify.c). Data that is not on this node is fetched from other
+ * nodes first. */
 
 #include "node/daemon/api/client.h"
 
@@ -9,60 +10,69 @@
 
 enum query_list { QUERY_NODES, QUERY_INVITES, QUERY_SLOTS, QUERY_EXPERIMENTS };
 
-/* Handlers of the table (table.h). Each answers at once, a document that is larger than a message in several; query_stream also
- * goes on in query_tick. `list` is an enum query_list, `kind` an enum stream_kind; `argument` is not used. */
+/* Handlers of the table (table.h). Each answers at once; a document that is larger than a message takes several
+ * answers. query_stream goes on in query_tick. `list` is an enum query_list, `kind` an enum stream_kind; `argument` is
+ * not used. */
 void query_status(struct daemon *daemon, struct client_request *request, int argument);
 void query_list(struct daemon *daemon, struct client_request *request, int list);
 void query_show(struct daemon *daemon, struct client_request *request, int argument);
 void query_checkpoints(struct daemon *daemon, struct client_request *request, int argument);
 void query_stream(struct daemon *daemon, struct client_request *request, int kind);
 
-/* Sends what streams have to say by now; sets daemon->api->watch_ms while any is open. */
+/* Sends the news of open streams; sets daemon->api->watch_ms while a stream is open. */
 void query_tick(struct daemon *daemon, uint64_t now_ms);
 
-/* Forgets all requests that are under way. When no job runs any more and all clients are gone. */
+/* Frees all requests that are under way, without answers. Call after the clients are removed and the jobs have ended. */
 void query_close(struct daemon *daemon);
 
-/* An error of code EXIT_NOT_FOUND: the experiment has no trial of this index. */
+/* Sends an error of code EXIT_NOT_FOUND: the experiment has no trial with this index. */
 void query_reply_no_trial(struct daemon *daemon, const struct client_request *request, const struct view_experiment *experiment,
                           uint64_t index);
 
-/* The arguments `experiment` and `trial`; false (and an error reply) if there is no such trial, or no checkpoint of it. Both
- * results are the core's, until its next step. */
+/* Reads the arguments `experiment` and `trial`. False, after an error reply: there is no such trial, or it has no
+ * checkpoint. Both results are the core's, valid until its next step. */
 bool query_argument_trial(struct daemon *daemon, struct client_request *request, struct view_experiment **experiment,
                           const struct view_trial **trial);
 
 /* ---- query_series.c --------------------------------------------------------------------------------------------- */
 
-/* A handler of the table: `kind` is 'm' for metric points, 'l' for logs. Answered as the series come. */
+/* A handler of the table: `kind` is 'm' for metric points, 'l' for logs. Answers as the series arrive. */
 void query_series_request(struct daemon *daemon, struct client_request *request, int kind);
 
-/* An answer of bulk (BULK_SERIES); that to a request of another part of the daemon is ignored. */
+/* Takes an answer of bulk (BULK_SERIES). Ignored unless query_series_request made the request. */
 void query_series_answered(struct daemon *daemon, struct bulk_event *event);
 
-/* Asks for the next entries of each series, and ends a request when the client is gone. */
+/* Asks bulk for the next entries of each series, and ends requests whose client is gone. */
 void query_series_tick(struct daemon *daemon, uint64_t now_ms);
+
+/* Frees all requests for series, without answers. */
 void query_series_close(struct daemon *daemon);
 
 /* ---- query_checkpoint.c ----------------------------------------------------------------------------------------- */
 
-/* A handler of the table; `argument` is not used. Answered with the checkpoint as a file, once it is here. */
+/* A handler of the table; `argument` is not used. Answers with the checkpoint as a file, after fetching missing chunks. */
 void query_checkpoint_get(struct daemon *daemon, struct client_request *request, int argument);
 
-/* Answers worker_load with the worker's checkpoint; what of it is damaged or gone here is brought again first. */
+/* Answers worker_load with the worker's checkpoint, after fetching chunks that are damaged or gone here. */
 void query_worker_load(struct daemon *daemon, struct client_request *request, const struct daemon_worker *worker);
 
-/* An answer of bulk (BULK_FETCHED); that to a request of another part of the daemon is ignored. */
+/* Takes an answer of bulk (BULK_FETCHED). Ignored unless a request of query_checkpoint.c fetched. `text` tells the
+ * cause when `code` is not 0. */
 void query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
+
+/* Frees all requests for checkpoints, without answers. */
 void query_checkpoint_close(struct daemon *daemon);
 
 /* ---- verify.c --------------------------------------------------------------------------------------------------- */
 
-/* A handler of the table; `argument` is not used. Answered once every holder of every checkpoint of the trial was asked. */
+/* A handler of the table; `argument` is not used. Answers when all holders of all checkpoints of the trial have been
+ * asked. */
 void query_verify(struct daemon *daemon, struct client_request *request, int argument);
 
-/* An answer of bulk (BULK_VERIFIED); that to a request of another part of the daemon is ignored. */
+/* Takes an answer of bulk (BULK_VERIFIED). Ignored unless query_verify made the request. */
 void query_verify_answered(struct daemon *daemon, uint64_t request, int code);
+
+/* Frees all requests to verify, without answers. */
 void query_verify_close(struct daemon *daemon);
 
 #endif

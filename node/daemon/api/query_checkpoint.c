@@ -14,7 +14,7 @@
 
 #define BLOB_TRIES 3
 
-/* A checkpoint to be brought here, read and handed over: to the command line, or to a worker. */
+/* A checkpoint to be fetched if needed, read and handed over: to the command line, or to a worker. */
 struct query_blob {
     struct job job;
     struct query_blob *next;

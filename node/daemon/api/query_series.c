@@ -13,18 +13,20 @@
 
 #define LOG_FOLLOW_MS 500
 
+/* A worker whose series are read. */
 struct source {
     attempt_id attempt;
-    uint32_t number; /* of the worker: its first rank, or that under which it joined */
+    uint32_t number; /* the worker's first rank, or its rank when it joined */
     node_id owner;
     uint64_t from_seq;
-    bool is_silent; /* of metrics: it never was rank 0, which reports for all */
+    bool is_silent; /* metrics only: the worker never was rank 0, and rank 0 reports for all */
 };
 
 #define CANDIDATES_MAX 8
-#define MISSED_MAX 8 /* that are named */
+#define MISSED_MAX 8 /* most missed nodes that the answer names */
 
-/* Reads one series after the other, each from the node that ran the worker if that node lives, else from a node with a copy. */
+/* Reads one series after another, each from the node that ran the worker if the node lives, else from a node with a
+ * copy. */
 struct query_series {
     struct query_series *next;
     uint64_t serial, id;
@@ -36,14 +38,15 @@ struct query_series {
     uint32_t source_count, source_at;
     node_id candidates[CANDIDATES_MAX];
     uint32_t candidate_count, candidate_at;
-    uint64_t request; /* under way; 0: none */
+    uint64_t request; /* number of the bulk request under way; 0: none */
     uint64_t next_ms;
-    bool got_any;    /* of this source, from this candidate */
-    bool was_missed; /* a candidate for this source did not answer, */
-    bool was_cut;    /* ... or no longer, when it had given some of it */
+    bool got_any;    /* the present candidate has sent entries of the present source */
+    bool was_missed; /* a candidate for the present source did not answer */
+    bool was_cut;    /* a candidate for the present source stopped answering after some entries */
     node_id missed[MISSED_MAX];
-    uint32_t missed_count; /* nodes that ran a source of which no node that answers may have everything */
-    bool is_looking; /* metrics of groups that have changed are read twice: first for where their generations began */
+    uint32_t missed_count; /* nodes that ran a source of which entries may be missing */
+    bool is_looking; /* first pass: where a group has changed, metrics are read twice, first for the starts of the
+                        generations */
     struct points_starts starts;
 };
 
@@ -71,8 +74,8 @@ static bool series_add(struct query_series *series, const struct view_attempt *a
     return true;
 }
 
-/* Of one worker, or all: those that it began with, and those that have joined since. Metrics come from rank 0, which is
- * another worker only where the group has changed. */
+/* Adds one worker of the attempt, or all: the first workers and the workers that have joined since. Metrics come from
+ * rank 0, and only in a changed group can rank 0 have been another worker. */
 static void series_add_workers(struct query_series *series, const struct view_attempt *attempt, uint32_t only)
 {
     for (uint32_t number = 0; attempt->assigned && number < attempt->first_count; number++) {
@@ -107,8 +110,9 @@ static void series_candidates(const struct daemon *daemon, struct query_series *
     }
 }
 
-/* No node that answers may have all of the present source. Perhaps nothing was ever written there: this cannot be known. A node
- * that left, or is out, brings nothing more. A client that follows has read already what came before. */
+/* Notes that entries of the present source may be missing: no node that answers may have all of them. (Perhaps there
+ * never were any; this cannot be known.) Nodes that left or are out bring nothing more. A following client has read the
+ * earlier entries already. */
 static void series_miss(const struct daemon *daemon, struct query_series *series)
 {
     const struct source *source = &series->sources[series->source_at];
@@ -174,7 +178,8 @@ static void series_ask(struct daemon *daemon, struct query_series *series)
     }
 }
 
-/* Goes on to the next source; after the last one the stream ends, or begins again where it is when it follows. */
+/* Goes on to the next source. After the last source the stream ends, or, when the client follows, reads on where it
+ * stopped. */
 static void series_step(struct daemon *daemon, struct query_series *series, uint64_t now_ms)
 {
     struct client *client = client_find(daemon, series->serial);
@@ -293,7 +298,7 @@ void query_series_answered(struct daemon *daemon, struct bulk_event *event)
     if (event->code == 0 && (series->got_any || from_owner)) {
         series->source_at++;
         series->candidate_count = 0;
-    } else { /* the next one goes on where this one has ended */
+    } else { /* the next candidate goes on where the last one ended */
         series->was_missed |= event->code != 0;
         series->was_cut |= event->code != 0 && series->got_any;
         series->got_any = false;

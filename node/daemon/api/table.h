@@ -1,44 +1,45 @@
 #ifndef NODE_DAEMON_API_TABLE_H
 #define NODE_DAEMON_API_TABLE_H
-/* The table of all requests that the daemon answers, one row each, and the way in for doors (client.h). docs/wire.md says what
- * each takes and answers. */
+/* The table of all requests that the daemon answers, one row each, and the way in for doors (client.h). docs/wire.md
+ * lists the arguments and answers of each request. */
 
 #include "node/daemon/api/client.h"
 #include "node/daemon/wire/request.h"
 
 enum api_kind {
     API_READS,   /* changes nothing */
-    API_CHANGES, /* becomes an event of the core, and is answered when the core has answered */
-    API_WORKER,  /* of the worker that the connection belongs to, while its lease lasts */
-    API_OPENS    /* makes a connection a worker's, by the token of its lease */
+    API_CHANGES, /* becomes an event of the core; the answer comes after the core's answer */
+    API_WORKER,  /* from a worker's connection, while the worker's lease lasts */
+    API_OPENS    /* makes the connection a worker's, by the token of the worker's lease */
 };
 
+/* A row of the table. */
 struct api_row {
     const char *op;
     enum api_kind kind;
 
-    /* Answers the request, now or later; `argument` is the row's. */
+    /* Answers the request, at once or later; `argument` is the row's. */
     void (*take)(struct daemon *daemon, struct client_request *request, int argument);
     int argument;
 };
 
-/* The rows in no particular order, valid for ever; `*count` of them, each with an `op` of its own. */
+/* Returns the rows, in no particular order, valid for ever, and sets `*count`. Each row has an `op` of its own. */
 const struct api_row *api_rows(size_t *count);
 
-/* The row of an operation; NULL if there is none of this name. */
+/* Returns the row of an operation; NULL: there is no such operation. */
 const struct api_row *api_find(const char *op, size_t op_bytes);
 
-/* Handles a request that request_read has read with the result `error`: the client is answered, now or later. `decoded` and
- * what it points to are borrowed for the call. */
+/* Handles a decoded request; `error` is the result of request_read. The client is answered, at once or later. `decoded`
+ * and the bytes that it points to are borrowed for the call. */
 void api_take(struct daemon *daemon, struct client *client, const struct request *decoded, int error);
 
-/* True while what the request brings could not be kept: the door holds the request back and asks again later. */
+/* True while there is no room for the data in the request: the door holds the request and asks again later. */
 bool api_must_wait(struct daemon *daemon, const struct client *client, const struct request *request);
 
-/* Streams go on. Called in each turn of the loop. */
+/* Continues open streams. Called in each turn of the loop. */
 void api_tick(struct daemon *daemon, uint64_t now_ms);
 
-/* Forgets all requests that are not answered yet. When all clients are gone and no job runs any more. */
+/* Frees all unanswered requests, without answers. Call after the clients are removed and the jobs have ended. */
 void api_close(struct daemon *daemon);
 
 #endif

@@ -10,17 +10,17 @@
 #define VERIFY_ROWS_PER_PART 256 /* a row has 1.5 KB at most: FACT_HOLDERS_MAX names and ids */
 
 struct verify_row {
-    struct view_manifest manifest; /* as it was when the question came; without `next` */
+    struct view_manifest manifest; /* as of the request; without `next` */
     const char *states[FACT_HOLDERS_MAX]; /* NULL: not known yet */
 };
 
-/* Copies that their holders are reading now, each of another node. */
+/* A copy that a holder is reading now. A holder reads one copy at a time. */
 struct verify_flight {
     uint64_t request;
     uint32_t row, holder;
 };
 
-/* All checkpoints of a trial, as their holders find them. */
+/* All checkpoints of a trial, and the state of each copy. */
 struct query_verify_run {
     struct query_verify_run *next;
     uint64_t serial, id;
@@ -66,7 +66,7 @@ static bool verify_is_reading(const struct query_verify_run *verify, node_id nod
     return false;
 }
 
-/* Asks as many holders as may be asked now. */
+/* Asks all holders that may be asked now. */
 static int verify_ask(struct daemon *daemon, struct query_verify_run *verify)
 {
     for (uint32_t r = 0; r < verify->row_count; r++) {
@@ -117,7 +117,7 @@ static void verify_step(struct daemon *daemon, struct query_verify_run *verify)
     struct client *client = client_find(daemon, verify->serial);
     int code = client != NULL ? verify_ask(daemon, verify) : 0;
     if (client != NULL && verify->flight_count > 0) {
-        return; /* what could not be asked now is when one of these has answered */
+        return; /* the next answer of a holder goes on */
     }
     if (client != NULL && code != 0) {
         client_reply_error(daemon, client, verify->id, EXIT_REFUSED, "The checkpoints cannot be verified now: %s.",
@@ -138,7 +138,7 @@ static struct verify_flight *verify_find_flight(struct query_verify_run *verify,
     return NULL;
 }
 
-/* A node that cannot be reached for one copy is not asked for the next. */
+/* Marks the remaining copies on a node that could not be reached, so that the node is not asked for each in turn. */
 static void verify_give_up(struct query_verify_run *verify, node_id node)
 {
     for (uint32_t r = 0; r < verify->row_count; r++) {

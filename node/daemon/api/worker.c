@@ -20,7 +20,7 @@ static void forget_client(struct daemon_worker *worker)
 {
     worker->client->slot = -1;
     worker->client = NULL;
-    worker->group_request = 0; /* its number means nothing on another connection */
+    worker->group_request = 0; /* the request's number means nothing on another connection */
 }
 
 static void notice(struct client *client, const char *name, const char *key, const char *text, uint64_t number)
@@ -49,7 +49,7 @@ static void tell_stop(struct daemon_worker *worker)
 static void leave_notice(const struct daemon_worker *worker)
 {
     if (worker->client == NULL) {
-        return; /* it is told when it comes back */
+        return; /* the worker is told when it connects */
     }
     uint8_t bytes[128];
     struct pack_writer writer;
@@ -86,7 +86,7 @@ void api_worker_open(struct daemon *daemon, struct client_request *request, int 
     if (!client_reply_begin(&reply, request->id, true, 11)) {
         return;
     }
-    /* One connection is one worker's: worker and client name each other, or neither does. */
+    /* A connection belongs to one worker: worker and client name each other, or neither does. */
     struct daemon_worker *before = worker_of(daemon, request->client);
     if (before != NULL) {
         forget_client(before);
@@ -127,7 +127,7 @@ void api_worker_open(struct daemon *daemon, struct client_request *request, int 
     pack_bool(w, experiment->config->balance);
     client_reply_send(daemon, request->client, &reply, -1);
     if (worker->stop_reason[0] != '\0') {
-        tell_stop(worker); /* it was asked before it connected */
+        tell_stop(worker); /* the stop was asked before the worker connected */
     }
     if (worker->leaving != 0) {
         leave_notice(worker);
@@ -244,7 +244,7 @@ struct save_job {
     uint32_t slot;
     attempt_id attempt;
     uint64_t step, bytes;
-    uint8_t metrics[FACT_METRICS_BYTES_MAX]; /* when it was saved */
+    uint8_t metrics[FACT_METRICS_BYTES_MAX]; /* the metrics at the save */
     uint32_t metrics_bytes;
     int fd;
     hash256 blob;
@@ -288,7 +288,7 @@ static void save_done(void *context, struct job *job)
     if (worker->saves > 0 && attempt_id_equal(&worker->prepare.u.worker.attempt, &save->attempt)) {
         worker->saves--;
         if (worker->last.is_taken) {
-            daemon_workers_poll(daemon, save->slot); /* its end may have waited for this */
+            daemon_workers_poll(daemon, save->slot); /* the worker's end may have waited for this save */
         }
     }
     free(save);
