@@ -1,4 +1,5 @@
-/* What a worker says of itself across a restart of the daemon, and the workers that the next daemon finds. */
+/* Workers outlive their daemon: the identity that a worker's shoal-keep stores, and the search of the next daemon for
+ * running and ended workers. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include "base/err.h"
 #include "node/daemon/workers/workers.h"
 
-#define CONNECT_MS 2000 /* in which a program that outlived its daemon may connect to the next one: from within libshoal's calls */
+/* In this time an adopted worker's program may connect to this daemon: libshoal connects anew from within its calls. */
+#define CONNECT_MS 2000
 #define ADOPTION_PASSES 5
 
 size_t daemon_workers_identity(const struct daemon_worker *worker, uint8_t out[KEEP_IDENTITY_BYTES_MAX])
@@ -53,12 +55,13 @@ static int identity_read(const uint8_t *bytes, size_t count, struct daemon_worke
     out->prepare.u.worker.slot = slot;
     out->prepare.u.worker.attempt = attempt;
     out->prepare.u.worker.number = number;
-    /* A worker that joined later may have a number above all ranks of its group; it hears its rank with its first group. */
+    /* A worker that joined later may have a number above all ranks of its group; its first group gives its rank. */
     out->prepare.u.worker.rank = number < out->size ? number : out->size - 1;
     return pack_at_end(&reader) && out->size > 0 ? 0 : ERR_MALFORMED;
 }
 
-/* A worker that does not run, for later: a directory that could not be removed must not take the slot from the running worker. */
+/* A found worker that does not run, kept for later: a directory that could not be removed must not take the slot from
+ * the running worker. */
 struct over {
     struct over *next;
     struct keep_found found;
@@ -66,7 +69,7 @@ struct over {
 
 struct adoption {
     struct daemon *daemon;
-    bool again; /* some shoal-keep lives but did not answer */
+    bool again; /* a shoal-keep lives but did not answer */
     struct over *over;
 };
 
@@ -86,7 +89,8 @@ static void adopt_one(struct daemon *daemon, struct keep_found *found)
                    found->state == KEEP_STATE_LOST);
     if (!usable) {
         if (found->state == KEEP_STATE_RUNNING) {
-            (void)keep_kill(&found->link, CORE_KILL_GRACE_MS); /* of a slot that this machine has no more */
+            (void)keep_kill(&found->link, CORE_KILL_GRACE_MS); /* the machine has no such slot now, or the slot has
+                                                                  another worker */
         }
         daemon_workers_remove_later(daemon, found->run_directory);
         return;
@@ -139,7 +143,7 @@ static void look_at(void *context, struct keep_found *found)
     }
 }
 
-/* Whether this worker has the lease of its slot, by what this node's disk says. */
+/* Whether the found worker has the lease of its slot, by the records on this node's disk. */
 static bool has_lease(const struct daemon *daemon, const struct keep_found *found)
 {
     struct daemon_worker probe = {0};
@@ -149,7 +153,7 @@ static bool has_lease(const struct daemon *daemon, const struct keep_found *foun
     return slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &probe.prepare.u.worker.attempt);
 }
 
-/* Of those that do not run how the last one ended may not be known yet. */
+/* Adopts the found workers that do not run: first those with a lease, since the core may not know their end yet. */
 static void adopt_over(const struct adoption *adoption)
 {
     for (int turn = 0; turn < 2; turn++) {
@@ -166,7 +170,7 @@ static void forget_over(struct adoption *adoption)
     while (adoption->over != NULL) {
         struct over *over = adoption->over;
         adoption->over = over->next;
-        explicit_bzero(over, sizeof *over); /* its token */
+        explicit_bzero(over, sizeof *over); /* holds the token */
         free(over);
     }
 }
@@ -180,8 +184,8 @@ int daemon_workers_adopt(struct daemon *daemon)
     int code = 0;
     for (int i = 0; i < ADOPTION_PASSES && adoption.again && code == 0; i++) {
         adoption.again = false;
-        forget_over(&adoption); /* they are found again */
-        code = keep_scan(runs, look_at, &adoption); /* waits up to a second for each that is busy */
+        forget_over(&adoption); /* the next scan finds them again */
+        code = keep_scan(runs, look_at, &adoption); /* waits up to a second for each busy shoal-keep */
     }
     if (code == 0) {
         adopt_over(&adoption);

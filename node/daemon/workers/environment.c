@@ -68,7 +68,8 @@ void daemon_environment_build(struct daemon *daemon, const struct node_effect *e
     environment_set(environment, "PATH", text);
     environment_set(environment, "OMP_NUM_THREADS", "1");
     environment_set(environment, "PYTHONUNBUFFERED", "1");
-    /* A PyTorch that was built without libuv (Debian 13's) asks for it all the same and fails; one with libuv works without. */
+    /* Debian 13's PyTorch is built without libuv, but wants it by default and fails. A PyTorch with libuv works
+     * without, too. */
     environment_set(environment, "USE_LIBUV", "0");
     environment_from_config(environment, config);
     (void)snprintf(text, sizeof text, "%s/shoald.sock", daemon->dir);

@@ -1,6 +1,6 @@
-/* Whether programs outside Shoal use this machine's GPUs: asked every few seconds, in a thread of jobs, about slots that no
- * worker of ours has. The core does not count a busy one as free. A program that begins between two looks can meet a worker
- * on its GPU: NVML tells which programs are there, it keeps none out. */
+/* Finds GPUs of this machine that programs outside Shoal use. Every few seconds a job asks NVML about the slots without
+ * a worker of ours; the core does not count a busy slot as free. A program that starts between two looks can still meet
+ * a worker on its GPU: NVML lists programs, but keeps none out. */
 
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ struct daemon_gpu_busy {
     bool runs;
     uint64_t next_ms;
     const char *nvml_path;
-    struct slots_nvml *nvml; /* the job's; opened by the first */
+    struct slots_nvml *nvml; /* only the job uses it; opened by the first job */
     const struct slot_info *slots;
     uint32_t count;
     uint32_t asked[SLOTS_MAX];

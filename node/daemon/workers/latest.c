@@ -9,7 +9,7 @@ static bool is_searched(const char *searched, const char *group, const char *nam
     return strcmp(group, "validation") == 0 && strcmp(name, searched) == 0;
 }
 
-/* latest->count: it is not there. */
+/* The row of a metric; latest->count: there is none. */
 static uint32_t find(const struct latest *latest, const char *group, const char *name)
 {
     uint32_t i = 0;
@@ -25,7 +25,7 @@ void latest_set(struct latest *latest, const char *searched, const char *group, 
     if (i == LATEST_METRICS_MAX && !is_searched(searched, group, name)) {
         return;
     }
-    i = i < LATEST_METRICS_MAX ? i : LATEST_METRICS_MAX - 1; /* no other is the searcher's: that would have been found */
+    i = i < LATEST_METRICS_MAX ? i : LATEST_METRICS_MAX - 1; /* gives up the last row: the searcher's metric has none yet */
     latest->count = i < latest->count ? latest->count : i + 1;
     struct latest_metric *row = &latest->rows[i];
     *row = (struct latest_metric){.step = step, .value = value};
@@ -70,7 +70,7 @@ static void pack_group(const struct latest *latest, const bool *takes, uint32_t 
     }
 }
 
-/* 0: they do not fit. */
+/* Packs the rows marked in `takes`; returns the length, 0: no room. */
 static uint32_t pack_taken(const struct latest *latest, const bool *takes, uint8_t out[FACT_METRICS_BYTES_MAX])
 {
     struct pack_writer writer;
@@ -97,7 +97,7 @@ uint32_t latest_pack(const struct latest *latest, const char *searched, uint8_t 
         return bytes;
     }
     memset(takes, false, sizeof takes);
-    for (int turn = 0; turn < 2; turn++) { /* the searcher's, then the others */
+    for (int turn = 0; turn < 2; turn++) { /* first the searcher's metric, then the rest */
         for (uint32_t i = 0; i < latest->count; i++) {
             if (is_searched(searched, latest->rows[i].group, latest->rows[i].name) == (turn == 0)) {
                 takes[i] = true;
@@ -108,8 +108,8 @@ uint32_t latest_pack(const struct latest *latest, const char *searched, uint8_t 
     return pack_taken(latest, takes, out);
 }
 
-/* A map of names to numbers, reported when the worker was at this step of this generation; is_read: by latest_read. What was read
- * is at least as new as a point that does not go beyond it. */
+/* Takes a map of names to numbers, reported at this step of this generation. is_read: called by latest_read. A point
+ * from before the progress given to latest_read does not replace a value that was read then. */
 static void read_group(struct latest *latest, const char *searched, const char *group, uint64_t generation, uint64_t step,
                        bool is_read, struct pack_reader *metrics)
 {

@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_WORKERS_LATEST_H
 #define NODE_DAEMON_WORKERS_LATEST_H
-/* The latest value of each metric that a worker has reported, for its progress record. That has room for some of them only; the
- * one that the searcher compares trials by comes before all others. The series has them all. A core. */
+/* The latest value of each metric that a worker has reported, for the worker's progress record. The record has room for
+ * some metrics only; the metric by which the searcher compares trials comes first. The series has all metrics. A core. */
 
 #include <stdint.h>
 
@@ -10,36 +10,41 @@
 
 #define LATEST_METRICS_MAX 48
 
+/* A metric and its latest value. */
 struct latest_metric {
     char group[REQUEST_GROUP_BYTES];
     char name[REQUEST_METRIC_BYTES];
     uint64_t step;
     double value;
-    bool is_read; /* from latest_read */
+    bool is_read; /* the value comes from latest_read */
 };
 
 /* All zero: nothing is known. */
 struct latest {
     uint32_t count;
-    struct latest_metric rows[LATEST_METRICS_MAX]; /* in the order in which they were first reported */
+    struct latest_metric rows[LATEST_METRICS_MAX]; /* in the order of their first reports */
     uint64_t generation; /* of the last point that was noted */
-    uint64_t read_generation, read_step; /* how far the worker was when it said what latest_read has read */
+    uint64_t read_generation, read_step; /* the worker's progress at the metrics given to latest_read */
 };
 
-/* `searched`: the name of the searcher's metric, in group validation; "": not known. */
+/* Sets the value of a metric. `searched`: the name of the searcher's metric, in group validation; "": not known. When
+ * the table is full, only the searcher's metric gets a place, in exchange for the last one. */
 void latest_set(struct latest *latest, const char *searched, const char *group, const char *name, uint64_t step, double value);
 
-/* The worker's group has taken back what it made beyond this step. */
+/* Forgets values reported beyond this step: the worker's group has discarded those steps. */
 void latest_take_back(struct latest *latest, uint64_t step);
 
-/* A map group -> map name -> number of as many as fit; returns its length, 0: nothing is known. */
+/* Writes a map group -> map name -> number of as many metrics as fit; returns its length, 0: nothing is known. */
 uint32_t latest_pack(const struct latest *latest, const char *searched, uint8_t out[FACT_METRICS_BYTES_MAX]);
 
-/* After a restart: what latest_pack said last, when the worker was at this step of this generation, and then the points of the
- * series' end (points.h), in their order. That may be behind: series and records have disks of their own. Bytes that are
- * neither teach nothing, or a part. */
+/* After a restart of the daemon: takes the output of the last latest_pack, written when the worker was at this step of
+ * this generation. Malformed bytes are ignored from the first error on. */
 void latest_read(struct latest *latest, const char *searched, uint64_t generation, uint64_t step, const uint8_t *bytes,
                  size_t count);
+
+/* After latest_read: takes the last points of the series (points.h), in their order. The points may be older than the
+ * output of latest_pack, since series and records are stored apart; an older point does not replace a value of
+ * latest_read. Bytes that are no point are ignored. */
 void latest_note(struct latest *latest, const char *searched, const uint8_t *bytes, size_t count);
 
 #endif

@@ -1,11 +1,11 @@
-/* What the workers of this node print: read in pieces into the series of their attempts. */
+/* The output of this node's workers: read in pieces into the series of their attempts. */
 
 #include <stdlib.h>
 
 #include "node/daemon/workers/workers.h"
 
 #define ENTRY_BYTES (48u * 1024)
-#define ENTRIES_AT_ONCE 4 /* of a worker that has ended, before others have their turn */
+#define ENTRIES_AT_ONCE 4 /* of one ended worker, before the next worker has its turn */
 
 struct log_job {
     struct job job;
@@ -26,7 +26,7 @@ static void log_work(struct job *job)
     log->code = keep_log_read(log->directory, log->offset, log->bytes, sizeof log->bytes, &log->got, &log->dropped);
 }
 
-/* False if bulk has enough to write: the same piece is read again later. */
+/* Appends the piece to the series. False: bulk has enough to write, and the same piece is read again later. */
 static bool log_take(struct daemon *daemon, struct daemon_worker *worker, const struct log_job *log)
 {
     if (log->code != 0 || log->got == 0) {
@@ -39,7 +39,7 @@ static bool log_take(struct daemon *daemon, struct daemon_worker *worker, const 
     return code == 0;
 }
 
-/* On at once behind a whole piece. What a worker that has ended still printed, daemon_workers_log_ends goes on with. */
+/* Reads on at once after a full piece. The rest of an ended worker's output is left to daemon_workers_log_ends. */
 static void log_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
@@ -84,7 +84,7 @@ bool daemon_workers_log_ends(struct daemon *daemon, uint32_t slot)
         log_work(&log->job);
         is_over = log->code != 0 || log->got == 0;
         if (!log_take(daemon, worker, log)) {
-            break; /* at the next tick */
+            break; /* the next tick goes on */
         }
         if (i + 1 == ENTRIES_AT_ONCE && !is_over) {
             daemon_workers_log(daemon, slot);

@@ -1,4 +1,4 @@
-/* The series of an attempt, metric points and logs: where they live, and what workers report into them. */
+/* The series of an attempt, metric points and logs: their places, and the reports of workers that go into them. */
 
 #include <string.h>
 
@@ -9,7 +9,8 @@
 #include "node/daemon/workers/workers.h"
 
 #define SERIES_REPLICAS 2
-#define ADOPTED_POINTS 1000 /* of the last daemon's: more than it could report between two progress records */
+#define ADOPTED_POINTS 1000 /* points of the last daemon to read: more than a worker could report between two progress
+                               records */
 
 size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t number, uint8_t out[SERIES_PREFIX_BYTES_MAX])
 {
@@ -39,7 +40,7 @@ int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char 
 
 /* ---- what workers report --------------------------------------------------------------------------------------- */
 
-/* The metric that trials of its experiment are compared by; "" as long as that is not known. */
+/* The metric by which the trials of the worker's experiment are compared; "" while the experiment is not known. */
 static const char *searched_by(const struct daemon *daemon, const struct daemon_worker *worker)
 {
     const struct view_experiment *experiment =
@@ -106,7 +107,7 @@ void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, c
     const attempt_id *attempt = &worker->prepare.u.worker.attempt;
     const struct view_attempt *seen = view_find_attempt(node_core_view(daemon->core), attempt);
     uint64_t generation = node_core_progress(daemon->core, worker->prepare.u.worker.slot).generation;
-    bool is_known = seen != NULL && seen->generation == generation; /* else it is about to leave its group */
+    bool is_known = seen != NULL && seen->generation == generation; /* else the worker is about to leave its group */
     points_begin(&writer, attempt->trial, attempt->number, generation, is_known ? seen->group_step : POINTS_START_UNKNOWN,
                  step, group);
     pack_map(&writer, pairs);
@@ -127,7 +128,7 @@ void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, c
     }
     int error = daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 'm', worker->prepare.u.worker.number,
                                      worker->series_seq++, bytes, writer.used_bytes);
-    if (error != 0) { /* there was room for it (api_must_wait) */
+    if (error != 0) { /* api_must_wait has made sure of room */
         daemon_line(daemon, "a metric report of trial %u is lost: %s", worker->prepare.u.worker.attempt.trial, err_text(error));
     }
     status_event(daemon, worker, step);

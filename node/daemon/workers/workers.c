@@ -1,6 +1,6 @@
-/* The workers of this node. A worker's life: fetch the code (and checkpoint) -> unpack into a fresh directory -> spawn through
- * shoal-keep -> collect log and metrics -> ended. What a worker says comes in through api/worker.c, and its metrics go on
- * through series.c; how it outlives its daemon is in adopt.c. */
+/* The workers of this node. The way of a worker: fetch the code (and a checkpoint) -> unpack into a fresh directory ->
+ * spawn through shoal-keep -> collect log and metrics -> ended. A worker's requests come in through api/worker.c, its
+ * metrics go on through series.c, and adopt.c finds the workers of earlier daemons. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include "store/archive.h"
 
 #define FETCH_TRIES 3
-#define FETCH_ROUNDS 3 /* so many times others are asked for code that those before do not have */
+#define FETCH_ROUNDS 3 /* rounds of nodes to ask for code that earlier rounds do not have */
 
 /* ---- states ---------------------------------------------------------------------------------------------------- */
 
@@ -67,7 +67,8 @@ static void remove_done(void *context, struct job *job)
 
 void daemon_workers_remove_later(struct daemon *daemon, const char *directory)
 {
-    struct remove_job *remover = daemon->closed ? NULL : calloc(1, sizeof *remover); /* the next daemon finds the directory */
+    /* When closed, the next daemon finds the directory. */
+    struct remove_job *remover = daemon->closed ? NULL : calloc(1, sizeof *remover);
     if (remover != NULL) {
         remover->job = (struct job){.work = remove_work, .done = remove_done};
         bytes_copy_text(remover->directory, sizeof remover->directory, directory);
@@ -75,7 +76,7 @@ void daemon_workers_remove_later(struct daemon *daemon, const char *directory)
     }
 }
 
-/* Of a worker that has ended: the directory says how, as long as the record that says it may be lost with this daemon. */
+/* An ended worker's directory. It tells how the worker ended, and stays until a record on the disk tells the same. */
 struct daemon_ended {
     struct daemon_ended *next;
     attempt_id attempt;
@@ -86,7 +87,7 @@ struct daemon_ended {
 void daemon_workers_persisted(struct daemon *daemon)
 {
     struct daemon_ended **link = &daemon->workers->ended;
-    while (*link != NULL && !daemon->closed) { /* else what would remove them is gone, and the next daemon finds them */
+    while (*link != NULL && !daemon->closed) { /* when closed, no job can remove directories; the next daemon finds them */
         struct daemon_ended *ended = *link;
         if (node_core_end_is_unwritten(daemon->core, &ended->attempt, ended->number)) {
             link = &ended->next;
@@ -107,7 +108,7 @@ void daemon_workers_close(struct daemon *daemon)
     }
 }
 
-/* A directory that was made ready for a worker that will never come. */
+/* Removes a directory that was made ready, for a worker that will not start. */
 static void worker_forget_prepared(struct daemon *daemon, struct daemon_worker *worker)
 {
     if (worker->state == WORKER_READY) {
@@ -246,7 +247,8 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
     jobs_run(daemon->file_jobs, &unpack->job);
 }
 
-/* Asks the living nodes for the code or the checkpoint, likely holders first; chunks that are here already cost nothing. */
+/* Fetches the code or the checkpoint from living nodes, likely holders first; chunks that are here already cost
+ * nothing. */
 static void fetch(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
@@ -306,7 +308,7 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
     char runs[KEEP_PATH_BYTES];
     (void)snprintf(runs, sizeof runs, "%.900s/runs", daemon->dir);
     (void)mkdir(runs, 0700);
-    char coordinator[9]; /* two sides of a partition may count to the same number and term */
+    char coordinator[9]; /* two sides of a partition may use the same number and term */
     bytes_to_hex(coordinator, effect->u.worker.attempt.coordinator.bytes, 4);
     (void)snprintf(worker->directory, sizeof worker->directory, "%.900s/runs/%s-%u-%u-%llu-%s-%u", daemon->dir, experiment,
                    effect->u.worker.attempt.trial, effect->u.worker.attempt.number,
@@ -318,7 +320,7 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
 
 struct spawn_job {
     struct job job;
-    struct daemon *daemon; /* only for its constant parts */
+    struct daemon *daemon; /* only for its constant fields */
     uint32_t slot;
     attempt_id attempt;
     char directory[KEEP_PATH_BYTES];
@@ -362,7 +364,7 @@ static void worker_ended(struct daemon *daemon, uint32_t slot, struct node_event
     event.u.worker.attempt = worker->prepare.u.worker.attempt;
     event.u.worker.is_stopping = is_stopping;
     struct daemon_ended *ended = calloc(1, sizeof *ended);
-    if (ended != NULL) { /* else the next daemon removes it */
+    if (ended != NULL) { /* without memory the next daemon removes the directory */
         ended->attempt = event.u.worker.attempt;
         ended->number = worker->prepare.u.worker.number;
         bytes_copy_text(ended->directory, sizeof ended->directory, worker->directory);
@@ -408,7 +410,7 @@ static void spawn_done(void *context, struct job *job)
 
 static void lock_path(const struct daemon *daemon, uint32_t slot, char *out, size_t size)
 {
-    /* All daemons of this user share the machine's GPUs; CPU slots are each daemon's own. */
+    /* All daemons of this user share the machine's GPUs; a CPU slot belongs to one daemon. */
     if (daemon->slots[slot].kind == SLOT_CUDA) {
         (void)snprintf(out, size, "/tmp/shoal-%u-%.60s.lock", (unsigned)getuid(), daemon->slots[slot].uuid);
     } else {
@@ -461,7 +463,7 @@ static void kill_worker(struct daemon *daemon, uint32_t slot, const attempt_id *
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     if (worker_is(worker, WORKER_RUNNING, attempt) && worker->has_link) {
-        worker->kill_wanted = keep_kill(&worker->link, grace_ms) != 0; /* no room: again at the next tick */
+        worker->kill_wanted = keep_kill(&worker->link, grace_ms) != 0; /* no room: the next tick tries again */
         worker->kill_grace_ms = grace_ms;
     } else if (worker_is(worker, WORKER_SPAWNING, attempt)) {
         worker->kill_wanted = true;
@@ -471,15 +473,16 @@ static void kill_worker(struct daemon *daemon, uint32_t slot, const attempt_id *
 
 void daemon_workers_stopping(struct daemon_worker *worker)
 {
-    worker->stopping_wanted = !worker->has_link || keep_stopping(&worker->link) != 0; /* first: this daemon may end in between */
-    if (worker->kill_at_ms == 0) { /* not anew for each of its programs that connects */
+    /* First, since this daemon may end at any moment. */
+    worker->stopping_wanted = !worker->has_link || keep_stopping(&worker->link) != 0;
+    if (worker->kill_at_ms == 0) { /* the first of a worker's programs to connect starts the grace */
         worker->kill_at_ms = daemon_now_ms() + worker->stop_grace_ms;
     }
     worker->term_at_ms = 0;
 }
 
-/* A program that does not speak to us hears SIGTERM, as under torchrun or Slurm; one that an earlier daemon had started gets the
- * time to connect again first. */
+/* A program without libshoal gets SIGTERM, as under torchrun or Slurm. An adopted program first gets time to connect to
+ * this daemon. */
 bool daemon_workers_stop(struct daemon *daemon, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot;
@@ -513,9 +516,9 @@ void daemon_workers_effect(struct daemon *daemon, const struct node_effect *effe
     }
 }
 
-/* The core hears of a worker's end once the worker's metrics are on the disk, so that a user who reads that a trial is done finds
- * the last ones even if the daemon dies then; and once the checkpoints that the worker has handed over are stored, since the next
- * attempt begins from the last of them. */
+/* Asks bulk to report when the worker's metrics are on the disk; then the core gets the worker's end. So a user who
+ * reads that a trial is done finds its last metrics, even if the daemon ends at that moment. Waits, too, until the
+ * worker's checkpoints are stored, since the next attempt begins from the last of them. */
 static void settle(struct daemon *daemon, struct daemon_worker *worker)
 {
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
@@ -523,7 +526,7 @@ static void settle(struct daemon *daemon, struct daemon_worker *worker)
     uint64_t id = daemon->request_id + 1;
     if (worker->saves == 0 && worker->last.read_id == 0 &&
         bulk_series_fetch(daemon->bulk, id, prefix, bytes, UINT64_MAX, daemon->keys.id) == 0) {
-        worker->last.read_id = daemon->request_id = id; /* else at the next tick */
+        worker->last.read_id = daemon->request_id = id; /* the next tick asks again on failure */
     }
 }
 
@@ -549,7 +552,7 @@ bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
     size_t tail_bytes = 0;
     if (keep_log_tail(worker->directory, 12, tail, sizeof tail - 1, &tail_bytes) == 0) {
         tail[tail_bytes] = '\0';
-        for (size_t i = 0; i < tail_bytes; i++) { /* what comes behind a NUL may be the reason */
+        for (size_t i = 0; i < tail_bytes; i++) { /* the reason may be written after a NUL */
             tail[i] = tail[i] == '\0' ? '?' : tail[i];
         }
     }
@@ -595,7 +598,7 @@ void daemon_workers_poll(struct daemon *daemon, uint32_t slot)
         if (event.kind == KEEP_EVENT_ENDED) {
             worker->status = event.status;
         } else {
-            /* shoal-keep itself is gone: the slot is free once its lock is (daemon_workers_is_ending looks). */
+            /* shoal-keep itself is gone: the slot is free when its lock is (daemon_workers_is_ending looks). */
             worker->status = (struct keep_status){.reason = KEEP_KILLED, .code = -1};
         }
         keep_close(&worker->link);
@@ -606,7 +609,7 @@ void daemon_workers_poll(struct daemon *daemon, uint32_t slot)
 }
 
 /* No worker can meet a deadline while the machine is suspended or the daemon is stopped: deadlines move by the gap
- * (DESIGN 5). */
+ * (docs/design.md 5). */
 static void shift(uint64_t *when_ms, uint64_t gap_ms)
 {
     if (*when_ms != 0) {
@@ -630,7 +633,7 @@ void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms)
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct daemon_worker *worker = &daemon->workers->slots[slot];
         if (!node_core_is_prepared(daemon->core, slot, &worker->prepare.u.worker.attempt)) {
-            worker_forget_prepared(daemon, worker); /* its lease ended before it was started */
+            worker_forget_prepared(daemon, worker); /* the lease ended before the start */
         }
         if (worker->state != WORKER_RUNNING) {
             continue;

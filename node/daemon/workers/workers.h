@@ -1,56 +1,57 @@
 #ifndef NODE_DAEMON_WORKERS_WORKERS_H
 #define NODE_DAEMON_WORKERS_WORKERS_H
-/* The workers of this node, one a slot: their directories, their processes under shoal-keep, what they print and report. What
- * they ask comes in through api/worker.h. */
+/* The workers of this node, one a slot: their directories, their processes under shoal-keep, their output and reports.
+ * A worker's requests come in through api/worker.h. All functions are for the protocol thread. */
 
 #include "node/daemon/ground/daemon.h"
 #include "node/daemon/workers/latest.h"
 #include "node/daemon/workers/state.h"
 
-/* What is told of a worker that is no more. */
+/* The end of a worker whose process is gone, until the core has the end. */
 struct worker_last {
     bool is_taken;
-    uint64_t read_id; /* of the read that comes after all that it said; 0: not asked yet */
+    uint64_t read_id; /* number of a bulk read queued behind all of the worker's metrics; 0: not asked yet */
+    /* Exit status; negative: the number of a signal. */
     int32_t code;
-    bool killed, is_unstarted; /* is_unstarted: shoal-keep could not start it, which is this machine's failure */
+    bool killed, is_unstarted; /* is_unstarted: shoal-keep could not start the program: this machine's failure */
     char tail[FACT_TAIL_BYTES + 1];
 };
 
-/* One slot's worker as the shell sees it. All zero without one. */
+/* One slot's worker as the shell sees it. All zero without a worker. */
 struct daemon_worker {
-    enum worker_state state;    /* changed by worker_move alone */
-    struct node_effect prepare; /* the effect that made it; its worker part describes the attempt */
+    enum worker_state state;    /* only worker_move changes it */
+    struct node_effect prepare; /* the effect that made the worker; its worker part describes the attempt */
     char directory[KEEP_PATH_BYTES];
     struct keep_link link;
     bool has_link;
-    bool kill_wanted;     /* shoal-keep has not taken the order to kill it yet */
-    bool stopping_wanted; /* shoal-keep has not taken yet that it is asked to leave */
+    bool kill_wanted;     /* an order to kill that shoal-keep has not taken yet */
+    bool stopping_wanted; /* a notice of the coming stop that shoal-keep has not taken yet */
     uint32_t kill_grace_ms;
-    uint64_t kill_at_ms;        /* 0: no */
-    uint64_t term_at_ms;        /* it is to stop, but has not connected to this daemon; 0: no */
-    uint64_t connects_until_ms; /* until then it may do so, though it has run for long */
+    uint64_t kill_at_ms;        /* when a worker that was told to stop is killed; 0: never */
+    uint64_t term_at_ms;        /* when a worker to stop that has not connected to this daemon gets SIGTERM; 0: never */
+    uint64_t connects_until_ms; /* an adopted worker may connect until then before a stop means SIGTERM */
     uint32_t stop_grace_ms;
     uint64_t renew_ms;
     uint32_t fetch_tries;
-    uint32_t asked_rounds; /* rounds of nodes asked in vain for its code */
+    uint32_t asked_rounds; /* rounds of nodes asked in vain for the code */
     uint64_t fetch_id;
     bool fetching_checkpoint;
     bool started_seen;
-    uint32_t saves; /* checkpoints that it has handed over and that are being stored */
+    uint32_t saves; /* checkpoints handed over by the worker that are not stored yet */
     lease_token token;
     uint8_t group_key[MESSAGE_KEY_BYTES];
     uint32_t size;
     uint64_t seed;
     char stop_reason[32];
-    uint32_t leaving; /* the generation that the worker was asked to leave, and has not left yet; 0: none */
+    uint32_t leaving; /* the generation that the worker is asked to leave, and is still in; 0: none */
     bool leaves_at_once;
-    struct client *client;  /* its connection, or NULL; set and cleared by api/worker.c alone */
-    uint64_t group_request; /* id of an open worker_group, 0: none */
+    struct client *client;  /* the worker's connection, or NULL; only api/worker.c sets and clears it */
+    uint64_t group_request; /* id of an unanswered worker_group; 0: none */
     uint32_t data_port;
-    uint64_t series_seq; /* next metric point */
-    uint64_t log_offset; /* read so far */
+    uint64_t series_seq; /* number of the next metric point */
+    uint64_t log_offset; /* bytes of the log that are read */
     bool log_busy;
-    bool ended; /* shoal-keep has said so, or is gone itself; status says how */
+    bool ended; /* shoal-keep has reported the end (`status`), or is gone itself */
     struct keep_status status;
     struct worker_last last;
     struct latest latest;
@@ -59,101 +60,116 @@ struct daemon_worker {
 struct daemon_ended;
 struct daemon_gpu_busy;
 
+/* The state of the room, as daemon->workers. */
 struct daemon_workers {
     struct daemon_worker slots[SLOTS_MAX];
-    uint64_t awake_ms;          /* when the loop was last seen to go on */
-    struct daemon_ended *ended; /* workers that are no more, but for their directories */
+    uint64_t awake_ms;          /* when the loop last began a turn */
+    struct daemon_ended *ended; /* ended workers whose directories still exist */
     struct daemon_gpu_busy *gpu_busy;
 };
 
 /* ---- workers.c --------------------------------------------------------------------------------------------------- */
 
-/* The one way to another state: a move that the table in state.c does not have is a programming error, and checked. */
+/* Changes the state: the only place that does. A move that is not in the table of state.c is a programming error and
+ * ends the daemon. */
 void worker_move(struct daemon_worker *worker, enum worker_state to);
 
 /* Performs NODE_EFFECT_PREPARE, NODE_EFFECT_SPAWN and NODE_EFFECT_KILL. */
 void daemon_workers_effect(struct daemon *daemon, const struct node_effect *effect);
 
-/* Performs NODE_EFFECT_STOP_WORKER as far as it can be done without a connection. True: the worker has one, and the caller tells
- * it (after daemon_workers_stopping). */
+/* Performs NODE_EFFECT_STOP_WORKER as far as no connection is needed. True: the worker has a connection, and the caller
+ * sends the notice (after daemon_workers_stopping). */
 bool daemon_workers_stop(struct daemon *daemon, const struct node_effect *effect);
 
-/* The program of this worker is being told to save and leave: shoal-keep hears of it first, and the grace begins. */
+/* Call before the worker is told to save and leave: tells shoal-keep first, and starts the grace. */
 void daemon_workers_stopping(struct daemon_worker *worker);
 
-/* After START: what adopted workers reported last, and the ends of those that ended while no daemon was here, are on their way. */
+/* After START: tells the core the last progress of adopted workers, and takes the ends of workers that ended while no
+ * daemon was running. */
 void daemon_workers_deliver_ended(struct daemon *daemon);
 
-/* Once a second: leases are renewed, orders given again that shoal-keep did not take. */
+/* Once a second: renews leases, and repeats orders that shoal-keep has not taken. */
 void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms);
 
-/* First in each turn of the loop: after a suspend the deadlines of this room move by the gap. */
+/* First in each turn of the loop: after a suspend, moves the deadlines of this room by the gap. */
 void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms);
 
-/* Takes what shoal-keep has said of this slot's worker. */
+/* Takes the events of shoal-keep about this slot's worker. */
 void daemon_workers_poll(struct daemon *daemon, uint32_t slot);
 
-/* True: the worker has ended and everything of it is gone, but its end is not taken yet. The caller takes what still waits in its
- * connection, then calls daemon_workers_take_last. */
+/* True: the worker and all its processes have ended, but its end is not taken yet. The caller first handles the
+ * requests that still wait in the worker's connection, then calls daemon_workers_take_last. */
 bool daemon_workers_is_ending(const struct daemon *daemon, uint32_t slot);
 
-/* Takes the rest of what the worker printed and how it ended. False: more is to be read, call again later. Once true, the end is
- * told to the core as soon as what the worker said is on the disk. */
+/* Takes the rest of the worker's output, and how it ended. False: more output is to be read, call again later. After
+ * true, the core gets the end as soon as the worker's metrics and checkpoints are on the disk. */
 bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot);
 
-/* An answer of bulk (BULK_FETCHED; BULK_SERIES); that to a request of another part of the daemon is ignored. */
+/* Takes an answer of bulk (BULK_FETCHED). Ignored unless a worker's start needs the blob. `text` tells the cause when
+ * `code` is not 0. */
 void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
+
+/* Takes an answer of bulk (BULK_SERIES): the metrics of an ended worker are on the disk, and the core gets the end.
+ * Ignored unless this room made the request. */
 void daemon_workers_settled(struct daemon *daemon, uint64_t request);
 
-/* A job removes the directory. */
+/* Removes the directory in a job. Ignored once the daemon is closed: the next daemon finds the directory. */
 void daemon_workers_remove_later(struct daemon *daemon, const char *directory);
 
-/* Removes the directory of each worker of which the disk has the end as a record. Called in each turn of the loop. */
+/* Removes the directory of each ended worker whose end is on the disk as a record. Called in each turn of the loop. */
 void daemon_workers_persisted(struct daemon *daemon);
 
-/* Forgets the directories that are still there: the next daemon finds them. */
+/* Frees the list of ended workers; the next daemon finds their directories. */
 void daemon_workers_close(struct daemon *daemon);
 
 /* ---- log.c ------------------------------------------------------------------------------------------------------- */
 
-/* Reads on what the worker of this slot prints. */
+/* Reads the next piece of the output of this slot's worker in a job, unless a job reads already. */
 void daemon_workers_log(struct daemon *daemon, uint32_t slot);
 
-/* Of a worker that has ended: true if all that it printed is read. If not, it is to be called again. */
+/* Reads the rest of an ended worker's output, a few pieces a call. False: more is left, call again. */
 bool daemon_workers_log_ends(struct daemon *daemon, uint32_t slot);
 
 /* ---- adopt.c ----------------------------------------------------------------------------------------------------- */
 
-/* What shoal-keep keeps of the worker for the next daemon; returns its length. */
+/* Writes the worker's identity, which shoal-keep stores for the next daemon; returns its length. */
 size_t daemon_workers_identity(const struct daemon_worker *worker, uint8_t out[KEEP_IDENTITY_BYTES_MAX]);
 
-/* At the start: finds the workers of earlier daemons. 0 or the error of keep_scan. */
+/* At the start: finds and adopts the workers of earlier daemons. 0 or the error of keep_scan. */
 int daemon_workers_adopt(struct daemon *daemon);
 
 /* ---- gpu_busy.c -------------------------------------------------------------------------------------------------- */
 
-/* Once a second: every few seconds a job looks for other programs on the GPUs of free slots. */
+/* Once a second: every few seconds, a job looks for programs outside Shoal on the GPUs of free slots. */
 void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms);
-void daemon_gpu_busy_close(struct daemon *daemon); /* when no job runs any more */
+
+/* Frees the state of the jobs. Call after the last job. */
+void daemon_gpu_busy_close(struct daemon *daemon);
 
 /* ---- series.c ---------------------------------------------------------------------------------------------------- */
 
-/* Where the series of an attempt's worker live: `kind` is 'm' for metric points, 'l' for logs. Returns the prefix' length. */
+/* Writes the prefix of the series of an attempt's worker, and returns its length. `kind` is 'm' for metric points, 'l'
+ * for logs. */
 size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t number, uint8_t out[SERIES_PREFIX_BYTES_MAX]);
 
-/* One entry, here and on the node that should hold a copy. ERR_FULL: bulk has enough to write now; others of bulk_series_append. */
+/* Appends one entry, here and on the node that should hold a copy. `bytes` are copied. ERR_FULL: bulk has enough to
+ * write now; other errors of bulk_series_append. */
 int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank, uint64_t seq,
                          const uint8_t *bytes, size_t count);
 
-/* The latest metrics of a worker (map group -> map name -> number), as many as fit; returns their length, 0: none. */
+/* Writes the latest metrics of a worker (map group -> map name -> number), as many as fit; returns their length, 0:
+ * none. */
 uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_worker *worker,
                                uint8_t out[FACT_METRICS_BYTES_MAX]);
 
-/* Takes over what an adopted worker reported to the last daemon. The core hears of it after START. */
+/* Takes over the reports that an adopted worker made to the last daemon. The core gets them after START. */
 void daemon_series_adopt(struct daemon *daemon, struct daemon_worker *worker);
 
-/* What a worker says of itself: how far it is; a map of names to numbers, which also becomes a metric point. */
+/* Handles a worker's report of its step. */
 void daemon_series_progress(struct daemon *daemon, struct daemon_worker *worker, uint64_t step);
+
+/* Handles a worker's report of metrics: a map of names to numbers becomes a metric point of the series, and the latest
+ * values. */
 void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, const char *group, uint64_t step,
                           struct pack_reader metrics);
 
