@@ -5,7 +5,7 @@
 #include "node/daemon/render/render.h"
 #include "train/search/search.h"
 
-#define ATTEMPTS_SHOWN_MAX 16 /* of one trial: keeps a row within RENDER_BYTES_MIN */
+#define ATTEMPTS_SHOWN_MAX 16 /* most attempts of a trial in a row: keeps a row within RENDER_BYTES_MIN */
 
 /* ---- experiments ----------------------------------------------------------------------------------------------- */
 
@@ -69,7 +69,7 @@ static void put_best(const struct node_core *core, const struct view_experiment 
     (void)msgpack_pack_double(packer, value);
 }
 
-/* The pairs that ls and show have in common but `trials`: 8. */
+/* The pairs that ls and show have in common, except `trials`. */
 #define EXPERIMENT_PAIRS 8
 static void put_experiment(const struct node_core *core, const struct view_experiment *experiment,
                            msgpack_packer *packer)
@@ -137,7 +137,7 @@ void render_experiment_state(const struct node_core *core, const struct view_exp
 
 /* ---- trials ---------------------------------------------------------------------------------------------------- */
 
-/* Metrics in records are bytes that some node wrote: only a map of group to map of name to number is passed on. */
+/* Metrics in records are bytes written by any node: only a map of group to map of name to number is passed on. */
 static bool metrics_are_sound(const uint8_t *bytes, uint32_t count)
 {
     struct pack_reader reader;
@@ -213,7 +213,7 @@ static const struct view_worker *failed_worker(const struct view_attempt *attemp
     return NULL;
 }
 
-/* A worker of it that could not begin, and says why. */
+/* A worker of the attempt that could not begin and gave a reason, or NULL. */
 static const struct view_worker *hindered_worker(const struct node_core *core, const struct view_attempt *attempt,
                                                  struct fact_worker *out)
 {
@@ -300,7 +300,7 @@ static void put_trial_checkpoint(const struct node_core *core, const struct view
     }
 }
 
-/* The last lines of the newest attempt that failed; of no interest once the trial is completed. */
+/* Writes the last lines of the newest failed attempt; nil once the trial is completed. */
 static void put_tail(const struct node_core *core, const struct view_trial *trial, msgpack_packer *packer)
 {
     const struct view_worker *failed = NULL;
@@ -319,7 +319,8 @@ static void put_tail(const struct node_core *core, const struct view_trial *tria
     }
 }
 
-/* Every completed attempt (a merge may have brought several) and the newest of the others, as many as there is room for. */
+/* Writes every completed attempt (a merge may have brought several) and the newest of the rest, as far as there is
+ * room. */
 static void put_attempts(const struct node_core *core, const struct view_experiment *experiment,
                          const struct view_trial *trial, msgpack_packer *packer)
 {
@@ -352,7 +353,7 @@ static void put_attempts(const struct node_core *core, const struct view_experim
     render_list_close(&list);
 }
 
-/* Of a trial in quarantine why it is there; else why the attempt shown ended. */
+/* Writes the reason of a trial's quarantine; without a quarantine, the reason why the shown attempt ended. */
 static void put_reason(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *shown,
                        enum view_trial_state state, msgpack_packer *packer)
 {
@@ -413,7 +414,7 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     put_trial_slots(core, state != VIEW_TRIAL_QUEUED ? shown : NULL, packer);
     render_put_string(packer, "checkpoint");
     put_trial_checkpoint(core, trial, packer);
-    /* The failure of which a trial fails, for it was one too many or on too many nodes, leads to no further attempt. */
+    /* The failure by which the trial fails, the last of too many or on too many nodes, leads to no restart. */
     uint32_t failures = trial != NULL ? view_trial_failures(trial) : 0, most = experiment->config->max_restarts;
     bool is_of_failures = state == VIEW_TRIAL_FAILED && view_trial_quarantine(trial, NULL, NULL) != VIEW_QUARANTINE_DEATHS;
     uint32_t restarts = failures - (failures > 0 && is_of_failures);

@@ -7,7 +7,7 @@
 
 /* ---- the packer ------------------------------------------------------------------------------------------------ */
 
-/* msgpack_packer_write. */
+/* The packer's msgpack_packer_write. */
 static int write_to_frame(void *frame, const char *bytes, size_t count)
 {
     struct pack_writer *writer = frame;
@@ -29,7 +29,7 @@ struct pack_writer *render_frame(const msgpack_packer *packer)
 
 /* ---- lists in parts -------------------------------------------------------------------------------------------- */
 
-#define LONG_ARRAY 0x10000 /* the least length that takes a head of five bytes, four of which are the length */
+#define LONG_ARRAY 0x10000 /* the least length whose head has five bytes, four of them the length */
 
 struct render_list render_list_open(msgpack_packer *packer)
 {

@@ -14,7 +14,7 @@ static bool is_shown(const struct node_core *core, const struct view_member *mem
     return member->admitted || is_self(core, member->id);
 }
 
-/* Former members are listed, but count nowhere. */
+/* Former members are listed, but counted nowhere. */
 static bool is_listed(const struct node_core *core, const struct view_member *member)
 {
     return is_shown(core, member) || view_member_is_out(member);
@@ -75,7 +75,7 @@ uint32_t render_nodes_drained(const struct node_core *core)
     return drained;
 }
 
-/* What a node says of itself; false if its record is not here. */
+/* Reads the node's own record; false: the record is not here. */
 static bool node_fact(const struct node_core *core, node_id node, struct fact_node *out)
 {
     if (is_self(core, node)) {
@@ -221,7 +221,7 @@ static bool put_invite(void *context, const struct records_entry *entry)
     uint32_t at = invites->at++;
     if (at < invites->from || entry->record.kind != FACT_INVITE || fact_invite_read(&entry->record, &fact) != 0 ||
         fact.expires_s == 0) {
-        return true; /* without a time: another member's word that it is revoked */
+        return true; /* a revocation by another member, without the time of the invite */
     }
     (void)msgpack_pack_map(packer, 5);
     render_put_string(packer, "id");
@@ -272,7 +272,7 @@ bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writ
 
 /* ---- slots ----------------------------------------------------------------------------------------------------- */
 
-/* Of its own slots the owner knows more than its records say: reservations. */
+/* The state of a slot. For its own slots this node knows more than the records have: reservations. */
 static struct view_slot slot_now(const struct node_core *core, const struct view_member *member, uint32_t slot)
 {
     if (is_self(core, member->id) && slot < node_core_lease(core)->count) {
@@ -288,7 +288,8 @@ static struct view_slot slot_now(const struct node_core *core, const struct view
     return known != NULL ? *known : unknown;
 }
 
-/* A slot that its owner takes back under a worker is on its way out, though the lease lives until the worker has saved. */
+/* A slot that its owner withholds while a worker runs is shown as releasing, though the lease lives until the worker
+ * has saved. */
 static const char *slot_state_name(const struct view_slot *slot)
 {
     static const char *const names[] = {"free", "reserved", "leased", "releasing", "withheld"};
@@ -326,7 +327,7 @@ static void put_slot(const struct node_core *core, const struct view_member *mem
     }
 }
 
-/* The rows of one node from slot *from on; true if all fitted. */
+/* Writes the rows of one node from slot `*from` on; true if all rows fitted. */
 static bool put_node_slots(const struct node_core *core, const struct view_member *member, uint32_t *from,
                            struct render_list *list)
 {

@@ -1,10 +1,11 @@
 #ifndef NODE_DAEMON_RENDER_RENDER_H
 #define NODE_DAEMON_RENDER_RENDER_H
-/* What users see: the node core's state as MessagePack, with the names of docs/wire.md ("Requests of the command line"); here
- * the mesh and its nodes, in experiment.h what they work on. Pure functions; nothing is changed, no clock is read.
+/* Documents for users: the node core's state as MessagePack, with the names of docs/wire.md ("Requests of the command
+ * line"). This header has the mesh and its nodes; experiment.h has experiments, trials and checkpoints. Pure functions:
+ * nothing is changed, no clock is read.
  *
- * Each function writes RENDER_..._PAIRS pairs of a map that the caller has opened, so that he can add `id`, `ok`, `end`
- * and `more` beside them:
+ * Each function writes RENDER_..._PAIRS pairs of a map that the caller has opened, so that the caller can add `id`,
+ * `ok`, `end` and `more`:
  *
  *     uint32_t from = 0;
  *     bool more;
@@ -16,10 +17,10 @@
  *         ... "more": more, "end": !more ...
  *     } while (more && send it);
  *
- * Documents with a list come in parts: `*from` is 0 for the first part; a part holds as many rows as fit in the frame
- * with RENDER_RESERVE_BYTES left for what the caller adds behind. True: there are more rows; call again with the `*from`
- * that it left, in the same step of the core. The frame is `failed` only when it has no room for a single row:
- * RENDER_BYTES_MIN bytes always suffice for one. Functions without a list need RENDER_BYTES_MIN too. */
+ * Documents with a list come in parts: `*from` is 0 for the first part. A part has as many rows as fit in the frame
+ * with RENDER_RESERVE_BYTES left for the caller's own pairs. True: there are more rows; call again with the new
+ * `*from`, in the same step of the core. The frame is `failed` only when it has no room for a single row:
+ * RENDER_BYTES_MIN bytes always suffice. Functions without a list need RENDER_BYTES_MIN, too. */
 
 #include "node/core/core.h"
 #include "node/core/view/view.h"
@@ -27,52 +28,57 @@
 #define RENDER_RESERVE_BYTES 256
 #define RENDER_BYTES_MIN (64u * 1024)
 
-/* What only the shell knows. Texts are borrowed for the call. */
+/* Facts of status that only the shell knows. Texts are borrowed for the call. */
 struct render_status_extra {
-    const char *mesh_name; /* "" if this node has no name for it */
+    const char *mesh_name; /* "": this node knows no name */
     const char *version;
-    const char *address; /* of the control socket; "" while it is not bound */
+    const char *address; /* of the control socket; "" while not bound */
     uint64_t uptime_s;
     uint64_t memory_bytes; /* anonymous resident memory */
-    uint64_t handshakes, strangers, oversized, overrun, malformed, forged; /* refused before the core sees it; what the core refused is added */
-    node_id was; /* the node that this one was before it had a key of its own; none: it always had */
-    const char *was_address; /* where the daemon was that kept that key */
-    uint64_t scrub_bytes, scrub_passes, scrub_damaged, scrub_restored; /* since the daemon began */
+    /* Numbers of connections and messages that the shell refused; the core's numbers are added. */
+    uint64_t handshakes, strangers, oversized, overrun, malformed, forged;
+    node_id was; /* our node id before the last rekey; none: the key is the first one */
+    const char *was_address; /* address of the daemon that keeps the old key */
+    uint64_t scrub_bytes, scrub_passes, scrub_damaged, scrub_restored; /* since the daemon started */
 };
 
-/* `mesh node version address uptime_s nodes nodes_alive nodes_drained slots slots_free experiments experiments_live records
- * memory_bytes syncing disk_full memory_full refused scrub twin was`. Slots, and drained nodes, are those that live. */
+/* Writes `mesh node version address uptime_s nodes nodes_alive nodes_drained slots slots_free experiments
+ * experiments_live records memory_bytes syncing disk_full memory_full refused scrub twin was`. `slots` and
+ * `nodes_drained` count living nodes only. */
 #define RENDER_STATUS_PAIRS 21
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *frame);
 
-/* `node name standing void`: what an eviction has come to. */
+/* Writes `node name standing void`: the result of an eviction. */
 #define RENDER_EVICTION_PAIRS 4
 void render_eviction(const struct node_core *core, node_id node, struct pack_writer *frame);
 
-/* `invites`: all that anybody wrote. Ids are the first bytes of their public keys. */
+/* Writes `invites`: all invites on record, of all members. An id is the first bytes of the invite's public key. */
 #define RENDER_INVITE_ID_BYTES 8
 #define RENDER_INVITES_PAIRS 1
 bool render_invites(const struct node_core *core, uint32_t *from, struct pack_writer *frame);
 
-/* `nodes`: by id; nodes that are out, too. */
+/* Writes `nodes`, sorted by id, with the nodes that are out. */
 #define RENDER_NODES_PAIRS 1
 bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *frame);
 
-/* `slots`: by (node, index), without those of nodes that left. */
+/* Writes `slots`, sorted by (node, index), without the slots of nodes that left. */
 #define RENDER_SLOTS_PAIRS 1
 bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writer *frame);
 
-/* "alive", "suspect", "dead" or "left": a node of the roster as this node sees it. Never heard of is dead. */
+/* "alive", "suspect", "dead" or "left": a node of the roster as this node sees it; a node never heard of is dead.
+ * "evicted" or "void": the node is out. */
 const char *render_node_state(const struct node_core *core, node_id node);
 
-/* The name of a node, or "?" for one that is on no roster. Valid until the core's next step. */
+/* The name of a node, or "?" if no roster has the node. Valid until the core's next step. */
 const char *render_node_name(const struct node_core *core, node_id node);
 
-/* Alive or suspect, and not on its way out. */
+/* Whether the node is alive or suspect, and not on its way out. */
 bool render_node_lives(const struct node_core *core, const struct view_member *member);
 
-/* How many nodes of the roster are alive (or suspect), this one included; how many of those are drained. */
+/* The number of nodes of the roster that are alive or suspect, this node included. */
 uint32_t render_nodes_alive(const struct node_core *core);
+
+/* The number of those nodes that are drained. */
 uint32_t render_nodes_drained(const struct node_core *core);
 
 #endif
