@@ -18,9 +18,9 @@
 #define ID_PREFIX_MIN 4
 #define RETURN_PAUSE_MS 100
 #define START_PAUSE_MS 20
-#define START_FRESH_MS 1500 /* from the end of `shoal init` to the daemon behind it in a script */
+#define START_FRESH_MS 1500 /* longest time in a script from the end of `shoal init` to the daemon's lock */
 
-/* 0 or an errno, ENAMETOOLONG if the path fits into no address. */
+/* Connects once. 0 or an errno; ENAMETOOLONG: the path is too long for a socket's address. */
 static int connect_quietly(const struct cli *cli, int *out)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -46,9 +46,9 @@ static bool is_nobody_there(int reason)
     return reason == ENOENT || reason == ECONNREFUSED || reason == ENOTDIR;
 }
 
-/* As connect_quietly, but waits for a daemon that is on its way. It holds DIR/lock before it has a socket; and where a script
- * starts it behind itself, right after `shoal init` or `shoal join`, it may not even have come so far. `*holder`: who holds
- * the lock. */
+/* Connects, and waits for a daemon that is starting: the daemon holds DIR/lock before it has a socket. Right after
+ * `shoal init` or `shoal join` the daemon may not even hold the lock, where a script starts it in the background; a
+ * short wait covers that. `*holder`: the process that holds the lock, 0 for none. */
 static int connect_to_starting(const struct cli *cli, int *out, long *holder)
 {
     const struct timespec pause = {.tv_nsec = START_PAUSE_MS * 1000000l};
@@ -190,7 +190,7 @@ static int fail_bad_answer(struct client *client)
                     client->cli->dir);
 }
 
-/* The daemon's own refusal. */
+/* Writes a refusal of the daemon as an error. */
 static int fail_refused(struct client *client, const msgpack_object *frame)
 {
     uint64_t code = document_number(frame, "code");
@@ -205,7 +205,7 @@ static int fail_memory(struct client *client)
     return cli_fail(client->cli, CLI_REFUSED, "no memory is left");
 }
 
-/* Forgets what was read before. */
+/* Drops the last document. */
 static void document_clear(struct client *client)
 {
     msgpack_zone_clear(client->zone);
@@ -213,7 +213,7 @@ static void document_clear(struct client *client)
     client->document_bytes = 0;
 }
 
-/* Reads a frame into the zone. */
+/* Decodes a frame into the zone. */
 static int read_frame(struct client *client, const uint8_t *bytes, size_t count, msgpack_object *frame)
 {
     client->document_bytes += count;
@@ -233,7 +233,7 @@ static bool is_answer(const struct client *client, const msgpack_object *frame)
     return id->type == MSGPACK_OBJECT_POSITIVE_INTEGER && id->via.u64 == client->id;
 }
 
-/* One frame that answers the last request; notices and late replies to others are passed over. */
+/* Receives the next frame that answers the last request; skips notices and late replies to earlier requests. */
 static int next_frame(struct client *client, int timeout_ms, bool wants_fd, msgpack_object *frame, int *fd)
 {
     for (;;) {
@@ -279,7 +279,7 @@ static int take_part(struct client *client, const msgpack_object *frame)
     return CLI_DONE;
 }
 
-/* The frames of one reply, up to the last, whose descriptor is `*fd`. */
+/* Receives the frames of one reply, up to the last; `*fd` is the last frame's descriptor. */
 static int next_parts(struct client *client, int timeout_ms, bool wants_fd, bool *end, int *fd)
 {
     for (;;) {
@@ -294,7 +294,7 @@ static int next_parts(struct client *client, int timeout_ms, bool wants_fd, bool
             return code;
         }
         if (*fd >= 0) {
-            (void)close(*fd); /* only a last part carries one */
+            (void)close(*fd); /* only the last part may carry a descriptor */
         }
     }
 }
@@ -326,7 +326,7 @@ static bool is_hex(const char *text)
     return text[strspn(text, "0123456789abcdefABCDEF")] == '\0';
 }
 
-/* What things are called, and where their list is. */
+/* A kind of thing to search for: its names in messages, and the request that lists all of the kind. */
 struct search {
     const char *op, *list;
     const char *one, *many;
@@ -337,7 +337,7 @@ struct search {
 
 struct search_result {
     size_t count;
-    char ids[4][ID_TEXT_BYTES_MAX]; /* the first of them */
+    char ids[4][ID_TEXT_BYTES_MAX]; /* the first ids found */
 };
 
 static void search_result_add(struct search_result *result, const char *id)
@@ -363,7 +363,7 @@ static int choose(struct client *client, const struct search *search, const stru
                                         : "");
 }
 
-/* What the daemon's list lacks: a node that is catching up may have it in a moment. */
+/* Writes the error for a thing that is not in the daemon's list. A node that is syncing may still get to know it. */
 static int fail_unknown(struct client *client, const struct search *search, const msgpack_object *document, const char *text,
                         bool is_short)
 {
@@ -378,7 +378,7 @@ static int fail_unknown(struct client *client, const struct search *search, cons
                     search->one, text, hint, search->op);
 }
 
-/* `out` has room for id_digits and a NUL. */
+/* Finds the whole id for a text; `out` has room for id_digits and a NUL. */
 static int find(struct client *client, const struct search *search, const char *text, char *out)
 {
     size_t length = strlen(text);
@@ -405,7 +405,7 @@ static int find(struct client *client, const struct search *search, const char *
         document_text(item, "id", id, search->id_digits + 1);
         document_text(item, "name", name, sizeof name);
         document_text(item, "state", state, sizeof state);
-        if (strcmp(name, text) == 0) { /* a node that was evicted leaves its name to the next */
+        if (strcmp(name, text) == 0) { /* an evicted node leaves its name to another node */
             bool is_out = strcmp(state, "evicted") == 0 || strcmp(state, "void") == 0;
             search_result_add(is_out ? &named_out : &named, id);
         } else if (hex && length >= ID_PREFIX_MIN && length < search->id_digits && strncmp(id, lower, length) == 0) {
@@ -413,7 +413,7 @@ static int find(struct client *client, const struct search *search, const char *
         }
     }
     const struct search_result *by_name = named.count > 0 ? &named : &named_out;
-    if (by_name->count > 0 && begun.count > 0) { /* whoever wrote an id must not hit what somebody has named like it */
+    if (by_name->count > 0 && begun.count > 0) { /* the beginning of an id must not hit a thing with such a name */
         struct search_result both = *by_name;
         for (size_t i = 0; i < begun.count; i++) {
             search_result_add(&both, begun.ids[i < 4 ? i : 3]);

@@ -27,7 +27,7 @@
 #define JOIN_TIMEOUT_MS 10000
 #define EXPIRES_STANDARD_S 86400
 #define EXPIRES_S_MAX (366ull * 86400)
-#define BATCH_MAX 1024 /* records of one WELCOME, of at least 100 bytes each, and the meta values */
+#define BATCH_MAX 1024 /* most meta values and records of one WELCOME, which have at least 100 bytes each */
 
 _Static_assert(BATCH_MAX > MESSAGE_BYTES_MAX / (RECORD_HEAD_BYTES + 2 + RECORD_SIGNATURE_BYTES) + 4,
                "all records of an answer fit");
@@ -167,7 +167,7 @@ static void say_ids(struct cli *cli, const char *mesh_name, mesh_id mesh, const 
         pack_text(&writer, i == 0 ? mesh_hex : node_hex);
         pack_text(&writer, "name");
         if (i == 0 && *mesh_name == '\0') {
-            pack_nil(&writer); /* as in `status`: a node that joined is not told the mesh's name */
+            pack_nil(&writer); /* as in `status`: a joining node does not get the mesh's name */
         } else {
             pack_text(&writer, i == 0 ? mesh_name : name);
         }
@@ -280,7 +280,7 @@ static int ask_members(struct cli *cli, const struct token *token, const struct 
     return CLI_DONE;
 }
 
-/* Only what is signed by members whom a chain of vouchers ties to the founder counts. */
+/* Verifies the records of the answer. A record counts only if a chain of vouchers ties its writer to the founder. */
 static int verify(struct cli *cli, const struct token *token, const struct house *house,
                   const struct join_answer *answer, struct welcome *welcome)
 {
@@ -294,7 +294,7 @@ static int verify(struct cli *cli, const struct token *token, const struct house
     return CLI_DONE;
 }
 
-/* One operation per record; `*vouched` if one of them is a member's voucher for us. */
+/* Lists one operation per record; sets `*vouched` if one of them is a member's voucher for us. */
 static size_t list_records(struct welcome *welcome, node_id self, bool *vouched)
 {
     size_t count = 0;
@@ -407,8 +407,7 @@ int command_join(struct cli *cli, const struct arguments *arguments)
     return code;
 }
 
-/* ---- invite, leave -------------------------------------------------------------------------------------------------
- */
+/* ---- invite, leave ------------------------------------------------------------------------------------------------- */
 
 static void render_invite(struct cli *cli, const msgpack_object *document)
 {

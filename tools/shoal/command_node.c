@@ -185,7 +185,7 @@ static void render_slots(struct cli *cli, const msgpack_object *document)
         char node_state[32];
         document_text(item, "state", text, sizeof text);
         document_text(item, "node_state", node_state, sizeof node_state);
-        bool is_there = node_state[0] == '\0' || strcmp(node_state, "alive") == 0; /* an older daemon sends no node_state: alive */
+        bool is_there = node_state[0] == '\0' || strcmp(node_state, "alive") == 0; /* older daemons send no node_state: alive */
         table_cell(&table, render_state_colour(is_there ? text : node_state), "%s%s%s", text, is_there ? "" : ", node ",
                    is_there ? "" : node_state);
         print_cell_text(&table, item, "experiment");

@@ -8,8 +8,9 @@
 #include "base/json.h"
 #include "base/pack.h"
 
-/* base/pack looks first: it holds every count against the bytes that are there and the depth against 32, which msgpack-c does
- * not. Each value takes a byte at least, so that what msgpack-c then allocates is bounded. */
+/* Checks the bytes with base/pack before msgpack-c reads them: base/pack compares every count with the bytes present
+ * and limits the depth to 32; msgpack-c does neither. Each value takes a byte at least, so msgpack-c's memory is then
+ * bounded. */
 static bool is_one_value(const uint8_t *bytes, size_t count)
 {
     struct pack_reader reader;
@@ -23,7 +24,7 @@ int document_read(msgpack_zone *zone, const uint8_t *bytes, size_t count, msgpac
     if (!is_one_value(bytes, count)) {
         return ERR_MALFORMED;
     }
-    char *copy = msgpack_zone_malloc_no_align(zone, count); /* texts point into it */
+    char *copy = msgpack_zone_malloc_no_align(zone, count); /* texts in `*out` point into the copy */
     if (copy == NULL) {
         return ERR_MEMORY;
     }
@@ -36,14 +37,14 @@ int document_read(msgpack_zone *zone, const uint8_t *bytes, size_t count, msgpac
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* msgpack-c's pointer to an empty text is NULL, which memcmp must not get. */
+/* An empty text of msgpack-c is a NULL pointer, which memcmp must not get. */
 static bool text_is(const msgpack_object *value, const char *text, size_t bytes)
 {
     return value->type == MSGPACK_OBJECT_STR && value->via.str.size == bytes &&
            (bytes == 0 || memcmp(value->via.str.ptr, text, bytes) == 0);
 }
 
-/* NULL if it is not there. */
+/* The value of a key; NULL: absent. */
 static const msgpack_object *find_n(const msgpack_object *map, const char *key, size_t key_bytes)
 {
     msgpack_object_map pairs = document_pairs(map);
@@ -157,7 +158,7 @@ static int join_lists(msgpack_zone *zone, const msgpack_object *const *parts, si
     return 0;
 }
 
-/* Joins the values that the maps have under the key of `pair`, the first of which is `pair`'s own. */
+/* Joins the values under one key: `pair` is the first part's pair, `later` are the maps of the later parts. */
 static int join_pair(msgpack_zone *zone, const msgpack_object_kv *pair, const msgpack_object *const *later, size_t later_count,
                      msgpack_object_kv *out)
 {
@@ -204,7 +205,7 @@ static int join_maps(msgpack_zone *zone, const msgpack_object *const *parts, siz
     return 0;
 }
 
-/* Of one type. As deep as documents are. */
+/* Joins values of one type. Recurses as deep as the documents are. */
 static int join(msgpack_zone *zone, const msgpack_object *const *parts, size_t count, msgpack_object *out)
 {
     *out = *parts[0];
@@ -231,13 +232,13 @@ int document_join(msgpack_zone *zone, const msgpack_object *parts, size_t count,
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* msgpack_packer_write. An empty text comes as NULL, which memcpy must not get. */
+/* msgpack_packer_write. An empty text is a NULL pointer, which memcpy must not get. */
 static int write_packed(void *buffer, const char *bytes, size_t count)
 {
     return count == 0 ? 0 : msgpack_sbuffer_write(buffer, bytes, count);
 }
 
-/* Packs a value anew; the caller destroys `out`. */
+/* Packs a value; the caller destroys `out`. */
 static bool pack_value(const msgpack_object *value, msgpack_sbuffer *out)
 {
     msgpack_packer packer;
@@ -248,7 +249,7 @@ static bool pack_value(const msgpack_object *value, msgpack_sbuffer *out)
 
 bool document_write_packed_json(FILE *out, const uint8_t *bytes, size_t count)
 {
-    /* One byte becomes at most six ("\u0000") and a comma; a double's nine become up to 25. */
+    /* One byte becomes at most six ("\u0000") and a comma; a double's nine bytes become up to 25. */
     size_t capacity = count * 8 + 64;
     char *text = malloc(capacity);
     struct pack_reader reader;
