@@ -99,8 +99,8 @@ static void get_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct query_blob *wanted = (struct query_blob *)job;
     struct client *client = client_find(daemon, wanted->serial);
-    bool can_mend = (wanted->result == ERR_CORRUPT || wanted->result == ERR_NOT_FOUND) && wanted->tries < BLOB_TRIES;
-    if (can_mend && client != NULL) {
+    bool can_repair = (wanted->result == ERR_CORRUPT || wanted->result == ERR_NOT_FOUND) && wanted->tries < BLOB_TRIES;
+    if (can_repair && client != NULL) {
         char hex[17];
         bytes_to_hex(hex, wanted->blamed.bytes, 8);
         daemon_line(daemon, "chunk %s... is %s on this disk; another copy is used", hex,

@@ -12,9 +12,9 @@
 #define SCRUB_FIRST_MS 30000             /* from the start to the first pass */
 #define SCRUB_REST_MS (24ull * 3600000)  /* between two passes */
 #define SCRUB_SECOND_BYTES (4u << 20)    /* read in a second, and at most one chunk more */
-#define MEND_SOON_MS 2000                /* from a dropped chunk to the repair: more chunks may be damaged */
-#define MEND_AGAIN_MS 600000             /* from a failed repair to the next try */
-#define MENDS_MAX 8                      /* most fetches at a time */
+#define REPAIR_SOON_MS 2000              /* from a dropped chunk to the repair: more chunks may be damaged */
+#define REPAIR_AGAIN_MS 600000           /* from a failed repair to the next try */
+#define REPAIRS_MAX 8                    /* most fetches at a time */
 #define DAMAGED_MAX 8                    /* most damaged chunks reported by one job; the next pass finds the rest */
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
@@ -69,10 +69,10 @@ static void scrub_done(void *context, struct job *job)
         daemon->disk->scrub.passes++;
         daemon->disk->scrub.has_begun = false;
         daemon->disk->scrub.next_ms = now_ms + SCRUB_REST_MS;
-        daemon->disk->scrub.mend_ms = now_ms; /* finds blobs that are missing altogether: no reader comes upon them */
+        daemon->disk->scrub.repair_ms = now_ms; /* finds blobs that are missing altogether: no reader comes upon them */
     } else if (scrub->code != 0) {
         daemon_line(daemon, "the chunks of this disk could not be checked: %s", err_text(scrub->code));
-        daemon->disk->scrub.next_ms = now_ms + MEND_AGAIN_MS;
+        daemon->disk->scrub.next_ms = now_ms + REPAIR_AGAIN_MS;
     }
     free(scrub);
 }
@@ -96,8 +96,8 @@ static void scrub_begin(struct daemon *daemon)
 
 /* ---- repair ----------------------------------------------------------------------------------------------------- */
 
-struct daemon_mend {
-    struct daemon_mend *next;
+struct daemon_repair {
+    struct daemon_repair *next;
     uint64_t request;
     hash256 blob;
     uint32_t living; /* holders alive when the fetch began */
@@ -111,28 +111,28 @@ struct wanted_blob {
     node_id holders[BLOB_HOLDERS_MAX];
 };
 
-struct mend_job {
+struct repair_job {
     struct job job;
     struct chunks *chunks;
     uint32_t count, capacity;
     struct wanted_blob *blobs;
 };
 
-static struct wanted_blob *wanted_add(struct mend_job *mend, hash256 blob)
+static struct wanted_blob *wanted_add(struct repair_job *repair, hash256 blob)
 {
     if (hash256_is_none(blob)) {
         return NULL;
     }
-    if (mend->count == mend->capacity) {
-        uint32_t capacity = mend->capacity == 0 ? 64 : mend->capacity * 2;
-        struct wanted_blob *bigger = realloc(mend->blobs, capacity * sizeof *bigger);
+    if (repair->count == repair->capacity) {
+        uint32_t capacity = repair->capacity == 0 ? 64 : repair->capacity * 2;
+        struct wanted_blob *bigger = realloc(repair->blobs, capacity * sizeof *bigger);
         if (bigger == NULL) {
             return NULL;
         }
-        mend->blobs = bigger;
-        mend->capacity = capacity;
+        repair->blobs = bigger;
+        repair->capacity = capacity;
     }
-    struct wanted_blob *wanted = &mend->blobs[mend->count++];
+    struct wanted_blob *wanted = &repair->blobs[repair->count++];
     memset(wanted, 0, sizeof *wanted);
     wanted->blob = blob;
     return wanted;
@@ -140,10 +140,10 @@ static struct wanted_blob *wanted_add(struct mend_job *mend, hash256 blob)
 
 /* Adds code to the list of blobs to check. A node holds code that was pushed to it or that its workers needed, so
  * absent code is no damage; except if the blob's list of chunks was dropped here as damaged. */
-static void wanted_code(const struct daemon *daemon, struct mend_job *mend, const struct view_experiment *experiment,
+static void wanted_code(const struct daemon *daemon, struct repair_job *repair, const struct view_experiment *experiment,
                         hash256 blob)
 {
-    struct wanted_blob *wanted = wanted_add(mend, blob);
+    struct wanted_blob *wanted = wanted_add(repair, blob);
     if (wanted == NULL) {
         return;
     }
@@ -154,7 +154,7 @@ static void wanted_code(const struct daemon *daemon, struct mend_job *mend, cons
     wanted->holder_count = daemon_holders_code(daemon, experiment->id, 0, wanted->holders);
 }
 
-static void wanted_checkpoints(const struct daemon *daemon, struct mend_job *mend, const struct view_trial *trial)
+static void wanted_checkpoints(const struct daemon *daemon, struct repair_job *repair, const struct view_trial *trial)
 {
     struct view_manifest checkpoint;
     for (const struct view_manifest *row = trial->manifests; node_core_next_checkpoint(daemon->core, &row, &checkpoint);) {
@@ -162,7 +162,7 @@ static void wanted_checkpoints(const struct daemon *daemon, struct mend_job *men
         for (uint32_t i = 0; i < checkpoint.holder_count; i++) {
             is_ours |= node_id_equal(checkpoint.holders[i], daemon->keys.id);
         }
-        struct wanted_blob *wanted = is_ours ? wanted_add(mend, checkpoint.blob) : NULL;
+        struct wanted_blob *wanted = is_ours ? wanted_add(repair, checkpoint.blob) : NULL;
         if (wanted != NULL) {
             wanted->must_be_here = true;
             wanted->holder_count = checkpoint.holder_count;
@@ -171,22 +171,22 @@ static void wanted_checkpoints(const struct daemon *daemon, struct mend_job *men
     }
 }
 
-static void mend_work(struct job *job)
+static void repair_work(struct job *job)
 {
-    struct mend_job *mend = (struct mend_job *)job;
-    for (uint32_t i = 0; i < mend->count; i++) {
-        struct wanted_blob *wanted = &mend->blobs[i];
+    struct repair_job *repair = (struct repair_job *)job;
+    for (uint32_t i = 0; i < repair->count; i++) {
+        struct wanted_blob *wanted = &repair->blobs[i];
         uint32_t missing = 0;
-        int code = chunks_blob_missing(mend->chunks, wanted->blob, NULL, 0, &missing);
+        int code = chunks_blob_missing(repair->chunks, wanted->blob, NULL, 0, &missing);
         wanted->is_broken = (code == 0 && missing > 0) || (code == ERR_NOT_FOUND && wanted->must_be_here);
     }
 }
 
 /* Makes the next search for damaged blobs due at `when_ms` at the latest. */
-static void mend_at(struct daemon *daemon, uint64_t when_ms)
+static void repair_at(struct daemon *daemon, uint64_t when_ms)
 {
-    if (daemon->disk->scrub.mend_ms == 0 || when_ms < daemon->disk->scrub.mend_ms) {
-        daemon->disk->scrub.mend_ms = when_ms;
+    if (daemon->disk->scrub.repair_ms == 0 || when_ms < daemon->disk->scrub.repair_ms) {
+        daemon->disk->scrub.repair_ms = when_ms;
     }
 }
 
@@ -198,90 +198,90 @@ static void fetch_again(struct daemon *daemon, const struct wanted_blob *wanted)
         living += node_core_is_alive(daemon->core, wanted->holders[i]);
     }
     if (!repair_queue_may(&daemon->disk->scrub.queue, now_ms, wanted->blob, living)) {
-        mend_at(daemon, now_ms + MEND_AGAIN_MS); /* holders may be alive again by then */
+        repair_at(daemon, now_ms + REPAIR_AGAIN_MS); /* holders may be alive again by then */
         return;
     }
-    for (const struct daemon_mend *mend = daemon->disk->scrub.mends; mend != NULL; mend = mend->next) {
-        if (hash256_equal(mend->blob, wanted->blob)) {
+    for (const struct daemon_repair *repair = daemon->disk->scrub.repairs; repair != NULL; repair = repair->next) {
+        if (hash256_equal(repair->blob, wanted->blob)) {
             return;
         }
         count++;
     }
-    struct daemon_mend *mend = count < MENDS_MAX ? calloc(1, sizeof *mend) : NULL;
+    struct daemon_repair *repair = count < REPAIRS_MAX ? calloc(1, sizeof *repair) : NULL;
     uint64_t request = ++daemon->request_id;
-    if (mend == NULL ||
+    if (repair == NULL ||
         bulk_fetch(daemon->bulk, request, wanted->blob, wanted->holders, wanted->holder_count) != 0) {
-        free(mend);
-        mend_at(daemon, now_ms + MEND_SOON_MS); /* all places are taken: by then some fetches have ended */
+        free(repair);
+        repair_at(daemon, now_ms + REPAIR_SOON_MS); /* all places are taken: by then some fetches have ended */
         return;
     }
-    *mend = (struct daemon_mend){daemon->disk->scrub.mends, request, wanted->blob, living};
-    daemon->disk->scrub.mends = mend;
+    *repair = (struct daemon_repair){daemon->disk->scrub.repairs, request, wanted->blob, living};
+    daemon->disk->scrub.repairs = repair;
 }
 
-static void mend_done(void *context, struct job *job)
+static void repair_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
-    struct mend_job *mend = (struct mend_job *)job;
-    daemon->disk->scrub.is_mending = false;
-    for (uint32_t i = 0; i < mend->count && !daemon->closed; i++) {
-        if (mend->blobs[i].is_broken) {
-            fetch_again(daemon, &mend->blobs[i]);
+    struct repair_job *repair = (struct repair_job *)job;
+    daemon->disk->scrub.is_repairing = false;
+    for (uint32_t i = 0; i < repair->count && !daemon->closed; i++) {
+        if (repair->blobs[i].is_broken) {
+            fetch_again(daemon, &repair->blobs[i]);
         }
     }
-    free(mend->blobs);
-    free(mend);
+    free(repair->blobs);
+    free(repair);
 }
 
-static void mend_begin(struct daemon *daemon)
+static void repair_begin(struct daemon *daemon)
 {
-    struct mend_job *mend = calloc(1, sizeof *mend);
-    if (mend == NULL) {
+    struct repair_job *repair = calloc(1, sizeof *repair);
+    if (repair == NULL) {
         return;
     }
-    daemon->disk->scrub.mend_ms = 0;
+    daemon->disk->scrub.repair_ms = 0;
     const struct view *view = node_core_view(daemon->core);
     for (uint32_t i = 0; i < view->experiment_count; i++) {
         const struct view_experiment *experiment = view->experiments[i];
         if (experiment->known) {
-            wanted_code(daemon, mend, experiment, experiment->code);
-            wanted_code(daemon, mend, experiment, experiment->config_text);
+            wanted_code(daemon, repair, experiment, experiment->code);
+            wanted_code(daemon, repair, experiment, experiment->config_text);
         }
         for (uint32_t t = 0; t < experiment->trial_slots; t++) {
             if (experiment->trials[t] != NULL) {
-                wanted_checkpoints(daemon, mend, experiment->trials[t]);
+                wanted_checkpoints(daemon, repair, experiment->trials[t]);
             }
         }
     }
-    mend->chunks = daemon->chunks;
-    mend->job = (struct job){.work = mend_work, .done = mend_done};
-    daemon->disk->scrub.is_mending = true;
-    jobs_run(daemon->idle_jobs, &mend->job);
+    repair->chunks = daemon->chunks;
+    repair->job = (struct job){.work = repair_work, .done = repair_done};
+    daemon->disk->scrub.is_repairing = true;
+    jobs_run(daemon->idle_jobs, &repair->job);
 }
 
 void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
 {
-    struct daemon_mend **link = &daemon->disk->scrub.mends;
+    struct daemon_repair **link = &daemon->disk->scrub.repairs;
     while (*link != NULL && (*link)->request != request) {
         link = &(*link)->next;
     }
-    struct daemon_mend *mend = *link;
-    if (mend == NULL) {
+    struct daemon_repair *repair = *link;
+    if (repair == NULL) {
         return;
     }
-    *link = mend->next;
+    *link = repair->next;
     char hex[17];
-    bytes_to_hex(hex, mend->blob.bytes, 8);
+    bytes_to_hex(hex, repair->blob.bytes, 8);
     if (code == 0) {
         daemon->disk->scrub.restored++;
-        repair_queue_forget(&daemon->disk->scrub.queue, mend->blob);
+        repair_queue_forget(&daemon->disk->scrub.queue, repair->blob);
         daemon_line(daemon, "blob %s... is whole again on this disk", hex);
     } else {
         daemon_line(daemon, "blob %s... lacks something on this disk, and could not be fetched again: %s", hex, text);
-        repair_queue_failed(&daemon->disk->scrub.queue, daemon_now_ms(), mend->blob, mend->living);
-        mend_at(daemon, daemon_now_ms() + MEND_AGAIN_MS);
+        repair_queue_failed(&daemon->disk->scrub.queue, daemon_now_ms(), repair->blob, repair->living);
+        repair_at(daemon, daemon_now_ms() + REPAIR_AGAIN_MS);
     }
-    free(mend);
+    free(repair);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
@@ -290,7 +290,7 @@ void daemon_scrub_corrupt(struct daemon *daemon, hash256 hash)
 {
     daemon->disk->scrub.lost[daemon->disk->scrub.damaged++ % DAEMON_LOST_MAX] = hash;
     daemon->disk->scrub.lost_count += daemon->disk->scrub.lost_count < DAEMON_LOST_MAX;
-    daemon->disk->scrub.mend_ms = daemon_now_ms() + MEND_SOON_MS;
+    daemon->disk->scrub.repair_ms = daemon_now_ms() + REPAIR_SOON_MS;
 }
 
 void daemon_scrub_tick(struct daemon *daemon, uint64_t now_ms)
@@ -301,17 +301,17 @@ void daemon_scrub_tick(struct daemon *daemon, uint64_t now_ms)
     if (!daemon->disk->scrub.is_busy && now_ms >= daemon->disk->scrub.next_ms) {
         scrub_begin(daemon);
     }
-    bool wants_to_mend = daemon->disk->scrub.mend_ms != 0 && now_ms >= daemon->disk->scrub.mend_ms;
-    if (wants_to_mend && !daemon->disk->scrub.is_mending && !node_core_is_syncing(daemon->core)) {
-        mend_begin(daemon);
+    bool wants_to_repair = daemon->disk->scrub.repair_ms != 0 && now_ms >= daemon->disk->scrub.repair_ms;
+    if (wants_to_repair && !daemon->disk->scrub.is_repairing && !node_core_is_syncing(daemon->core)) {
+        repair_begin(daemon);
     }
 }
 
 void daemon_scrub_close(struct daemon *daemon)
 {
-    while (daemon->disk->scrub.mends != NULL) {
-        struct daemon_mend *mend = daemon->disk->scrub.mends;
-        daemon->disk->scrub.mends = mend->next;
-        free(mend);
+    while (daemon->disk->scrub.repairs != NULL) {
+        struct daemon_repair *repair = daemon->disk->scrub.repairs;
+        daemon->disk->scrub.repairs = repair->next;
+        free(repair);
     }
 }

@@ -233,14 +233,14 @@ static void put_attempt_reason(const struct node_core *core, const struct view_a
     const struct view_verdict *verdict = view_attempt_verdict(attempt);
     const struct view_worker *failed = failed_worker(attempt), *hindered;
     struct fact_verdict fact;
-    struct fact_worker said;
+    struct fact_worker stated;
     char text[FACT_TAIL_BYTES + 256];
     if (!read_verdict(core, verdict, &fact)) {
         (void)msgpack_pack_nil(packer);
         return;
     }
-    if (fact.reason == FACT_LOST && (hindered = hindered_worker(core, attempt, &said)) != NULL) {
-        format_text(text, sizeof text, "%s: on %s %s", fact.why, render_node_name(core, hindered->writer), said.tail);
+    if (fact.reason == FACT_LOST && (hindered = hindered_worker(core, attempt, &stated)) != NULL) {
+        format_text(text, sizeof text, "%s: on %s %s", fact.why, render_node_name(core, hindered->writer), stated.tail);
         render_put_string(packer, text);
     } else if (fact.reason == FACT_FAILED && failed != NULL) {
         bool by_signal = failed->exit_code < 0;
