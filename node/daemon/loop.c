@@ -17,7 +17,7 @@
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/workers/workers.h"
 
-_Static_assert(CONTROL_PEERS_MAX >= NODE_MEMBERS_MAX + CORE_OUTCAST_LINKS_MAX + 1, "who is out takes no member's connection");
+_Static_assert(CONTROL_PEERS_MAX >= NODE_MEMBERS_MAX + CORE_OUTCAST_LINKS_MAX + 1, "an outcast takes no member's connection");
 #define POLL_MAX (CONTROL_POLL_MAX + SLOTS_MAX + DAEMON_CLIENTS_MAX + 16)
 
 /* ---- the core -------------------------------------------------------------------------------------------------- */

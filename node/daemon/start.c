@@ -406,7 +406,7 @@ static int live(struct daemon *daemon, int signal_fd, char error[256])
         daemon_peer_hints_remembered(daemon);
         daemon_loop(daemon, signal_fd);
         if (daemon->rekeys) {
-            daemon_line(daemon, "stops, and begins anew as another node");
+            daemon_line(daemon, "stops, and starts again as another node");
         } else {
             daemon_line(daemon, "stops; workers go on for %u s", LEASE_MS / 1000);
         }

@@ -312,7 +312,7 @@ void change_revoke(struct daemon *daemon, struct client_request *request, int ki
 {
     struct invite_search search = {0};
     if (!request_text(&request->map, "invite", search.hex, sizeof search.hex)) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks `invite`, the id of one.");
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks `invite`, the id of an invite.");
         return;
     }
     search.length = strlen(search.hex);
@@ -347,7 +347,7 @@ void change_evict(struct daemon *daemon, struct client_request *request, int kin
     if (!request_text(&request->map, "node", hex, sizeof hex) || strlen(hex) != 2 * NODE_ID_BYTES ||
         bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "The request lacks `node`, the id of one in %d hexadecimal digits.", 2 * NODE_ID_BYTES);
+                           "The request lacks `node`, a node id of %d hexadecimal digits.", 2 * NODE_ID_BYTES);
         return;
     }
     struct change_waiting *waiting = change_wait(daemon, request);

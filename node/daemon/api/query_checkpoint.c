@@ -149,8 +149,8 @@ void query_fetched(struct daemon *daemon, uint64_t request, int code, const char
     struct client *client = client_find(daemon, wanted->serial);
     if (code != 0) {
         if (client != NULL) {
-            client_reply_error(daemon, client, wanted->id, EXIT_REFUSED, "No complete copy of the checkpoint can be reached: %s",
-                               text);
+            client_reply_error(daemon, client, wanted->id, EXIT_REFUSED,
+                               "No complete copy of the checkpoint can be reached: %s", text);
         }
         blob_request_free(daemon, wanted);
         return;

@@ -229,7 +229,7 @@ void api_worker_report(struct daemon *daemon, struct client_request *request, in
     if (request_report_read(&request->map, &report) != 0) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                            "worker_report wants `group` (at most %d bytes), `step` and `metrics`, a map of names (at most %d "
-                           "bytes) to numbers, %d bytes of them at most.",
+                           "bytes) to numbers, at most %d bytes in all.",
                            REQUEST_GROUP_BYTES - 1, REQUEST_METRIC_BYTES - 1, REQUEST_METRICS_BYTES_MAX);
         return;
     }
@@ -369,7 +369,7 @@ bool api_worker_admit(struct daemon *daemon, struct client_request *request)
     }
     if (node_core_find_token(daemon->core, worker->token) != request->client->slot) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                           "The lease of this worker's slot has ended; nothing that it says counts any more.");
+                           "The lease of this worker's slot has ended; its requests are refused from now on.");
         return false;
     }
     request->worker = worker;

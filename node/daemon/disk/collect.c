@@ -112,7 +112,7 @@ static void collect_done(void *context, struct job *job)
     struct collect_job *collect = (struct collect_job *)job;
     daemon->disk->is_collecting = false;
     if (collect->collected.chunks > 0) {
-        daemon_line(daemon, "%llu chunks that nothing needs any more were deleted, %llu MiB",
+        daemon_line(daemon, "%llu unneeded chunks were deleted, %llu MiB",
                     (unsigned long long)collect->collected.chunks,
                     (unsigned long long)(collect->collected.bytes + (1u << 20) - 1) >> 20);
         daemon->disk->check_ms = 0;
@@ -122,7 +122,7 @@ static void collect_done(void *context, struct job *job)
         (void)bulk_discard(daemon->bulk, collect->collected.damaged[i]);
     }
     if (collect->code != 0) {
-        daemon_line(daemon, "what nothing needs any more could not be deleted: %s", err_text(collect->code));
+        daemon_line(daemon, "unneeded chunks could not be deleted: %s", err_text(collect->code));
     }
     collect_free(collect);
 }

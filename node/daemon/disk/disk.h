@@ -13,8 +13,8 @@ struct daemon_repair;
 /* scrub.c: the check of the stored chunks, and the repair of damaged blobs. */
 struct daemon_scrub {
     bool is_busy, is_repairing; /* a job is running: a check; a search for damaged blobs */
-    bool has_begun;           /* a pass over all chunks is under way */
-    hash256 at;               /* the last checked chunk */
+    bool has_begun;             /* a pass over all chunks is under way */
+    hash256 at;                 /* the last checked chunk */
     uint64_t next_ms;
     uint64_t repair_ms;            /* when to search for damaged blobs; 0: no damage is known */
     hash256 lost[DAEMON_LOST_MAX]; /* ring: the last chunks dropped from this disk as damaged */

@@ -150,7 +150,7 @@ static void wanted_code(const struct daemon *daemon, struct repair_job *repair, 
     for (uint32_t i = 0; i < daemon->disk->scrub.lost_count && i < DAEMON_LOST_MAX; i++) {
         wanted->must_be_here |= hash256_equal(daemon->disk->scrub.lost[i], blob);
     }
-    _Static_assert(DAEMON_HOLDERS_MAX <= BLOB_HOLDERS_MAX, "all who are likely to have it are asked");
+    _Static_assert(DAEMON_HOLDERS_MAX <= BLOB_HOLDERS_MAX, "all likely holders fit");
     wanted->holder_count = daemon_holders_code(daemon, experiment->id, 0, wanted->holders);
 }
 
@@ -277,7 +277,7 @@ void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, con
         repair_queue_forget(&daemon->disk->scrub.queue, repair->blob);
         daemon_line(daemon, "blob %s... is whole again on this disk", hex);
     } else {
-        daemon_line(daemon, "blob %s... lacks something on this disk, and could not be fetched again: %s", hex, text);
+        daemon_line(daemon, "blob %s... lacks chunks on this disk, which could not be fetched again: %s", hex, text);
         repair_queue_failed(&daemon->disk->scrub.queue, daemon_now_ms(), repair->blob, repair->living);
         repair_at(daemon, daemon_now_ms() + REPAIR_AGAIN_MS);
     }

@@ -6,8 +6,8 @@
 #include "base/rendezvous.h"
 #include "node/daemon/peers/peers.h"
 
-_Static_assert(FACT_HOLDERS_MAX < DAEMON_HOLDERS_MAX, "all who hold a checkpoint, and others");
-_Static_assert(CORE_CODE_COPIES + 1 < DAEMON_HOLDERS_MAX, "all who should hold the code, and the submitter");
+_Static_assert(FACT_HOLDERS_MAX < DAEMON_HOLDERS_MAX, "all holders of a checkpoint, and more nodes");
+_Static_assert(CORE_CODE_COPIES + 1 < DAEMON_HOLDERS_MAX, "all nodes that should hold the code, and the submitter");
 
 /* Writes the living nodes, this node included, in rendezvous order; returns their number. */
 static uint32_t ranked(const struct daemon *daemon, const void *key, size_t key_bytes, node_id out[NODE_MEMBERS_MAX + 1])

@@ -47,7 +47,7 @@ void daemon_rekey_effect(struct daemon *daemon, const struct node_effect *effect
     int code = keys_next(daemon->dir, false, &keys, error);
     if (code == 0 && !node_id_equal(keys.id, effect->u.become.node)) {
         code = ERR_CORRUPT;
-        bytes_copy_text(error, sizeof error, "The key of the node that this one was to become was changed.");
+        bytes_copy_text(error, sizeof error, "The new key for this node was changed on disk.");
     }
     keys_wipe(&keys);
     if (code == 0) {
@@ -58,7 +58,7 @@ void daemon_rekey_effect(struct daemon *daemon, const struct node_effect *effect
         code = keys_replace(daemon->dir, error);
     }
     if (code != 0 && !daemon->rekey_failed) {
-        daemon_line(daemon, "cannot become another node yet, tried again and again: %s", error);
+        daemon_line(daemon, "cannot become another node yet, and will try again: %s", error);
     }
     daemon->rekey_failed = code != 0;
     daemon->rekeys = code == 0;
@@ -92,8 +92,8 @@ void daemon_load_was(struct daemon *daemon)
     (void)format_text(daemon->name + length, sizeof daemon->name - length, "-%s", hex);
     bytes_to_hex(hex, was.bytes, 6);
     daemon_line(daemon,
-                "THIS NODE WAS %s until another daemon with its key was found at %s: the data directory had been copied; it "
-                "has a key of its own now, which the old one vouches for",
+                "THIS NODE WAS %s until another daemon with the same key was found at %s: the data directory had been copied; "
+                "this node has a new key now, vouched for by the old key",
                 hex, address);
 }
 
