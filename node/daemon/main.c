@@ -98,8 +98,8 @@ static int read_advertised(const char *text, char out[CONTROL_HOST_BYTES], char 
         /* Debian's /etc/hosts maps the machine's own name to 127.0.1.1. */
         if (is_loopback && control_address_check(address) != 0 && strcmp(text, "localhost") != 0) {
             (void)snprintf(error, 256,
-                           "--advertise %.63s: on this machine that name means %.63s, where no other machine reaches this one; give "
-                           "the IP address that others use",
+                           "--advertise %.63s: on this machine that name means %.63s, where no other machine reaches this one; "
+                           "give the IP address that others use",
                            text, out);
             return ERR_USAGE;
         }

@@ -370,8 +370,8 @@ static int fail_unknown(struct client *client, const struct search *search, cons
     const char *hint = is_short ? " (the beginning of an id needs 4 digits)" : "";
     if (document_true(document, "syncing")) {
         return cli_fail(client->cli, CLI_REFUSED,
-                        "this node knows no %s with the name or id %.80s%s, but is still catching up with the others; try again in "
-                        "some seconds",
+                        "this node knows no %s with the name or id %.80s%s, but is still catching up with the others; try "
+                        "again in some seconds",
                         search->one, text, hint);
     }
     return cli_fail(client->cli, CLI_NO_SUCH_THING, "there is no %s with the name or id %.80s%s; shoal %s lists them",

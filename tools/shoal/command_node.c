@@ -59,7 +59,8 @@ static void render_status(struct cli *cli, const msgpack_object *document)
     write_refused(out, document);
     if (strcmp(state, "evicted") == 0 || strcmp(state, "void") == 0) {
         render_text(out, cli->colours, RENDER_RED,
-                    "member       NO: this node is out of the mesh; end its daemon, and join with a new invite and data directory\n");
+                    "member       NO: this node is out of the mesh; end its daemon, and join with a new invite and data "
+                    "directory\n");
     }
     const msgpack_object *scrub = document_find(document, "scrub");
     if (document_number(scrub, "damaged") > 0) {
@@ -71,8 +72,10 @@ static void render_status(struct cli *cli, const msgpack_object *document)
     document_text(twin, "address", address, sizeof address);
     if (address[0] != '\0') {
         char warning[256];
-        (void)snprintf(warning, sizeof warning, "key          IN USE TWICE: a daemon on a copy of this data directory runs at %s; %s\n",
-                       address, document_true(twin, "yields") ? "it is becoming another node" : "this one is becoming another node");
+        const char *next =
+            document_true(twin, "yields") ? "it is becoming another node" : "this one is becoming another node";
+        (void)snprintf(warning, sizeof warning,
+                       "key          IN USE TWICE: a daemon on a copy of this data directory runs at %s; %s\n", address, next);
         render_text(out, cli->colours, RENDER_RED, warning);
     }
     document_text(was, "address", address, sizeof address);
@@ -185,7 +188,8 @@ static void render_slots(struct cli *cli, const msgpack_object *document)
         char node_state[32];
         document_text(item, "state", text, sizeof text);
         document_text(item, "node_state", node_state, sizeof node_state);
-        bool is_there = node_state[0] == '\0' || strcmp(node_state, "alive") == 0; /* older daemons send no node_state: alive */
+        /* Older daemons send no node_state: alive. */
+        bool is_there = node_state[0] == '\0' || strcmp(node_state, "alive") == 0;
         table_cell(&table, render_state_colour(is_there ? text : node_state), "%s%s%s", text, is_there ? "" : ", node ",
                    is_there ? "" : node_state);
         print_cell_text(&table, item, "experiment");

@@ -40,8 +40,8 @@ uint32_t daemon_holders_series(const struct daemon *daemon, const attempt_id *at
 }
 
 /* Adds nodes to the list of holders, except this node and listed nodes, until the list is full; returns the new length. */
-static uint32_t add(const struct daemon *daemon, node_id holders[DAEMON_HOLDERS_MAX], uint32_t holder_count, const node_id *nodes,
-                    uint32_t count)
+static uint32_t add(const struct daemon *daemon, node_id holders[DAEMON_HOLDERS_MAX], uint32_t holder_count,
+                    const node_id *nodes, uint32_t count)
 {
     for (uint32_t i = 0; i < count && holder_count < DAEMON_HOLDERS_MAX; i++) {
         bool is_listed = node_id_equal(nodes[i], daemon->keys.id);

@@ -351,7 +351,9 @@ bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writ
     render_put_string(&packer, "slots");
     struct render_list list = render_list_open(&packer);
     uint32_t i = *from / FACT_SLOTS_MAX, slot = *from % FACT_SLOTS_MAX;
-    for (; i < node_core_view(core)->member_count && put_node_slots(core, node_core_view(core)->members[i], &slot, &list); i++) {
+    for (; i < node_core_view(core)->member_count &&
+           put_node_slots(core, node_core_view(core)->members[i], &slot, &list);
+         i++) {
         slot = 0;
     }
     render_list_close(&list);

@@ -117,8 +117,8 @@ int request_report_read(const struct pack_reader *map, struct request_report *ou
         (void)pack_read_double(&walk);
         kept_bytes += strlen(name) + 12;
     }
-    if (walk.failed || kept_bytes > REQUEST_METRICS_BYTES_MAX || !request_text(map, "group", report.group, sizeof report.group) ||
-        !request_u64(map, "step", &report.step)) {
+    if (walk.failed || kept_bytes > REQUEST_METRICS_BYTES_MAX ||
+        !request_text(map, "group", report.group, sizeof report.group) || !request_u64(map, "step", &report.step)) {
         return ERR_MALFORMED;
     }
     *out = report;

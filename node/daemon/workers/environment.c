@@ -55,7 +55,8 @@ static void environment_from_config(struct daemon_environment *environment, cons
 void daemon_environment_build(struct daemon *daemon, const struct node_effect *effect, const struct config *config,
                               struct daemon_environment *environment)
 {
-    static const char *const inherited[] = {"HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SHELL", "LD_LIBRARY_PATH"};
+    static const char *const inherited[] = {"HOME", "USER",   "LOGNAME", "LANG", "LC_ALL",
+                                            "TZ",   "TMPDIR", "SHELL",   "LD_LIBRARY_PATH"};
     for (size_t i = 0; i < sizeof inherited / sizeof inherited[0]; i++) {
         const char *value = getenv(inherited[i]);
         if (value != NULL) {
