@@ -159,8 +159,8 @@ static int read_parameter(struct reading *reading, const struct tree_node *node,
         return tree_fail(reading->tree, node, "the hyperparameters are too large at %s; allowed are %d bytes packed",
                          path, SEARCH_SPACE_BYTES_MAX);
     }
-    /* search_parameter_read decides about bounds; only the extremes of log and lists that are too long remain for it to
-     * refuse. */
+    /* search_parameter_read checks the bounds. After the checks above only extreme numbers of log and lists that are too
+     * long can fail here. */
     struct pack_reader reader;
     pack_reader_init(&reader, writer->bytes + start, writer->used_bytes - start);
     if (search_parameter_read(&reader, &parameter) != 0) {

@@ -15,8 +15,8 @@ const char *options_allowed(const struct config_option *option, char *out, size_
 /* The default in words; written to `out`, or a static string. */
 const char *options_standard(const struct config_option *option, char *out, size_t size);
 
-/* Stores a value into the option's field; false, and nothing is stored, if the value is not allowed. Not for an option
- * that is read by a function of its own (option->allowed is not NULL). */
+/* Stores a value into the option's field; false, and nothing is stored, if the value is not allowed. Only for options
+ * without a reader of their own (option->allowed is NULL). */
 bool options_store(const struct config_option *option, const struct tree_node *node, struct config *config);
 
 /* Lists the last words of the options in a section ("" is the top level, others end in a dot), each word once; returns

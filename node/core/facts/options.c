@@ -13,7 +13,7 @@ _Static_assert(sizeof(enum search_kind) == sizeof(uint32_t) && sizeof(enum confi
                    sizeof(enum config_on_partition) == sizeof(uint32_t),
                "words are stored as 32 bits");
 
-/* The parts of a row. What the key is in the file, and the field with its bounds and its default: */
+/* First part of a row: the key in the file, the field, its bounds or words, and its default. */
 #define FIELD(name) .offset = offsetof(struct config, name), .size = sizeof((struct config *)0)->name
 #define TEXT(key_, field) .key = key_, .kind = OPTION_TEXT, FIELD(field)
 #define NAME(key_, field) .key = key_, .kind = OPTION_NAME, FIELD(field)
@@ -25,7 +25,7 @@ _Static_assert(sizeof(enum search_kind) == sizeof(uint32_t) && sizeof(enum confi
     .key = key_, .kind = OPTION_WORD, FIELD(field), .words = words_, .standard = standard_
 #define OTHER(key_, type_) .key = key_, .kind = OPTION_OTHER, .type = type_
 
-/* The place and the key in the record: */
+/* Second part of a row: the place and the key in the record. */
 #define ALWAYS(place_, key_) .packing = PACKED_ALWAYS, .place = place_, .packed_key = key_
 #define LATER(place_, key_) .packing = PACKED_LATER, .place = place_, .packed_key = key_
 #define SPARSE(place_, key_) .packing = PACKED_SPARSE, .place = place_, .packed_key = key_
