@@ -312,7 +312,8 @@ void change_revoke(struct daemon *daemon, struct client_request *request, int ki
 {
     struct invite_search search = {0};
     if (!request_text(&request->map, "invite", search.hex, sizeof search.hex)) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks `invite`, the id of an invite.");
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "The request lacks `invite`, the id of an invite.");
         return;
     }
     search.length = strlen(search.hex);

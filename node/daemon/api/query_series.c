@@ -353,7 +353,8 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
     }
     if (kind == 'l' && series->source_count == 0) {
         client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
-                           "Trial %llu has no log (yet): it has no attempt, or no worker of that rank.", (unsigned long long)trial);
+                           "Trial %llu has no log (yet): it has no attempt, or no worker of that rank.",
+                           (unsigned long long)trial);
         free(series->sources);
         free(series);
         return;
