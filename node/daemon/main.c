@@ -23,15 +23,16 @@ static const char help[] =
     "  --dir DIR             data directory (default: $SHOAL_DIR, else ~/.local/state/shoal/<machine-id>)\n"
     "  --listen HOST:PORT    control socket (default *:7410; port 0: any free one)\n"
     "  --bulk HOST:PORT      bulk socket (default: the same host, any free port)\n"
-    "  --advertise HOST      address, without a port, that others reach this node by (default: found out)\n"
+    "  --advertise HOST      host, without a port, at which other nodes reach this node (default: the host of --listen,\n"
+    "                        else the address of the first network interface)\n"
     "  --slots auto|cpu:N|none\n"
     "                        slots of this machine (default auto: NVIDIA GPUs, else one for each CPU)\n"
-    "  --peer HOST:PORT      where another node may be; can be repeated\n"
+    "  --peer HOST:PORT      address of another node, as a hint; can be repeated\n"
     "  --name NAME           name of this node (default: what init or join stored)\n"
     "  --beacon PORT         UDP port of the LAN beacon (default 7411; 0: no beacon)\n"
-    "  --bandwidth BYTES     cap of what bulk transfers send per second (default 0: none)\n"
-    "  --nvml PATH           NVIDIA management library (default: where the loader finds it)\n"
-    "  --quiet               no log on standard error; `shoal events` has it\n"
+    "  --bandwidth BYTES     most bytes per second that bulk transfers send (default 0: no limit)\n"
+    "  --nvml PATH           NVIDIA management library (default: the loader searches for it)\n"
+    "  --quiet               no log on standard error; `shoal events` shows it all the same\n"
     "  --version, --help\n";
 
 static int usage(const char *problem, const char *which)
