@@ -448,12 +448,12 @@ static int list_bugs(void)
 
 static const char purpose[] =
     "Runs whole node cores in a simulated world of networks, disks, workers, users and faults, one world for each seed, and\n"
-    "exits 1 at the first seed that breaks an invariant. The same seed gives the same run, on every machine; one seed in a\n"
-    "hundred is run twice to see that it does.\n\n"
-    "  sim --seeds 2000            many seeds\n"
-    "  sim --seed 7 --verbose      one, with its trace; --shrink leaves out faults while it fails, and says what is left\n"
-    "  sim_bugs --bugs             every rule that can be broken, broken: each must be found within the seeds\n"
-    "  sim_bugs --marks            how often the seeds pass each mark; one that none passes fails\n";
+    "exits 1 at the first seed whose run breaks an invariant. The same seed gives the same run on every machine; to check\n"
+    "that, one seed in a hundred is run twice.\n\n"
+    "  sim --seeds 2000            runs many seeds\n"
+    "  sim --seed 7 --verbose      runs one seed and prints its trace; with --shrink, prints the fewest faults that still fail\n"
+    "  sim_bugs --bugs             breaks one rule after another: the checks must find each broken rule within the seeds\n"
+    "  sim_bugs --marks            counts how often the seeds pass each mark, and fails if a mark is never passed\n";
 
 static struct options parse(int argc, char **argv)
 {
@@ -462,34 +462,37 @@ static struct options parse(int argc, char **argv)
     const char *bug = NULL;
     struct given given = {0};
     const struct command_line_option rows[] = {
-        {.name = "--seeds", .value = "N", .help = "this many; else 100, 20000 with --bugs and --marks",
+        {.name = "--seeds", .value = "N", .help = "number of seeds; else 100, 20000 with --bugs and --marks",
          .number = &options.seeds, .given = &given.seeds, .min = 1},
-        {.name = "--first", .value = "S", .help = "from this one on; else from 1", .number = &options.first,
+        {.name = "--first", .value = "S", .help = "the first seed; else 1", .number = &options.first,
          .given = &given.first},
         {.name = "--jobs", .value = "J", .help = "processes; else 2", .number = &jobs, .given = &given.jobs, .min = 1, .max = JOBS_MAX},
-        {.name = "--minutes", .value = "M", .help = "of virtual time in each; else " TEXT_OF(MINUTES), .number = &options.minutes, .min = 1,
-         .max = MINUTES_MAX},
-        {.name = "--seconds", .value = "T", .help = "of them as many as begin within T seconds", .number = &options.seconds,
+        {.name = "--minutes", .value = "M", .help = "virtual minutes of each run; else " TEXT_OF(MINUTES),
+         .number = &options.minutes, .min = 1, .max = MINUTES_MAX},
+        {.name = "--seconds", .value = "T", .help = "begin no more seeds after T seconds", .number = &options.seconds,
          .given = &given.seconds, .min = 1},
-        {.name = "--keep-going", .help = "run them all, one line for each that fails", .given = &options.keeps_going},
-        {.name = "--plan", .value = "V", .help = "read seeds as version V does (plan.h); else " TEXT_OF(PLAN_DEFAULT), .number = &plan_version, .min = 1,
-         .max = PLAN_VERSION},
-        {.name = "--seed", .value = "S", .help = "this one only", .number = &one, .given = &options.one},
-        {.name = "--verbose", .help = "with --seed: its trace", .given = &options.verbose},
-        {.name = "--shrink", .help = "with --seed: leave out faults while it fails, and say what is left",
+        {.name = "--keep-going", .help = "go on after a failure; one line for each failing seed", .given = &options.keeps_going},
+        {.name = "--plan", .value = "V",
+         .help = "version of the rules that make a world from a seed (plan.h); else " TEXT_OF(PLAN_DEFAULT),
+         .number = &plan_version, .min = 1, .max = PLAN_VERSION},
+        {.name = "--seed", .value = "S", .help = "run only this seed", .number = &one, .given = &options.one},
+        {.name = "--verbose", .help = "with --seed: print the trace", .given = &options.verbose},
+        {.name = "--shrink", .help = "with --seed: leave out faults while the run still fails, and print the rest",
          .given = &options.shrinks},
         {.name = "--without", .value = "BITS", .help = "with --seed: without these classes of faults", .number = &options.without,
          .given = &given.without},
-        {.name = "--skip", .value = "BITS", .help = "with --seed: without these of the first 64 strikes", .number = &options.skipped,
+        {.name = "--skip", .value = "BITS", .help = "with --seed: without these of the first 64 faults",
+         .number = &options.skipped,
          .given = &given.skip},
-        {.name = "--bug", .value = "NAME", .help = "sim_bugs: with this rule broken", .text = &bug, .given = &given.bug},
-        {.name = "--bugs", .help = "sim_bugs: with each rule broken (with --bug NAME: that one) until a seed finds it",
+        {.name = "--bug", .value = "NAME", .help = "sim_bugs: run with this rule broken", .text = &bug, .given = &given.bug},
+        {.name = "--bugs",
+         .help = "sim_bugs: for each rule (with --bug NAME: for that rule), run seeds with the rule broken until a check fails",
          .given = &options.all_bugs},
-        {.name = "--without-rare", .help = "with --bugs: but for the rarest",
+        {.name = "--without-rare", .help = "with --bugs: leave out the rules that seeds rarely find",
          .given = &options.leaves_rare},
-        {.name = "--ranges", .value = "R", .help = "with --bugs: in each of R ranges of seeds; else 1", .number = &ranges,
+        {.name = "--ranges", .value = "R", .help = "with --bugs: search in each of R ranges of seeds; else 1", .number = &ranges,
          .given = &given.ranges, .min = 1, .max = HUNT_RANGES_MAX},
-        {.name = "--list", .help = "sim_bugs: the rules that can be broken", .given = &given.lists},
+        {.name = "--list", .help = "sim_bugs: list the rules that can be broken", .given = &given.lists},
         {.name = "--marks", .help = "sim_bugs: count the marks", .given = &options.marks},
     };
     const struct command_line line = {purpose, rows, sizeof rows / sizeof rows[0]};
