@@ -451,7 +451,7 @@ static const char purpose[] =
     "exits 1 at the first seed whose run breaks an invariant. The same seed gives the same run on every machine; to check\n"
     "that, one seed in a hundred is run twice.\n\n"
     "  sim --seeds 2000            runs many seeds\n"
-    "  sim --seed 7 --verbose      runs one seed and prints its trace; with --shrink, prints the fewest faults that still fail\n"
+    "  sim --seed 7 --verbose      runs one seed and prints the trace; with --shrink, prints the faults that still fail\n"
     "  sim_bugs --bugs             breaks one rule after another: the checks must find each broken rule within the seeds\n"
     "  sim_bugs --marks            counts how often the seeds pass each mark, and fails if a mark is never passed\n";
 
