@@ -66,7 +66,8 @@ void api_take(struct daemon *daemon, struct client *client, const struct request
         .client = client, .id = decoded->id, .op = decoded->op, .op_bytes = decoded->op_bytes, .map = decoded->map};
     if (error == ERR_VERSION) {
         client_reply_error(daemon, client, request.id, EXIT_USAGE,
-                           "This daemon speaks version %d of the local protocol, not %llu; use a client of the daemon's version.",
+                           "This daemon speaks version %d of the local protocol, not %llu; use a client of the "
+                           "daemon's version.",
                            REQUEST_PROTOCOL_VERSION, (unsigned long long)decoded->version);
         return;
     }

@@ -6,6 +6,7 @@
 #include "node/daemon/api/client.h"
 #include "node/daemon/wire/request.h"
 
+/* The kind of a request decides from which connections it is taken, and when the answer comes. */
 enum api_kind {
     API_READS,   /* changes nothing */
     API_CHANGES, /* becomes an event of the core; the answer comes after the core's answer */

@@ -45,6 +45,8 @@
 #define DAEMON_CORE_BYTES (256u << 20)        /* most memory of the core; pages are touched only as they are used */
 #define DAEMON_LOG_CAP_BYTES (64u << 20)      /* most bytes of one worker's log */
 
+/* The options of shoald, already checked. Texts are borrowed until daemon_serve returns; `peer_hints` are numeric
+ * HOST:PORT. */
 struct daemon_options {
     const char *dir;
     const char *listen; /* control socket, HOST:PORT */
@@ -69,6 +71,7 @@ struct daemon_peers;   /* peers/peers.h */
 struct client;
 struct daemon_worker;
 
+/* The daemon. Made and freed by start.c; only the protocol thread uses it, except the fields that a job is given. */
 struct daemon {
     struct daemon_options options;
     char dir[KEEP_PATH_BYTES];

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+/* The states; WORKER_STATES is their number. */
 enum worker_state {
     WORKER_NONE,
     WORKER_FETCHING,  /* bulk fetches the code, then the checkpoint */
