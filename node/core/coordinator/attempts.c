@@ -237,10 +237,8 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     if (sight.overdue == 0) {
         watch->waiting = (struct core_waiting){0, 0}; /* it was given up for lost, and is there again */
     }
-    watch->stopped_ms = sight.stopped > 0 && watch->stopped_ms == 0 ? core->now_ms : watch->stopped_ms;
-    watch->idle_ms = sight.idle == 0 || gangs_begins(coordination, &attempt->id) ? 0
-                     : watch->idle_ms == 0                                       ? core->now_ms
-                                                                                 : watch->idle_ms;
+    watch_since(&watch->stopped_ms, watch->stopped_ms != 0 || sight.stopped > 0, core->now_ms);
+    watch_since(&watch->idle_ms, sight.idle > 0 && !gangs_begins(coordination, &attempt->id), core->now_ms);
     bool is_idle = watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS &&
                    !BUG(idle_goes_on, "an attempt that a slot is not leased to is over");
     bool has_failed = sight.failed > 0 && attempts_failure_is_settled(core, experiment, attempt, &sight, watch);

@@ -28,35 +28,76 @@ struct core_gang {
     uint64_t until_ms;
 };
 
-/* How long a trial has waited for a place, or for a better one. */
+/* How long a trial has waited for a place, or for a better one. watch_check (watch.h) checks the rule of least_ms. */
 struct core_waiting {
-    uint64_t since_ms; /* 0: it does not wait */
-    uint64_t least_ms; /* since when as many slots have been free as it needs at least; 0: fewer are */
+    uint64_t since_ms; /* 0: the trial does not wait */
+    uint64_t least_ms; /* while it waits: since when as many slots have been free as it needs at least; 0: fewer are free */
 };
 
-/* What the coordinator has noticed about a living attempt. Times say since when; 0: not so. */
+/* The group of a living attempt while the group is broken. All times are 0 while the group is whole. */
+struct core_broken {
+    uint64_t since_ms;    /* since when the group is broken; while it may go on beyond a cut, the last look at it */
+    uint64_t unsure_ms;   /* of some member it is not known whether the member lives */
+    uint64_t gathered_ms; /* all members that are here have left the group, or had their time to leave it */
+    uint64_t stopping_ms; /* all members that are here are asked to stop */
+    uint64_t behind_ms;   /* members that are heard name a later group than the records do */
+};
+
+/* What the coordinator has noticed about one attempt. A time says since when something holds; 0: it does not hold. The
+ * functions of watch.h move the times that depend on each other, and watch_check checks them after each pass.
+ *
+ *   the attempt    set                                   moves
+ *   -----------    ----------------------------------    -----------------------------------------------------------------
+ *   lives          since_ms; failed_ms, stopped_ms       The first pass that sees the attempt makes the watch. since_ms is
+ *                  and idle_ms, each for itself          set anew when this node begins to lead again.
+ *   given up       waiting, beside those                 A node has not answered for longer than patience lasts, and placing
+ *   for lost                                             looks for another place. The attempt lives again with the answer.
+ *   has ended      ended_ms from the second loss in      It has a verdict. Times of the living attempt stay as they were,
+ *                  a row on; waiting while its trial     and nothing reads them. The watch is dropped once the trial does
+ *                  waits for a place                     not wait any more.
+ *
+ * The group of a living attempt whose program can change its group (elastic.c):
+ *
+ *             watch_broken_begin           .------- watch_broken_anew: the larger side of a cut may go on elsewhere;
+ *      WHOLE --------------------> BROKEN <'        since_ms moves to now, unsure_ms and gathered_ms are dropped
+ *        ^                           |
+ *        '---------------------------'
+ *              watch_broken_end
+ *
+ *   -> BROKEN      A member is gone or dead or has left the group; or no node has the group's key; or a claim above this
+ *                  node's has changed the group.
+ *   -> WHOLE       The next generation has begun, and all of its members are there.
+ *
+ *   in `broken`    while the group is broken
+ *   -----------    -------------------------------------------------------------------------------------------------------
+ *   stopping_ms    Set while the group is asked to stop; the other times stay as they are meanwhile.
+ *   behind_ms      Set while members name a group whose record is missing here, although every member's node is heard.
+ *   unsure_ms      Set while some member is neither known to live nor known to be lost.
+ *   gathered_ms    Set once the members that are here have left the group, or had their time to; kept until WHOLE or anew.
+ *
+ * Members that join:
+ *
+ *   wants_ms       Set by the first look for a place for one more member; until a joiner is ready, or waits are forgotten.
+ *   joined_ms      Set while a joiner is on its way: from its record on, until no record names a joiner.
+ *   join_ms        Set by each lost joiner, and kept. join_losses counts the joiners lost since one was last ready. */
 struct core_watch {
     attempt_id attempt;
     uint64_t since_ms;   /* when the watch began */
-    uint64_t failed_ms;  /* a rank has failed */
-    uint64_t stopped_ms; /* a rank was asked to stop */
+    uint64_t failed_ms;  /* a member of the group has failed */
+    uint64_t stopped_ms; /* a worker of the attempt has ended because it was asked to stop */
     uint64_t idle_ms;    /* a slot of the attempt is not leased to it */
-    uint64_t ended_ms;   /* it has ended; 0 also before anybody has looked */
+    uint64_t ended_ms;   /* the attempt has ended; 0 also before anything has asked */
     struct core_waiting waiting; /* ended, or given up for lost: its trial waits for a place */
-    uint64_t wants_ms;    /* its group wants one more member, and none has come into it */
+    uint64_t wants_ms;    /* its group wants one more member, and no joiner is ready */
     uint64_t joined_ms;   /* a joiner is on the way to its group */
-    uint64_t join_ms;     /* no joiner is asked before this time, */
-    uint32_t join_losses; /* because so many joiners in a row did not come so far as to wait for their group */
-    uint64_t broken_ms;   /* a member of its group is lost, or has left it */
-    uint64_t unsure_ms;   /* broken: of some member it is not known whether it lives */
-    uint64_t gathered_ms; /* broken: all members that are here have left the group */
-    uint64_t stopping_ms; /* broken: all members that are here are asked to stop */
-    uint64_t behind_ms;   /* broken: members that are heard name a later group than the records */
-    uint64_t step;        /* as reported */
+    uint64_t join_ms;     /* no joiner is asked before this time */
+    uint32_t join_losses; /* so many joiners in a row were lost before they waited for their group */
+    struct core_broken broken;
+    uint64_t step;        /* the group's step as reported */
     uint64_t stepped_ms;  /* when `step` was reported; 0: not in this generation */
     uint64_t step_ms_max; /* the longest time between two steps */
-    uint32_t step_generation;
-    uint64_t seen_pass; /* the housekeeping that saw the attempt last: watches of ended attempts are dropped */
+    uint32_t step_generation; /* the generation that `step` is of */
+    uint64_t seen_pass; /* the last pass that looked at the attempt: watches of ended attempts are dropped */
 };
 
 /* The key of a generation that this coordinator has made, until all its members have come into the group. */

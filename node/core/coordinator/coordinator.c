@@ -492,6 +492,7 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
     elect(core, coordination, experiment);
     if (leads(coordination)) {
         lead(core, coordination, experiment);
+        watch_check_all(core, coordination);
     }
 }
 

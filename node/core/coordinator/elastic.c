@@ -489,7 +489,7 @@ static void drop_lost_joiners(struct node_core *core, const struct core_coordina
         }
     }
     uint32_t lost = attempt->joiner_count - fact.joiner_count;
-    watch->joined_ms = fact.joiner_count == 0 ? 0 : watch->joined_ms == 0 ? core->now_ms : watch->joined_ms;
+    watch_since(&watch->joined_ms, fact.joiner_count > 0, core->now_ms);
     if (lost > 0) {
         MARK(joiner_lost);
         watch->join_ms = core->now_ms + wait_ms;
@@ -566,10 +566,10 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
                    const struct view_experiment *experiment, const struct view_attempt *attempt, struct core_watch *watch,
                    const struct attempt_sight *sight, const struct muster *m, uint32_t ready)
 {
-    uint64_t since_ms = core->now_ms - watch->broken_ms;
+    uint64_t since_ms = core->now_ms - watch->broken.since_ms;
     bool has_all_left = m->left == m->here || BUG(stale_word_taken, "a group is made of what its members say after the last one");
-    watch->unsure_ms = m->unsure == 0 ? 0 : watch->unsure_ms == 0 ? core->now_ms : watch->unsure_ms;
-    if (m->unsure > 0 && core->now_ms - watch->unsure_ms < CORE_REGROUP_MS) {
+    watch_since(&watch->broken.unsure_ms, m->unsure > 0, core->now_ms);
+    if (m->unsure > 0 && core->now_ms - watch->broken.unsure_ms < CORE_REGROUP_MS) {
         MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so, and is left behind */
         return;
     }
@@ -590,7 +590,7 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
     if (is_short && since_ms < leave_ms(watch) + attempts_stop_ms(experiment)) {
         return;
     }
-    watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
+    watch_since(&watch->broken.gathered_ms, true, core->now_ms);
     if (!who->has_source || (!has_all_left && !who->has_state)) { /* who is late may have what is not to be made again */
         MARK(group_without_state);
         bool were_asked = sight->stopped > 0 && sight->lost + sight->failed + sight->away == 0; /* by a pause that is over */
@@ -607,7 +607,7 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
             MARK(late_are_left_behind); /* their owners end them, since the record names them no more */
         }
         begin_generation(core, coordination, experiment, attempt, who);
-    } else if (!is_on_its_way && core->now_ms - watch->gathered_ms >= CORE_REGROUP_MS) {
+    } else if (!is_on_its_way && core->now_ms - watch->broken.gathered_ms >= CORE_REGROUP_MS) {
         MARK(group_gives_up);
         attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
     }
@@ -623,8 +623,8 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     bool is_lower = view_trial_highest(trial) != attempt &&
                     !BUG(lower_goes_on, "of two attempts of a trial that both run the lower ends");
     if (is_overruled(coordination, attempt) && !is_lower) {
-        watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
-        if (core->now_ms - watch->broken_ms >= CORE_REGROUP_MS) {
+        watch_broken_begin(watch, core->now_ms);
+        if (core->now_ms - watch->broken.since_ms >= CORE_REGROUP_MS) {
             attempts_put_verdict(core, attempt, FACT_LOST, "a node that does not coordinate it has changed its group");
         }
         return true;
@@ -642,7 +642,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     watch->join_losses = ready > 0 ? 0 : watch->join_losses;
     watch->wants_ms = ready > 0 ? 0 : watch->wants_ms;
     if (m.gone + m.dead + m.left == 0 && !is_keyless) {
-        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = watch->stopping_ms = 0;
+        watch_broken_end(watch);
         measure(core, watch, attempt);
         bool is_due = (ready > 0 && ready == attempt->joiner_count) ||
                       (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt, NULL));
@@ -651,25 +651,24 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         }
         return false;
     }
-    watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
+    watch_broken_begin(watch, core->now_ms);
     if (m.gone + m.dead > 0 && BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
         return false;
     }
-    watch->stopping_ms = !is_stopping ? 0 : watch->stopping_ms == 0 ? core->now_ms : watch->stopping_ms;
+    watch_since(&watch->broken.stopping_ms, is_stopping, core->now_ms);
     if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
-        return m.here > 0 && core->now_ms - watch->stopping_ms < attempts_stop_ms(experiment);
+        return m.here > 0 && core->now_ms - watch->broken.stopping_ms < attempts_stop_ms(experiment);
     }
     bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && !is_lower;
     bool lacks_record = m.is_behind && m.dead + m.unsure == 0; /* all are heard, and so it comes within seconds */
-    watch->behind_ms = !lacks_record ? 0 : watch->behind_ms == 0 ? core->now_ms : watch->behind_ms;
-    if (lacks_record && core->now_ms - watch->behind_ms >= CORE_REGROUP_MS) {
+    watch_since(&watch->broken.behind_ms, lacks_record, core->now_ms);
+    if (lacks_record && core->now_ms - watch->broken.behind_ms >= CORE_REGROUP_MS) {
         attempts_put_verdict(core, attempt, FACT_LOST, "the record of its last group is lost");
         return true;
     }
     if (is_elsewhere && sight->away + sight->overdue == 0) {
         MARK(group_may_go_on_elsewhere);
-        watch->broken_ms = core->now_ms; /* its time to regroup is after the heal */
-        watch->unsure_ms = watch->gathered_ms = 0;
+        watch_broken_anew(watch, core->now_ms); /* its time to regroup is after the heal */
         return true;
     }
     if (m.here == 0 || !may_go_on(&m)) {

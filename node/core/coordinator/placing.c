@@ -388,7 +388,7 @@ static bool waits_after_losses(struct node_core *core, struct core_coordination 
     }
     watch->seen_pass = coordination->pass;
     MARK(waits_after_losses);
-    watch->ended_ms = watch->ended_ms == 0 ? core->now_ms : watch->ended_ms;
+    watch_since(&watch->ended_ms, true, core->now_ms);
     if (attempts_never_ran(last) && begins_elsewhere(core, trial, last)) {
         MARK(lost_checkpoint_passed_over);
         return false;
@@ -596,8 +596,8 @@ static bool find_place_for(struct node_core *core, struct core_coordination *coo
     if (find_place(core, &wish, experiment->config->slots_per_trial, out)) {
         return true;
     }
-    choosy->since_ms = choosy->since_ms == 0 ? core->now_ms : choosy->since_ms;
-    choosy->least_ms = !out->has_least ? 0 : choosy->least_ms == 0 ? core->now_ms : choosy->least_ms;
+    watch_since(&choosy->since_ms, true, core->now_ms);
+    watch_since(&choosy->least_ms, out->has_least, core->now_ms);
     return false;
 }
 
@@ -667,7 +667,7 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
             continue;
         }
         const struct wish wish = {.experiment = experiment, .trial = trial, .waited_ms = since(core, watch->wants_ms)};
-        watch->wants_ms = watch->wants_ms == 0 ? core->now_ms : watch->wants_ms;
+        watch_since(&watch->wants_ms, true, core->now_ms);
         if (!find_place(core, &wish, 1, &place)) {
             continue;
         }

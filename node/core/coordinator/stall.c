@@ -18,6 +18,15 @@ static void shift_waiting(struct core_waiting *choosy, uint64_t gap_ms)
     time_shift(&choosy->least_ms, gap_ms);
 }
 
+static void shift_broken(struct core_broken *broken, uint64_t gap_ms)
+{
+    time_shift(&broken->since_ms, gap_ms);
+    time_shift(&broken->unsure_ms, gap_ms);
+    time_shift(&broken->gathered_ms, gap_ms);
+    time_shift(&broken->stopping_ms, gap_ms);
+    time_shift(&broken->behind_ms, gap_ms);
+}
+
 /* step_ms_max is a span. since_ms, too: who led through a gap was alone with its own workers, and they were suspended with it. */
 static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
 {
@@ -30,11 +39,7 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
     time_shift(&watch->wants_ms, gap_ms);
     time_shift(&watch->joined_ms, gap_ms);
     time_shift(&watch->join_ms, gap_ms);
-    time_shift(&watch->broken_ms, gap_ms);
-    time_shift(&watch->unsure_ms, gap_ms);
-    time_shift(&watch->gathered_ms, gap_ms);
-    time_shift(&watch->behind_ms, gap_ms);
-    time_shift(&watch->stopping_ms, gap_ms);
+    shift_broken(&watch->broken, gap_ms);
     time_shift(&watch->stepped_ms, gap_ms);
 }
 

@@ -2,6 +2,54 @@
 
 #include "node/core/coordinator/watch.h"
 
+#include "base/check.h"
+
+/* ---- one watch --------------------------------------------------------------------------------------------------- */
+
+void watch_since(uint64_t *since_ms, bool holds, uint64_t now_ms)
+{
+    *since_ms = !holds ? 0 : *since_ms == 0 ? now_ms : *since_ms;
+}
+
+void watch_broken_begin(struct core_watch *watch, uint64_t now_ms)
+{
+    watch_since(&watch->broken.since_ms, true, now_ms);
+}
+
+void watch_broken_anew(struct core_watch *watch, uint64_t now_ms)
+{
+    CHECK(watch->broken.stopping_ms == 0);
+    watch->broken.since_ms = now_ms;
+    watch->broken.unsure_ms = watch->broken.gathered_ms = 0;
+}
+
+void watch_broken_end(struct core_watch *watch)
+{
+    watch->broken = (struct core_broken){0};
+}
+
+static bool is_between(uint64_t from_ms, uint64_t when_ms, uint64_t to_ms)
+{
+    return when_ms == 0 || (from_ms != 0 && from_ms <= when_ms && when_ms <= to_ms);
+}
+
+void watch_check(const struct core_watch *watch, uint64_t now_ms)
+{
+    const struct core_broken *broken = &watch->broken;
+    CHECK(broken->since_ms <= now_ms);
+    CHECK(is_between(broken->since_ms, broken->unsure_ms, now_ms));
+    CHECK(is_between(broken->since_ms, broken->gathered_ms, now_ms));
+    CHECK(is_between(broken->since_ms, broken->stopping_ms, now_ms));
+    CHECK(broken->behind_ms == 0 || (broken->since_ms != 0 && broken->behind_ms <= now_ms)); /* it outlives watch_broken_anew */
+    CHECK(watch->waiting.since_ms <= now_ms);
+    CHECK(is_between(watch->waiting.since_ms, watch->waiting.least_ms, now_ms));
+    CHECK(watch->since_ms <= now_ms && watch->failed_ms <= now_ms && watch->stopped_ms <= now_ms && watch->idle_ms <= now_ms);
+    CHECK(watch->ended_ms <= now_ms && watch->wants_ms <= now_ms && watch->joined_ms <= now_ms && watch->stepped_ms <= now_ms);
+    CHECK(watch->join_losses == 0 || watch->join_ms != 0);
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
 static int compare_attempts(const attempt_id *a, const attempt_id *b)
 {
     return a->trial != b->trial ? (a->trial < b->trial ? -1 : 1) : attempt_id_compare_order(a, b);
@@ -120,7 +168,14 @@ void watch_begin_anew(const struct node_core *core, struct core_coordination *co
         struct core_watch *watch = coordination->watches[i];
         watch->since_ms = core->now_ms;
         watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->joined_ms = 0;
-        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = watch->stopping_ms = 0;
+        watch_broken_end(watch);
         watch->stepped_ms = 0;
+    }
+}
+
+void watch_check_all(const struct node_core *core, const struct core_coordination *coordination)
+{
+    for (uint32_t i = 0; i < coordination->watch_count; i++) {
+        watch_check(coordination->watches[i], core->now_ms);
     }
 }
