@@ -401,7 +401,8 @@ static void many_named_blobs_are_no_reason_not_to_collect(void **state)
     assert_non_null(pushes);
     for (uint64_t i = 0; i < COUNT; i++) {
         pushes[i].blob = blob_of(1 + i);
-        pushes[i].is_published = true;
+        pushes[i].waiting_count = 1;
+        pushes[i].progress = CORE_PUSH_PUBLISHED;
         pushes[i].next = i + 1 < COUNT ? &pushes[i + 1] : NULL;
     }
     core->copies->pushes = pushes;

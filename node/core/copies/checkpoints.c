@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "base/probe.h"
 #include "base/rendezvous.h"
 #include "node/core/copies/checkpoints.h"
@@ -10,6 +11,31 @@
 #include "node/core/view/retention.h"
 
 _Static_assert(CONFIG_REPLICAS_MAX <= FACT_HOLDERS_MAX, "a manifest can name as many holders as may be asked for");
+
+/* ---- the progress of a push --------------------------------------------------------------------------------------------- */
+
+#define PROGRESSES (CORE_PUSH_PUBLISHED + 1)
+
+/* The allowed moves: see enum core_push_progress. */
+static const bool move_allowed[PROGRESSES][PROGRESSES] = {
+    [CORE_PUSH_NEW] = {[CORE_PUSH_SLOW] = true, [CORE_PUSH_PUBLISHED] = true},
+    [CORE_PUSH_SLOW] = {[CORE_PUSH_PUBLISHED] = true},
+};
+
+static void push_move(struct core_push *push, enum core_push_progress to)
+{
+    CHECK(push->kind == CORE_PUSH_SAVE);
+    CHECK(move_allowed[push->progress][to]);
+    push->progress = to;
+}
+
+/* No node is asked any more: only the last record is missing. */
+static bool is_over(const struct core_push *push)
+{
+    return push->waiting_count == 0;
+}
+
+/* ---- which copy to use -------------------------------------------------------------------------------------------------- */
 
 const struct view_manifest *core_checkpoints_newest(const struct node_core *core, const struct view_trial *trial)
 {
@@ -84,7 +110,7 @@ static uint32_t pushes_to(const struct node_core *core, node_id to)
         count += core->copies->code_pushes[i].used && node_id_equal(core->copies->code_pushes[i].to, to);
     }
     for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
-        for (uint32_t i = 0; (push->is_repair || push->is_check) && i < push->asked_count; i++) {
+        for (uint32_t i = 0; push->kind != CORE_PUSH_SAVE && i < push->asked_count; i++) {
             count += push->is_waited[i] && node_id_equal(push->asked[i], to);
         }
     }
@@ -101,7 +127,7 @@ static bool may_repair(const struct node_core *core)
 {
     uint32_t count = 0;
     for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
-        count += push->is_repair || push->is_check;
+        count += push->kind != CORE_PUSH_SAVE;
     }
     return count < CORE_REPAIRS_MAX;
 }
@@ -168,6 +194,7 @@ static bool is_outdone(const struct node_core *core, const struct core_push *pus
  * no memory for it. */
 static bool finish(struct node_core *core, const struct core_push *push)
 {
+    CHECK(push->kind != CORE_PUSH_CHECK);
     struct fact_manifest fact = {
         .blob = push->blob, .bytes = push->bytes, .has_metric = push->has_metric, .metric = push->metric};
     memcpy(fact.holders, push->holders, sizeof fact.holders);
@@ -178,7 +205,7 @@ static bool finish(struct node_core *core, const struct core_push *push)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_manifest_pack(&writer, &fact);
-    if (!push->is_repair && BUG(saved_unsaid, "a record says what was saved, and where")) {
+    if (push->kind == CORE_PUSH_SAVE && BUG(saved_unsaid, "a record says what was saved, and where")) {
         return true;
     }
     if (!fact.durable && is_outdone(core, push)) {
@@ -187,7 +214,7 @@ static bool finish(struct node_core *core, const struct core_push *push)
     bool is_published;
     struct core_pending *pending =
         core_try_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer, &is_published);
-    if (pending != NULL && fact.durable && !push->is_repair) {
+    if (pending != NULL && fact.durable && push->kind == CORE_PUSH_SAVE) {
         pending->action = CORE_ACTION_DURABLE; /* copies that no record on a disk names are not found again */
         pending->attempt = push->attempt;
         pending->slot = push->slot;
@@ -204,11 +231,16 @@ void core_checkpoints_durable(struct node_core *core, const attempt_id *attempt,
     effect->u.worker.step = step;
 }
 
-/* Asks the next nodes in rendezvous order of the trial until as many are asked or have confirmed as are wanted. Returns
- * false when the push is over. */
-static bool advance(struct node_core *core, struct core_push *push)
+enum advanced {
+    ADVANCED_WAITS,   /* for an answer at least */
+    ADVANCED_OVER,    /* no node is left to ask, or no more is wanted */
+    ADVANCED_PUT_OFF, /* a repair that waits for no answer; a candidate has enough to do already */
+};
+
+/* Asks the next nodes in rendezvous order of the trial until as many are asked or have confirmed as are wanted. */
+static enum advanced advance(struct node_core *core, struct core_push *push)
 {
-    push->was_put_off = false;
+    bool is_put_off = false;
     node_id candidates[NODE_MEMBERS_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0; i < core->members->peer_count; i++) {
@@ -226,8 +258,8 @@ static bool advance(struct node_core *core, struct core_push *push)
         if (asked || push->asked_count == FACT_HOLDERS_MAX * 2 || !core_has_room(core, 8, 1u << 14)) {
             continue;
         }
-        if (push->is_repair && !copies_may_push_to(core, candidates[i])) {
-            push->was_put_off = true;
+        if (push->kind == CORE_PUSH_REPAIR && !copies_may_push_to(core, candidates[i])) {
+            is_put_off = true;
             continue;
         }
         push->is_waited[push->asked_count] = true;
@@ -239,7 +271,7 @@ static bool advance(struct node_core *core, struct core_push *push)
         effect->u.push.attempt = push->attempt;
         effect->u.push.step = push->step;
     }
-    return push->waiting_count > 0;
+    return !is_over(push) ? ADVANCED_WAITS : is_put_off ? ADVANCED_PUT_OFF : ADVANCED_OVER;
 }
 
 static void push_drop(struct node_core *core, struct core_push *push)
@@ -255,8 +287,7 @@ static void push_drop(struct node_core *core, struct core_push *push)
 /* It is over, but for its manifest, if there is no memory for that yet. */
 static void push_end(struct node_core *core, struct core_push *push)
 {
-    push->is_unpublished = !finish(core, push);
-    if (!push->is_unpublished) {
+    if (finish(core, push)) {
         push_drop(core, push);
     }
 }
@@ -265,7 +296,7 @@ static void say_unsaid(struct node_core *core)
 {
     for (struct core_push *push = core->copies->pushes, *next; push != NULL; push = next) {
         next = push->next;
-        if (push->is_unpublished && core_has_room(core, 8, 1u << 14)) {
+        if (is_over(push) && core_has_room(core, 8, 1u << 14)) {
             push_end(core, push);
         }
     }
@@ -286,21 +317,21 @@ void core_checkpoints_forget(struct node_core *core, experiment_id experiment)
 static bool join_earlier(struct node_core *core, const struct core_push *save)
 {
     struct core_push *push = core->copies->pushes;
-    while (push != NULL && (push->is_check || push->step != save->step || !hash256_equal(push->blob, save->blob) ||
+    while (push != NULL && (push->kind == CORE_PUSH_CHECK || push->step != save->step || !hash256_equal(push->blob, save->blob) ||
                             !attempt_id_equal(&push->attempt, &save->attempt))) {
         push = push->next;
     }
     if (push == NULL) {
         return false;
     }
-    push->is_repair = false;
+    push->kind = CORE_PUSH_SAVE;
     push->slot = save->slot;
     push->wanted = save->wanted;
     if (save->has_metric) {
         push->has_metric = true;
         push->metric = save->metric;
     }
-    push->is_unpublished &= !advance(core, push); /* a repair may have put somebody off */
+    (void)advance(core, push); /* a repair may have put somebody off */
     return true;
 }
 
@@ -341,13 +372,13 @@ void core_checkpoints_saved(struct node_core *core, const struct node_event *eve
     *push = save;
     push->next = core->copies->pushes;
     core->copies->pushes = push;
-    bool is_over = !advance(core, push);
-    if (!is_over && BUG(durable_too_soon, "a manifest is durable once its copies are confirmed")) {
+    bool ends = advance(core, push) != ADVANCED_WAITS;
+    if (!ends && BUG(durable_too_soon, "a manifest is durable once its copies are confirmed")) {
         memcpy(push->holders, push->asked, push->asked_count * sizeof push->asked[0]);
         push->holder_count = push->asked_count;
-        is_over = true;
+        ends = true;
     }
-    if (is_over) {
+    if (ends) {
         push_end(core, push);
     }
 }
@@ -356,13 +387,13 @@ void core_checkpoints_ended(struct node_core *core, const attempt_id *attempt)
 {
     struct core_push *newest = NULL;
     for (struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
-        bool is_its = !push->is_repair && !push->is_check && attempt_id_equal(&push->attempt, attempt);
+        bool is_its = push->kind == CORE_PUSH_SAVE && attempt_id_equal(&push->attempt, attempt);
         newest = is_its && (newest == NULL || push->step > newest->step) ? push : newest;
     }
-    if (newest != NULL && newest->is_unpublished) {
+    if (newest != NULL && is_over(newest)) {
         push_end(core, newest);
-    } else if (newest != NULL && !newest->is_published) {
-        newest->is_published = finish(core, newest);
+    } else if (newest != NULL && newest->progress != CORE_PUSH_PUBLISHED && finish(core, newest)) {
+        push_move(newest, CORE_PUSH_PUBLISHED);
     }
 }
 
@@ -469,7 +500,7 @@ void core_checkpoints_pushed(struct node_core *core, const struct node_event *ev
         if (!answers(push, event)) {
             continue;
         }
-        if (push->is_check) {
+        if (push->kind == CORE_PUSH_CHECK) {
             push_drop(core, push);
             return;
         }
@@ -481,16 +512,15 @@ void core_checkpoints_pushed(struct node_core *core, const struct node_event *ev
             push->holders[push->holder_count++] = event->u.blob.node;
             push->has_copied = true;
         }
-        if (!advance(core, push)) {
-            if (push->was_put_off) {
-                repair_drop(core, push);
-                copies_put_off(core, push->attempt.experiment);
-            }
-            if (push->has_copied || !push->is_repair) {
-                push_end(core, push);
-            } else {
-                push_drop(core, push);
-            }
+        enum advanced advanced = advance(core, push);
+        if (advanced == ADVANCED_PUT_OFF) {
+            repair_drop(core, push);
+            copies_put_off(core, push->attempt.experiment);
+        }
+        if (advanced != ADVANCED_WAITS && push->kind == CORE_PUSH_REPAIR && !push->has_copied) {
+            push_drop(core, push);
+        } else if (advanced != ADVANCED_WAITS) {
+            push_end(core, push);
         }
         return;
     }
@@ -505,13 +535,13 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
 {
     struct view_manifest united;
     (void)core_checkpoints_unite(core, checkpoint, &united);
-    struct core_push repair = {.attempt = united.attempt,
+    struct core_push repair = {.kind = CORE_PUSH_REPAIR,
+                               .attempt = united.attempt,
                                .step = united.step,
                                .blob = united.blob,
                                .bytes = united.bytes,
                                .has_metric = united.has_metric,
-                               .metric = united.metric,
-                               .is_repair = true};
+                               .metric = united.metric};
     for (uint32_t i = 0; i < united.holder_count; i++) {
         if (is_good_holder(core, united.blob, united.holders[i])) {
             repair.holders[repair.holder_count++] = united.holders[i];
@@ -542,10 +572,11 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
     MARK(checkpoint_repaired);
     push->next = core->copies->pushes;
     core->copies->pushes = push;
-    if (!advance(core, push)) { /* nobody is left to ask */
-        if (push->was_put_off) {
-            copies_put_off(core, experiment->id);
-        }
+    enum advanced advanced = advance(core, push);
+    if (advanced == ADVANCED_PUT_OFF) {
+        copies_put_off(core, experiment->id);
+    }
+    if (advanced != ADVANCED_WAITS) {
         repair_drop(core, push);
         push_drop(core, push);
     }
@@ -608,11 +639,11 @@ static void check_copy(struct node_core *core, const struct core_peer *peer, con
     if (push == NULL) {
         return;
     }
+    push->kind = CORE_PUSH_CHECK;
     push->attempt = newest->attempt;
     push->step = newest->step;
     push->blob = newest->blob;
     push->bytes = newest->bytes;
-    push->is_check = true;
     push->waiting_count = 1;
     push->asked_count = 1;
     push->asked[0] = peer->id;
@@ -662,10 +693,12 @@ static void check_copies(struct node_core *core, struct core_peer *peer)
 static void say_slow(struct node_core *core)
 {
     for (struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
-        if (push->is_slow && !push->is_published && !push->is_unpublished && core_has_room(core, 8, 1u << 14)) {
-            push->is_published = finish(core, push);
+        if (push->progress == CORE_PUSH_SLOW && !is_over(push) && core_has_room(core, 8, 1u << 14) && finish(core, push)) {
+            push_move(push, CORE_PUSH_PUBLISHED);
         }
-        push->is_slow = !push->is_repair && !push->is_check; /* it was there when housekeeping came before */
+        if (push->kind == CORE_PUSH_SAVE && push->progress == CORE_PUSH_NEW) {
+            push_move(push, CORE_PUSH_SLOW);
+        }
     }
 }
 

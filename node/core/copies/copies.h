@@ -6,20 +6,35 @@
 
 struct core_ack;
 
+enum core_push_kind {
+    CORE_PUSH_SAVE,   /* of a checkpoint that a worker of this node has saved */
+    CORE_PUSH_REPAIR, /* of a checkpoint whose holder died; no worker waits for it. SAVE once a worker saves the same bytes */
+    CORE_PUSH_CHECK   /* to a node that should hold the checkpoint; nothing is recorded */
+};
+
+/* What the records say of a save before it is over. push_move (checkpoints.c) knows the allowed moves.
+ *
+ *      NEW --1--> SLOW --2--> PUBLISHED,  NEW --2--> PUBLISHED
+ *
+ *   1  a repair pass (every CORE_REPAIR_MS) finds the save under way
+ *   2  a record names the holders so far: the next repair pass came, or the worker has ended
+ *
+ * Repairs and checks stay NEW. A push of any kind is over when it waits for no node (waiting_count 0): then its last record is
+ * published, and the push is dropped. Without memory for the record it stays until there is some, or until a worker saves the
+ * same bytes and more copies are wanted. */
+enum core_push_progress { CORE_PUSH_NEW, CORE_PUSH_SLOW, CORE_PUSH_PUBLISHED };
+
 /* A checkpoint on its way to other nodes. */
 struct core_push {
     struct core_push *next;
+    enum core_push_kind kind;
+    enum core_push_progress progress; /* SAVE */
     attempt_id attempt;
     uint32_t slot;
     uint64_t step;
     hash256 blob;
     uint64_t bytes;
     uint32_t wanted;      /* copies */
-    bool is_repair;       /* of a checkpoint whose holder died; no worker waits for it */
-    bool is_check;        /* to a node that should hold it; nothing is recorded */
-    bool is_published;    /* a record says where it is so far: its worker has ended, or */
-    bool is_slow;         /* its copies take long, so that the record went out before them */
-    bool is_unpublished;  /* it is over, and there was no memory for its record */
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
     bool has_metric;
@@ -28,8 +43,7 @@ struct core_push {
     uint32_t waiting_count;
     node_id asked[FACT_HOLDERS_MAX * 2];
     bool is_waited[FACT_HOLDERS_MAX * 2]; /* of those asked: no answer yet */
-    bool has_copied;      /* to one node at least: a repair that has not records nothing */
-    bool was_put_off;     /* a candidate has enough to do already */
+    bool has_copied;      /* REPAIR: to one node at least; a repair that has not records nothing */
 };
 
 /* A repair that was begun. Never on disk. */
