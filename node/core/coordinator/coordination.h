@@ -5,27 +5,40 @@
 #include "gossip/election.h"
 #include "node/core/ground/state.h"
 
-/* A trial on its way to an attempt: slots are reserved in order, all of one node at once; then the attempt's record goes to the
- * disk; then the reservations are confirmed. */
-enum core_gang_state { CORE_GANG_RESERVING, CORE_GANG_RECORDING, CORE_GANG_CONFIRMING };
+/* A gang: the slots of one attempt, or of members that join one, on their way to it.
+ *
+ *      RESERVING --every slot is reserved--> RECORDING --the record is on disk--> CONFIRMING --every slot is confirmed--> OVER
+ *          |                                     |                                     |
+ *          '-------------------------------------'-------------------------------------'--> OVER, incomplete
+ *
+ *   incomplete     An owner refused a slot; the time of the state is over; the gang is not wanted any more; a node of it is
+ *                  lost; or this node coordinates the experiment no longer. */
+enum core_gang_state {
+    CORE_GANG_RESERVING,  /* its owners are asked to reserve the slots, node after node in the order of slots */
+    CORE_GANG_RECORDING,  /* the record that names its members is on its way to the disk */
+    CORE_GANG_CONFIRMING, /* its owners are asked to lease the slots to it */
+    CORE_GANG_OVER,       /* it is in no list any more: complete, or given up */
+    CORE_GANG_STATES
+};
 
 struct core_gang {
     struct core_gang *next;
     attempt_id attempt;
-    enum core_gang_state state;
-    uint32_t member_count;
-    uint32_t reserved_count; /* RESERVING: so many slots are reserved for it */
-    bool reserved[FACT_MEMBERS_MAX], confirmed[FACT_MEMBERS_MAX];
-    struct fact_assignment members[FACT_MEMBERS_MAX];
+    enum core_gang_state state; /* changed by gang_move (gangs.c) only */
+    uint32_t member_count; /* 1 ... FACT_MEMBERS_MAX */
+    uint32_t reserved_count; /* how many of `reserved` are true: below member_count while RESERVING, then equal to it */
+    bool reserved[FACT_MEMBERS_MAX]; /* changes while RESERVING */
+    bool confirmed[FACT_MEMBERS_MAX]; /* CONFIRMING; all false before */
+    struct fact_assignment members[FACT_MEMBERS_MAX]; /* in the order (node, slot) */
     struct record_version recorded; /* RECORDING: the version that is to come to the disk; an older one may be on its way, too */
-    struct election_claim claim; /* under which its coordinator asks */
-    uint16_t asking;       /* RESERVING: tells answers to this gang from those to an earlier gang of the same attempt */
-    uint64_t asked_ms;     /* when the owner that has not answered was first asked */
+    struct election_claim claim; /* the claim under which this node asks the owners */
+    uint16_t asking;       /* RESERVING: tells answers to this gang from answers to an earlier gang of the same attempt */
+    uint64_t asked_ms;     /* RESERVING, CONFIRMING: when the owner that has not answered was first asked */
     bool is_joining;       /* its members join an attempt that lives, with numbers from first_number on */
-    uint32_t first_number;
-    uint8_t group_key[MESSAGE_KEY_BYTES];
-    uint64_t resend_ms;
-    uint64_t until_ms;
+    uint32_t first_number; /* the number of the first member in its attempt; 0 where the attempt begins */
+    uint8_t group_key[MESSAGE_KEY_BYTES]; /* the key of the attempt's first group; zero while joining */
+    uint64_t resend_ms; /* RESERVING, CONFIRMING: when the owners without an answer are asked again */
+    uint64_t until_ms;  /* when the gang is given up in its present state */
 };
 
 /* How long a trial has waited for a place, or for a better one. watch_check (watch.h) checks the rule of least_ms. */

@@ -542,11 +542,7 @@ void core_coordinator_forget(struct node_core *core, experiment_id experiment)
 void core_coordinator_out(struct node_core *core)
 {
     for (struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {
-        while (c->gangs != NULL) {
-            struct core_gang *gang = c->gangs;
-            gangs_unlink(c, gang);
-            arena_give(&core->arena, gang, sizeof *gang);
-        }
+        gangs_forget(core, c);
         elastic_drop(core, c);
         c->claiming = false;
         election_init(&c->election);

@@ -1,5 +1,6 @@
 /* A group of slots on its way: reserved node after node, recorded, confirmed (DESIGN 7). */
 
+#include "base/check.h"
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
@@ -12,6 +13,19 @@
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
 #include "node/core/members/members.h"
+
+static const bool moves[CORE_GANG_STATES][CORE_GANG_STATES] = {
+    [CORE_GANG_RESERVING] = {[CORE_GANG_RECORDING] = true, [CORE_GANG_OVER] = true},
+    [CORE_GANG_RECORDING] = {[CORE_GANG_CONFIRMING] = true, [CORE_GANG_OVER] = true},
+    [CORE_GANG_CONFIRMING] = {[CORE_GANG_OVER] = true},
+};
+
+static void gang_move(struct core_gang *gang, enum core_gang_state to)
+{
+    CHECK(gang->state < CORE_GANG_STATES && to < CORE_GANG_STATES && moves[gang->state][to]);
+    CHECK(to == CORE_GANG_OVER || gang->reserved_count == gang->member_count);
+    gang->state = to;
+}
 
 static void lease_message(const struct core_gang *gang, uint32_t rank, enum message_kind kind, struct message *out)
 {
@@ -67,13 +81,51 @@ static void gang_release(struct node_core *core, const struct core_gang *gang)
     }
 }
 
-void gangs_unlink(struct core_coordination *coordination, struct core_gang *gang)
+/* Takes the gang off the list: it is over, and the caller gives it back to the arena. */
+static void gang_unlink(struct core_coordination *coordination, struct core_gang *gang)
 {
     struct core_gang **link = &coordination->gangs;
     while (*link != gang) {
         link = &(*link)->next;
     }
     *link = gang->next;
+    gang_move(gang, CORE_GANG_OVER);
+}
+
+/* The gang is over without a word to its owners. */
+static void gang_end(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang)
+{
+    gang_unlink(coordination, gang);
+    arena_give(&core->arena, gang, sizeof *gang);
+}
+
+void gangs_forget(struct node_core *core, struct core_coordination *coordination)
+{
+    while (coordination->gangs != NULL) {
+        gang_end(core, coordination, coordination->gangs);
+    }
+}
+
+struct core_gang *gangs_make(struct node_core *core, struct core_coordination *coordination, const attempt_id *attempt,
+                             const struct fact_assignment *members, uint32_t member_count)
+{
+    CHECK(member_count > 0 && member_count <= FACT_MEMBERS_MAX);
+    struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
+    if (gang == NULL) {
+        core->counters.full++;
+        return NULL;
+    }
+    gang->state = CORE_GANG_RESERVING;
+    gang->attempt = *attempt;
+    gang->claim = coordination->election.highest;
+    gang->asking = ++coordination->askings;
+    gang->member_count = member_count;
+    memcpy(gang->members, members, member_count * sizeof members[0]);
+    gang->asked_ms = core->now_ms;
+    gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
+    gang->next = coordination->gangs;
+    coordination->gangs = gang;
+    return gang;
 }
 
 #define ROOM_TO_END 384 /* effects: a word to each owner, and all that this node's own slots can come to say in a step */
@@ -85,7 +137,7 @@ static void gang_abort(struct node_core *core, struct core_coordination *coordin
                        const char *why)
 {
     MARK(gang_gives_up);
-    gangs_unlink(coordination, gang);
+    gang_unlink(coordination, gang);
     const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
     bool has_room = core_has_room(core, ROOM_TO_END, 1u << 18);
     if (has_room && attempt != NULL && attempt->assigned && view_attempt_verdict(attempt) == NULL && !gang->is_joining) {
@@ -143,7 +195,7 @@ void gangs_reserve_next(struct node_core *core, const struct view_experiment *ex
 static void gang_record(struct node_core *core, struct core_coordination *coordination,
                         const struct view_experiment *experiment, struct core_gang *gang)
 {
-    gang->state = CORE_GANG_RECORDING;
+    gang_move(gang, CORE_GANG_RECORDING);
     gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
     if (gang->is_joining) {
         if (!elastic_record_joiners(core, coordination, gang)) {
@@ -217,7 +269,7 @@ void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt
     struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
     struct core_gang *gang = find_gang(coordination, attempt);
     if (gang != NULL && gang->state == CORE_GANG_RECORDING && record_version_compare(gang->recorded, version) == 0) {
-        gang->state = CORE_GANG_CONFIRMING;
+        gang_move(gang, CORE_GANG_CONFIRMING);
         gang->asked_ms = core->now_ms;
         gang->until_ms = core->now_ms + CORE_GANG_CONFIRM_MS;
         gang_confirm(core, coordination, gang);
@@ -332,8 +384,7 @@ static void on_confirm_answer(struct node_core *core, struct core_coordination *
     if (watch != NULL) {
         watch->joined_ms = core->now_ms; /* in a large mesh the owner's record comes later than its answer */
     }
-    gangs_unlink(coordination, gang); /* complete: from here on the records speak */
-    arena_give(&core->arena, gang, sizeof *gang);
+    gang_end(core, coordination, gang); /* complete: from here on the records speak */
 }
 
 void gangs_receive(struct node_core *core, struct core_coordination *coordination, node_id from,
@@ -376,8 +427,7 @@ static bool gangs_step(struct node_core *core, struct core_coordination *coordin
         if (unreachable && gang->state == CORE_GANG_CONFIRMING) {
             MARK(gang_loses_sight);
             /* Its workers may have begun over there: no verdict now, attempts_judge() knows when one may be given. */
-            gangs_unlink(coordination, gang);
-            arena_give(&core->arena, gang, sizeof *gang);
+            gang_end(core, coordination, gang);
             return true;
         }
         if (core->now_ms >= gang->until_ms && !unreachable) {

@@ -626,26 +626,16 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
     }
     uint32_t index = order.index;
     const struct view_trial *trial = view_find_trial(experiment, index);
-    struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
+    attempt_id attempt = {.experiment = experiment->id,
+                          .trial = index,
+                          .number = trial != NULL ? view_trial_next_number(trial) : 1,
+                          .term = coordination->election.highest.term,
+                          .coordinator = core->options.self};
+    struct core_gang *gang = gangs_make(core, coordination, &attempt, place.members, place.member_count);
     if (gang == NULL) {
-        core->counters.full++;
         return false;
     }
-    memset(&gang->attempt, 0, sizeof gang->attempt);
-    gang->attempt.experiment = experiment->id;
-    gang->attempt.trial = index;
-    gang->attempt.number = trial != NULL ? view_trial_next_number(trial) : 1;
-    gang->attempt.term = coordination->election.highest.term;
-    gang->attempt.coordinator = core->options.self;
-    gang->claim = coordination->election.highest;
-    gang->asking = ++coordination->askings;
-    gang->member_count = place.member_count;
-    memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
-    gang->asked_ms = core->now_ms;
-    gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
     core_secret(core, gang->group_key, sizeof gang->group_key);
-    gang->next = coordination->gangs;
-    coordination->gangs = gang;
     gangs_reserve_next(core, experiment, gang);
     return true;
 }
@@ -671,23 +661,12 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
         if (!find_place(core, &wish, 1, &place)) {
             continue;
         }
-        struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
+        struct core_gang *gang = gangs_make(core, coordination, &attempt->id, place.members, place.member_count);
         if (gang == NULL) {
-            core->counters.full++;
             return false;
         }
-        memset(gang, 0, sizeof *gang);
-        gang->attempt = attempt->id;
         gang->is_joining = true;
         gang->first_number = elastic_next_number(attempt); /* of which it may give up those from here on */
-        gang->claim = coordination->election.highest;
-        gang->asking = ++coordination->askings;
-        gang->member_count = place.member_count;
-        memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
-        gang->asked_ms = core->now_ms;
-        gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
-        gang->next = coordination->gangs;
-        coordination->gangs = gang;
         gangs_reserve_next(core, experiment, gang);
         return true;
     }
