@@ -2,6 +2,7 @@
 
 #include "base/probe.h"
 #include "base/rendezvous.h"
+#include "node/core/coordinator/choice.h"
 #include "node/core/coordinator/coordinator.h"
 #include "node/core/coordinator/elastic.h"
 #include "node/core/coordinator/gangs.h"
@@ -13,15 +14,6 @@
 #include "node/core/members/versions.h"
 #include "node/core/owner/owner.h"
 
-struct choice {
-    node_id node;
-    uint32_t free_count;
-    uint8_t slots[FACT_SLOTS_MAX];
-    bool has_copy;
-    bool is_doubtful; /* as its owner it did not answer a while ago, or granted nothing, and has not since */
-    bool has_suspect; /* a trial that has lost a host before, as this one has: two of them are better kept apart */
-};
-
 /* What is to be placed. */
 struct wish {
     const struct view_experiment *experiment;
@@ -29,15 +21,6 @@ struct wish {
     uint64_t waited_ms;             /* for a place, or a better one */
     uint64_t had_least_ms;          /* so long as many slots have been free as it needs at least */
 };
-
-/* Nodes in quarantine, and those on which the trial failed, are left out as long as the others could hold its gang, be
- * they busy now: a node on which everything fails at once is always free. A quarantine ends by itself; but the others may
- * be busy for weeks, or their slots held by a process that does not die: so after CORE_CHOOSY_MS a node on which the trial
- * failed will do. One that could not start it is left out for a while only, too, longer each time: perhaps what it lacked
- * has come. */
-enum choice_care { CARE_FOR_ALL, CARE_FOR_FAILURES, CARE_FOR_NOTHING };
-
-#define CHOICES_MAX 256
 
 void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint64_t ms)
 {
@@ -106,21 +89,6 @@ bool core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
     return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
 }
 
-/* How many slots there would be if none were busy and all answered; of those, on nodes that do answer; free, whether or not
- * they can be had at this moment; which can. */
-struct at_best {
-    uint32_t slots, heard, idle, free;
-};
-
-static bool is_avoided(const struct wish *wish, node_id node)
-{
-    uint32_t losses = wish->trial != NULL ? core_quarantine_unstarted_count(wish->trial, &node) : 0;
-    uint64_t avoid_ms = losses == 0 ? 0 : (uint64_t)CORE_UNSTARTED_AVOID_MS << (losses < 16 ? losses - 1 : 15);
-    avoid_ms = avoid_ms < CORE_UNSTARTED_AVOID_MAX_MS ? avoid_ms : CORE_UNSTARTED_AVOID_MAX_MS;
-    bool has_failed = wish->trial != NULL && core_quarantine_avoids(wish->trial, node);
-    return wish->waited_ms < avoid_ms || (has_failed && wish->waited_ms < CORE_CHOOSY_MS);
-}
-
 /* It grants nothing, because its disk is full for instance, and was asked just now. */
 static bool is_unwilling(const struct node_core *core, node_id node)
 {
@@ -136,9 +104,30 @@ static bool is_doubtful(const struct node_core *core, const struct core_peer *pe
             (peer->unwilling_ms != 0 && core->now_ms < peer->unwilling_ms + CORE_UNWILLING_MS));
 }
 
-/* Free slots by node, and how many there would be at best. */
-static uint32_t collect_choices(const struct node_core *core, const struct wish *wish, enum choice_care care,
-                                struct choice *choices, struct at_best *at_best)
+/* The slots of a member that the wish can use, as the masks of struct placing_node. */
+static void look_at_slots(const struct node_core *core, const struct wish *wish, const struct view_member *member,
+                          struct placing_node *out)
+{
+    for (uint32_t slot = 0; slot < member->slot_count; slot++) {
+        uint64_t bit = UINT64_C(1) << slot;
+        bool is_free = member->slots[slot].state == LEASE_FREE;
+        if (!core_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
+            member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld) {
+            continue;
+        }
+        bool is_idle = is_free && !slot_is_promised(core, member->id, slot);
+        bool is_refused = is_idle && is_backed_off(core, member->id, slot, core->now_ms);
+        bool is_refused_long = is_free && is_backed_off(core, member->id, slot, core->now_ms + CORE_SLOT_BACKOFF_MS);
+        out->usable |= bit;
+        out->idle |= is_idle ? bit : 0;
+        out->refused |= is_refused ? bit : 0;
+        out->refused_long |= is_refused_long ? bit : 0;
+    }
+}
+
+/* The nodes that may get the wish, or will soon if they answer again. Returns how many. */
+static uint32_t look_at_nodes(const struct node_core *core, const struct wish *wish,
+                              struct placing_node nodes[NODE_MEMBERS_MAX])
 {
     const struct view_trial *trial = wish->trial;
     bool is_suspect = trial != NULL && core_quarantine_is_suspect(trial);
@@ -148,8 +137,7 @@ static uint32_t collect_choices(const struct node_core *core, const struct wish 
         (void)core_checkpoints_unite(core, newest, &united);
     }
     uint32_t count = 0;
-    *at_best = (struct at_best){0};
-    for (uint32_t i = 0; i < core->view.member_count && count < CHOICES_MAX; i++) {
+    for (uint32_t i = 0; i < core->view.member_count && count < NODE_MEMBERS_MAX; i++) {
         const struct view_member *member = core->view.members[i];
         const struct core_peer *peer = core_find_peer(core, member->id);
         bool is_suspected = peer != NULL && peer->state == SWIM_SUSPECT && !member->left &&
@@ -158,99 +146,22 @@ static uint32_t collect_choices(const struct node_core *core, const struct wish 
             is_unwilling(core, member->id)) {
             continue;
         }
-        bool is_quarantined = member->quarantine.is_active || core_quarantine_is_false(core, member->id);
-        if ((care == CARE_FOR_ALL && is_quarantined) ||
-            (care != CARE_FOR_NOTHING && is_avoided(wish, member->id))) {
-            continue;
-        }
-        struct choice *choice = &choices[count];
-        *choice = (struct choice){.node = member->id, .has_suspect = is_suspect && holds_suspect(core, member)};
-        bool is_silent = is_suspected || (peer != NULL && peer->silent_until_ms > core->now_ms);
-        choice->is_doubtful = is_doubtful(core, peer);
-        for (uint32_t slot = 0; slot < member->slot_count; slot++) {
-            if (!core_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
-                member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
-                (member->slots[slot].state == LEASE_FREE && care != CARE_FOR_NOTHING &&
-                 is_backed_off(core, member->id, slot, core->now_ms + CORE_SLOT_BACKOFF_MS))) {
-                continue; /* one that is not asked for longer than for a moment is nothing to wait for */
-            }
-            at_best->slots++;
-            at_best->heard += !is_silent;
-            bool is_idle = member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot);
-            at_best->idle += is_idle;
-            if (is_idle && !is_silent && !is_backed_off(core, member->id, slot, core->now_ms)) {
-                choice->slots[choice->free_count++] = (uint8_t)slot;
-            }
-        }
+        struct placing_node *node = &nodes[count++];
+        *node = (struct placing_node){
+            .node = member->id,
+            .unstarted_count = trial != NULL ? core_quarantine_unstarted_count(trial, &member->id) : 0,
+            .is_quarantined = member->quarantine.is_active || core_quarantine_is_false(core, member->id),
+            .has_failed = trial != NULL && core_quarantine_avoids(trial, member->id),
+            .is_silent = is_suspected || (peer != NULL && peer->silent_until_ms > core->now_ms),
+            .is_doubtful = is_doubtful(core, peer),
+            .has_suspect = is_suspect && holds_suspect(core, member),
+        };
         for (uint32_t h = 0; h < united.holder_count; h++) {
-            choice->has_copy |= node_id_equal(united.holders[h], member->id);
+            node->has_copy |= node_id_equal(united.holders[h], member->id);
         }
-        at_best->free += choice->free_count;
-        count += choice->free_count > 0;
+        look_at_slots(core, wish, member, node);
     }
     return count;
-}
-
-static bool fits_better(const struct choice *a, const struct choice *b)
-{
-    if (a->has_suspect != b->has_suspect) {
-        return b->has_suspect;
-    }
-    if (a->is_doubtful != b->is_doubtful) {
-        return b->is_doubtful;
-    }
-    return a->has_copy != b->has_copy ? a->has_copy : a->free_count < b->free_count;
-}
-
-static bool has_more(const struct choice *a, const struct choice *b)
-{
-    return a->is_doubtful != b->is_doubtful ? b->is_doubtful : a->free_count > b->free_count;
-}
-
-/* One host that has room for all, the tightest fit, with a copy of the checkpoint if possible; else the hosts with most
- * free slots first, so that a group spans as few as possible. Those that did not answer, or refused, last, so that all of
- * them do not keep one from what is free elsewhere by being asked in turns. Ties: the smaller id. Fills members in slot
- * order. */
-static bool choose(struct choice *choices, uint32_t count, uint32_t wanted, struct fact_assignment *members)
-{
-    uint32_t chosen = 0;
-    const struct choice *tightest = NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        if (choices[i].free_count >= wanted && (tightest == NULL || fits_better(&choices[i], tightest))) {
-            tightest = &choices[i];
-        }
-    }
-    while (chosen < wanted) {
-        struct choice *most = NULL;
-        for (uint32_t i = 0; tightest == NULL && i < count; i++) {
-            most = choices[i].free_count > 0 && (most == NULL || has_more(&choices[i], most)) ? &choices[i] : most;
-        }
-        const struct choice *from = tightest != NULL ? tightest : most;
-        if (from == NULL) {
-            return false;
-        }
-        for (uint32_t s = 0; s < from->free_count && chosen < wanted; s++) {
-            members[chosen++] = (struct fact_assignment){from->node, from->slots[s]};
-        }
-        if (most != NULL) {
-            MARK(gang_spans_hosts);
-            most->free_count = 0;
-        }
-    }
-    /* Reservations are asked for in slot order (node, index) everywhere, so that no two gangs wait for each other. */
-    for (uint32_t i = 1; i < chosen; i++) {
-        struct fact_assignment moving = members[i];
-        uint32_t at = i;
-        for (; at > 0; at--) {
-            int order = node_id_compare(members[at - 1].node, moving.node);
-            if (order < 0 || (order == 0 && members[at - 1].slot < moving.slot)) {
-                break;
-            }
-            members[at] = members[at - 1];
-        }
-        members[at] = moving;
-    }
-    return true;
 }
 
 /* During a partition both sides claim trials in the order of their rendezvous rank over the full roster, so that they
@@ -513,35 +424,16 @@ static bool has_free_slot(const struct node_core *core, const struct view_experi
     return false;
 }
 
-/* Where a gang could go now. */
-struct place {
-    bool has_least; /* as many slots as it needs at least are free, whether or not it can have them now */
-    uint32_t member_count;
-    struct fact_assignment members[FACT_MEMBERS_MAX];
-};
-
-static bool find_place(const struct node_core *core, const struct wish *wish, uint32_t wanted, struct place *out)
+static bool find_place(const struct node_core *core, const struct wish *wish, uint32_t wanted, struct placing_choice *out)
 {
-    struct choice choices[CHOICES_MAX];
-    struct at_best at_best = {0};
-    uint32_t count = 0;
-    for (enum choice_care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
-        count = collect_choices(core, wish, care, choices, &at_best);
-        if (at_best.slots >= wanted) {
-            break; /* a node that is silent or suspect is asked again soon: that is waited for, rather than to take a worse one */
-        }
-    }
-    uint32_t least = wish->experiment->config->min_slots, best = at_best.heard >= least ? at_best.heard : at_best.slots;
-    out->has_least = at_best.idle >= least; /* a node that is suspected for a moment does not make it wait anew */
-    if (wish->had_least_ms >= CORE_CHOOSY_MS && at_best.free >= least) {
-        best = at_best.free;
-    }
-    if (best < wanted && best >= least) {
-        MARK(gang_smaller_than_wanted);
-        wanted = best;
-    }
-    out->member_count = wanted;
-    return wanted <= FACT_MEMBERS_MAX && choose(choices, count, wanted, out->members);
+    struct placing_node nodes[NODE_MEMBERS_MAX];
+    const struct placing_snapshot snapshot = {.wanted = wanted,
+                                              .least = wish->experiment->config->min_slots,
+                                              .waited_ms = wish->waited_ms,
+                                              .had_least_ms = wish->had_least_ms,
+                                              .nodes = nodes,
+                                              .node_count = look_at_nodes(core, wish, nodes)};
+    return placing_choose(&snapshot, out);
 }
 
 /* True for a trial that waits for a node on which it has not failed, while others could use what is free. */
@@ -586,7 +478,7 @@ static uint64_t since(const struct node_core *core, uint64_t since_ms)
 }
 
 static bool find_place_for(struct node_core *core, struct core_coordination *coordination,
-                           const struct view_experiment *experiment, uint32_t index, struct place *out)
+                           const struct view_experiment *experiment, uint32_t index, struct placing_choice *out)
 {
     struct wish wish = {.experiment = experiment, .trial = view_find_trial(experiment, index)};
     struct core_waiting none = {0, 0}, *choosy = choosy_of(core, coordination, wish.trial, index);
@@ -606,7 +498,7 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
                        const struct view_experiment *experiment)
 {
     struct claim_order order, after;
-    struct place place;
+    struct placing_choice place;
     if (!has_free_slot(core, experiment)) {
         return false;
     }
@@ -644,7 +536,7 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
 static bool bring_to(struct node_core *core, struct core_coordination *coordination,
                      const struct view_experiment *experiment, uint32_t size)
 {
-    struct place place;
+    struct placing_choice place;
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *trial = experiment->trials[i];
         const struct view_attempt *attempt = trial != NULL ? view_trial_highest(trial) : NULL;
@@ -692,7 +584,7 @@ bool placing_grow_one(struct node_core *core, struct core_coordination *coordina
 bool placing_claim_overdue(struct node_core *core, struct core_coordination *coordination,
                            const struct view_experiment *experiment)
 {
-    struct place place;
+    struct placing_choice place;
     const struct view_attempt *claimed = NULL;
     struct claim_order best = {0, 0};
     struct sides sides = sides_of(core);

@@ -3,7 +3,7 @@
 #include "base/shift.h"
 #include "node/core/coordinator/coordination.h"
 
-/* struct core_regroup stays: resend_ms, due again. */
+/* struct core_regroup stays: resend_ms, due again. So do waited_ms and had_least_ms of struct placing_snapshot: spans. */
 
 /* Stays: resend_ms, due again. */
 static void shift_gang(struct core_gang *gang, uint64_t gap_ms)
