@@ -1,11 +1,11 @@
 /* Which trial begins next, and where. */
 
 #include "base/probe.h"
-#include "base/rendezvous.h"
 #include "node/core/coordinator/choice.h"
 #include "node/core/coordinator/coordinator.h"
 #include "node/core/coordinator/elastic.h"
 #include "node/core/coordinator/gangs.h"
+#include "node/core/coordinator/order.h"
 #include "node/core/coordinator/placing.h"
 #include "node/core/coordinator/watch.h"
 #include "node/core/copies/checkpoints.h"
@@ -164,66 +164,13 @@ static uint32_t look_at_nodes(const struct node_core *core, const struct wish *w
     return count;
 }
 
-/* During a partition both sides claim trials in the order of their rendezvous rank over the full roster, so that they
- * first do different work. A side's rank of a trial is how many nodes of the others stand before the first of its own;
- * where that is 0, those come first of which the others' rank is highest. So the order of one side is that of the other
- * side backwards (equal ranks by index, on the other side from the end), and two sides meet only when all is done. */
-struct claim_order {
-    int32_t rank; /* below 0: ours, and this is minus the others' rank; 0: nobody is away */
-    uint32_t index;
-};
-
-static bool claimed_before(struct claim_order a, struct claim_order b)
+static void look_at_sides(const struct node_core *core, struct order_sides *sides)
 {
-    if (a.rank != b.rank) {
-        return a.rank < b.rank;
-    }
-    return a.rank <= 0 ? a.index < b.index : a.index > b.index;
-}
-
-/* What that order follows from, looked up once for all trials. */
-struct sides {
-    bool is_whole; /* nobody is away */
-    uint32_t count; /* of election_members */
-    bool is_ours[NODE_MEMBERS_MAX], has_left[NODE_MEMBERS_MAX];
-    uint64_t digest;
-};
-
-static struct sides sides_of(const struct node_core *core)
-{
-    struct sides sides = {.is_whole = true};
+    order_init(sides);
     for (uint32_t i = 0; i < core->members->election_member_count; i++) {
         node_id node = core->members->election_members[i].node;
-        bool is_ours = core_node_trusted(core, node), has_left = coordinator_has_left(core, node);
-        sides.is_whole &= is_ours || has_left;
-        if (i < NODE_MEMBERS_MAX) {
-            uint8_t what[NODE_ID_BYTES + 2];
-            memcpy(what, node.bytes, NODE_ID_BYTES);
-            what[NODE_ID_BYTES] = sides.is_ours[i] = is_ours;
-            what[NODE_ID_BYTES + 1] = sides.has_left[i] = has_left;
-            sides.digest = bytes_hash64(what, sizeof what, sides.digest);
-            sides.count++;
-        }
+        order_add(sides, node, core_node_trusted(core, node), coordinator_has_left(core, node));
     }
-    return sides;
-}
-
-static int32_t rank_of(const struct node_core *core, const struct sides *sides, experiment_id experiment, uint32_t trial)
-{
-    struct fact_key key = fact_key_trial(experiment, trial);
-    uint64_t weights[NODE_MEMBERS_MAX];
-    uint64_t best[2] = {0, 0}; /* of those away, of ours */
-    for (uint32_t i = 0; i < sides->count; i++) {
-        weights[i] = sides->has_left[i] ? 0 : rendezvous_weight(core->members->election_members[i].node, key.bytes, key.count);
-        bool is_ours = sides->is_ours[i];
-        best[is_ours] = weights[i] > best[is_ours] ? weights[i] : best[is_ours];
-    }
-    int32_t rank = 0;
-    for (uint32_t i = 0; i < sides->count; i++) {
-        rank += !sides->is_ours[i] && weights[i] > best[1];
-        rank -= sides->is_ours[i] && best[0] > 0 && weights[i] > best[0];
-    }
-    return rank;
 }
 
 #define RANK_UNKNOWN INT32_MIN
@@ -237,7 +184,7 @@ void placing_forget_ranks(struct node_core *core, struct core_coordination *coor
 
 /* Somebody may be away for days, and what is pending is looked at many times a second: so ranks are kept while the sides
  * stay as they are. NULL: there is no memory for that. */
-static int32_t *kept_rank(struct node_core *core, struct core_coordination *coordination, const struct sides *sides,
+static int32_t *kept_rank(struct node_core *core, struct core_coordination *coordination, const struct order_sides *sides,
                           uint32_t trial)
 {
     bool is_kept = coordination->ranks_of == sides->digest;
@@ -256,15 +203,15 @@ static int32_t *kept_rank(struct node_core *core, struct core_coordination *coor
     return coordination->ranks != NULL ? &coordination->ranks[trial] : NULL;
 }
 
-static struct claim_order claim_order_of(struct node_core *core, struct core_coordination *coordination,
-                                         const struct sides *sides, uint32_t trial)
+static struct order_claim claim_of(struct node_core *core, struct core_coordination *coordination,
+                                   const struct order_sides *sides, uint32_t trial)
 {
     int32_t *kept = kept_rank(core, coordination, sides, trial);
-    int32_t rank = kept != NULL && *kept != RANK_UNKNOWN ? *kept : rank_of(core, sides, coordination->experiment, trial);
+    int32_t rank = kept != NULL && *kept != RANK_UNKNOWN ? *kept : order_rank(sides, coordination->experiment, trial);
     if (kept != NULL) {
         *kept = rank;
     }
-    return (struct claim_order){rank, trial};
+    return (struct order_claim){rank, trial};
 }
 
 /* From another checkpoint than the last time, since no disk has that one, as is known by now: perhaps that is what it lacked. */
@@ -368,17 +315,17 @@ static struct unseen unseen_starts(const struct node_core *core, const struct vi
 
 /* The next trial to be claimed, behind `after` if that is not NULL. */
 static bool next_pending(struct node_core *core, struct core_coordination *coordination,
-                         const struct view_experiment *experiment, const struct sides *sides,
-                         const struct claim_order *after, struct claim_order *out)
+                         const struct view_experiment *experiment, const struct order_sides *sides,
+                         const struct order_claim *after, struct order_claim *out)
 {
-    bool by_index = sides->is_whole || BUG(index_order, "two sides of a cut claim trials in opposite orders"), found = false;
-    struct claim_order best = {0, 0};
+    bool by_index = !sides->is_cut || BUG(index_order, "two sides of a cut claim trials in opposite orders"), found = false;
+    struct order_claim best = {0, 0};
     struct unseen unseen = by_index ? (struct unseen){0, 0} : unseen_starts(core, experiment);
     for (uint32_t i = 0; i < experiment->trial_count && !(found && by_index); i++) {
         if (!trial_is_pending(core, coordination, experiment, i)) {
             continue;
         }
-        struct claim_order order = by_index ? (struct claim_order){0, i} : claim_order_of(core, coordination, sides, i);
+        struct order_claim order = by_index ? (struct order_claim){0, i} : claim_of(core, coordination, sides, i);
         if (i >= unseen.from && i - unseen.from < unseen.count) {
             MARK(perhaps_begun_beyond_a_cut);
         }
@@ -386,7 +333,7 @@ static bool next_pending(struct node_core *core, struct core_coordination *coord
             MARK(claimed_by_rank);
         }
         order.rank += i >= unseen.from && i - unseen.from < unseen.count ? 2 * NODE_MEMBERS_MAX : 0;
-        if ((after == NULL || claimed_before(*after, order)) && (!found || claimed_before(order, best))) {
+        if ((after == NULL || order_is_before(*after, order)) && (!found || order_is_before(order, best))) {
             found = true;
             best = order;
         }
@@ -497,12 +444,13 @@ static bool find_place_for(struct node_core *core, struct core_coordination *coo
 bool placing_start_one(struct node_core *core, struct core_coordination *coordination,
                        const struct view_experiment *experiment)
 {
-    struct claim_order order, after;
+    struct order_claim order, after;
     struct placing_choice place;
     if (!has_free_slot(core, experiment)) {
         return false;
     }
-    struct sides sides = sides_of(core);
+    struct order_sides sides;
+    look_at_sides(core, &sides);
     bool has_place = false, found = next_pending(core, coordination, experiment, &sides, NULL, &order);
     for (uint32_t tries = 0; found && tries < PICKY_MAX; tries++) {
         has_place = find_place_for(core, coordination, experiment, order.index, &place);
@@ -586,9 +534,10 @@ bool placing_claim_overdue(struct node_core *core, struct core_coordination *coo
 {
     struct placing_choice place;
     const struct view_attempt *claimed = NULL;
-    struct claim_order best = {0, 0};
-    struct sides sides = sides_of(core);
-    if (sides.is_whole || !has_free_slot(core, experiment) || any_pending(core, coordination, experiment)) {
+    struct order_claim best = {0, 0};
+    struct order_sides sides;
+    look_at_sides(core, &sides);
+    if (!sides.is_cut || !has_free_slot(core, experiment) || any_pending(core, coordination, experiment)) {
         return false;
     }
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
@@ -599,9 +548,9 @@ bool placing_claim_overdue(struct node_core *core, struct core_coordination *coo
             continue;
         }
         struct core_watch *watch = watch_row(core, coordination, &highest->id);
-        struct claim_order order = claim_order_of(core, coordination, &sides, i);
+        struct order_claim order = claim_of(core, coordination, &sides, i);
         if (watch != NULL && attempts_look(core, experiment, highest, watch).overdue > 0 &&
-            (claimed == NULL || claimed_before(order, best))) {
+            (claimed == NULL || order_is_before(order, best))) {
             claimed = highest;
             best = order;
         }
