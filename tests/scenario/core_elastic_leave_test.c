@@ -377,7 +377,7 @@ static void a_generation_that_the_disk_refused_gets_its_key_all_the_same(void **
     world_end_worker(world, follower(world, 0), 0, -9);
     world->nodes[coordinator].disk_refuses = true;
     assert_line(world, 5000, ": generation 2 of 2");
-    assert_line(world, 30000, "1 more on their way to those of generation 2"); /* who was on its way before got no lease */
+    assert_line(world, 30000, "1 more on their way to join generation 2"); /* who was on its way before got no lease */
     assert_int_equal(in_generation(world, 0), 0);
     world->nodes[coordinator].disk_refuses = false;
     world_run(world, 15000);

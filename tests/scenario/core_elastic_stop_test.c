@@ -162,7 +162,7 @@ static void a_pause_that_is_taken_back_loses_no_attempt(void **state)
     assert_int_equal(world_coordinator(world), 0);
     world->loses_keys = true;
     return_slots(world, 2);
-    assert_line(world, 60000, "a: trial 0 attempt 1: generation 2 of 2 (there were 1), from step ");
+    assert_line(world, 60000, "a: trial 0 attempt 1: generation 2 of 2 members (before: 1), from step ");
     world_run(world, 300); /* both have heard that */
     world_sleep(world, 2, 1500);
     world_request(world, 1, NODE_REQUEST_PAUSE);

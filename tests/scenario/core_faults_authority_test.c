@@ -122,9 +122,9 @@ static void whom_all_others_take_for_the_coordinator_does_not_wait_for_its_turn(
     uint32_t first, second, third;
     struct world *world = second_coordinator(&first, &second, &third);
     claims(world, third, second, 3, 1000);
-    assert_line(world, 1000, "another node coordinates now with term 3");
+    assert_line(world, 1000, "another node coordinates exp now, with term 3");
     claims(world, third, second, 1, 1001);
-    assert_line(world, CORE_UNCONFIRMED_MS + 1000, "no record says that exp is coordinated with term 3");
+    assert_line(world, CORE_UNCONFIRMED_MS + 1000, "no record confirms the claim to coordinate exp with term 3");
     assert_line(world, 1000, "coordinates exp with term 4");
     assert_int_equal(world_coordinator(world), second);
     world_free(world);
@@ -137,13 +137,13 @@ static void a_drained_node_that_is_taken_for_the_coordinator_hands_over_at_once(
     uint32_t first, second, third;
     struct world *world = second_coordinator(&first, &second, &third);
     claims(world, third, second, 3, 1000);
-    assert_line(world, 1000, "another node coordinates now with term 3");
+    assert_line(world, 1000, "another node coordinates exp now, with term 3");
     claims(world, third, second, 1, 1001);
     struct node_event event = {.kind = NODE_EVENT_REQUEST};
     event.u.request.node = world->nodes[second].person.id;
     event.u.request.kind = NODE_REQUEST_DRAIN;
     world_step(world, third, &event);
-    assert_line(world, CORE_UNCONFIRMED_MS + 1000, "no record says that exp is coordinated with term 3");
+    assert_line(world, CORE_UNCONFIRMED_MS + 1000, "no record confirms the claim to coordinate exp with term 3");
     assert_line(world, 1000, "coordinates exp with term 4");
     assert_line(world, 5000, "coordinates exp with term 5");
     assert_true((uint32_t)world_coordinator(world) != second);

@@ -136,7 +136,7 @@ static void a_huge_term_leads_nobody_away(void **state)
     d_claims(world, 1ull << 62);
     d_claims(world, UINT64_MAX);
     assert_int_equal(world_coordinator(world), leader);
-    assert_int_equal(world_count(world, "another node coordinates now"), 0);
+    assert_int_equal(world_count(world, "another node coordinates"), 0);
     world_crash(world, (uint32_t)leader);
     world_run(world, 15000);
     assert_true(world_coordinator(world) >= 0 && world_coordinator(world) != leader);

@@ -74,7 +74,8 @@ static bool leads(const struct core_coordination *coordination)
 
 static void yield(struct node_core *core, struct core_coordination *coordination)
 {
-    TRACE(&core->options.trace, "another node coordinates now with term %llu",
+    TRACE(&core->options.trace, "another node coordinates %s now, with term %llu",
+          coordinator_name(view_find_experiment(&core->view, coordination->experiment)),
           (unsigned long long)coordination->election.highest.term);
     coordination->claiming = false;
     gangs_drop(core, coordination);
@@ -182,7 +183,7 @@ static void doubt(struct node_core *core, struct core_coordination *coordination
     } else if (core->now_ms - coordination->unconfirmed_ms >= CORE_UNCONFIRMED_MS) {
         MARK(claim_without_record);
         TRACE(&core->options.trace,
-              "no record says that %s is coordinated with term %llu: that is not waited for any more",
+              "no record confirms the claim to coordinate %s with term %llu: the claim counts as released",
               coordinator_name(experiment), (unsigned long long)highest.term);
         observe(core, coordination, highest, true);
     }
@@ -229,7 +230,7 @@ static void elect(struct node_core *core, struct core_coordination *coordination
     for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
         if (claim_is_replaced(core, coordination, claim)) {
             MARK(claim_replaced_by_an_earlier_one);
-            TRACE(&core->options.trace, "an earlier claim to %s has come back: claims it anew",
+            TRACE(&core->options.trace, "an older claim to %s has replaced the claim of this node: claims it again",
                   coordinator_name(experiment));
             coordination->claiming = false;
             gangs_drop(core, coordination);
@@ -338,7 +339,7 @@ static void stale(struct node_core *core, struct core_coordination *coordination
     if (claim.term > base && claim.term - base > LAMPORT_JUMP_MAX / 2) {
         core->counters.malformed++;
         TRACE(&core->options.trace,
-              "an owner obeys a term more than %u ahead of all claims, it says: that is not believed",
+              "an owner says that it obeys a term more than %u above all claims: ignored",
               LAMPORT_JUMP_MAX / 2);
         return;
     }
@@ -499,7 +500,8 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
 /* What is over wants no coordinator. What does not fit into one step is left to the housekeeping. */
 void core_coordinator_leave(struct node_core *core)
 {
-    for (struct core_coordination *c = core->coordinator->coordinations; c != NULL && core_has_room(core, 512, 1u << 20); c = c->next) {
+    struct core_coordination *c = core->coordinator->coordinations;
+    for (; c != NULL && core_has_room(core, 512, 1u << 20); c = c->next) {
         if (leads(c) && !c->settled) {
             hand_over(core, c);
         }

@@ -24,7 +24,7 @@
 #include "node/core/owner/groups.h"
 
 /* What became of the members. */
-struct muster {
+struct census {
     uint32_t done;    /* ended, with all steps made */
     uint32_t gone;    /* ended otherwise, */
     uint32_t dead;    /* ... or their node is dead or out */
@@ -104,10 +104,10 @@ static enum fate fate_of(const struct node_core *core, const struct core_watch *
     return is_dead(core, node) ? FATE_DEAD : is_unsure(core, node, worker) ? FATE_UNSURE : FATE_HERE;
 }
 
-static struct muster muster(const struct node_core *core, const struct core_watch *watch,
+static struct census take_census(const struct node_core *core, const struct core_watch *watch,
                             const struct view_attempt *attempt)
 {
-    struct muster out = {0};
+    struct census out = {0};
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         enum fate fate = fate_of(core, watch, attempt, rank);
@@ -137,6 +137,11 @@ static bool has_one_size(const struct view_experiment *experiment)
     return experiment->config->min_slots == experiment->config->max_slots;
 }
 
+static uint32_t count_living(const struct census *census)
+{
+    return census->here + census->dead + census->unsure;
+}
+
 static bool is_larger_side(uint32_t count, uint32_t all, bool has_first)
 {
     bool is_half = count * 2 == all;
@@ -152,9 +157,10 @@ static bool is_larger_side(uint32_t count, uint32_t all, bool has_first)
  * A member that is away and may not have heard of this generation is still one of the generation before, and may be part of
  * that one's larger side together with those who were left behind then. So nobody goes on from a generation that not all
  * who are away have come into, or let pass. */
-static bool may_go_on(const struct muster *m)
+static bool may_go_on(const struct census *census)
 {
-    return !m->is_behind && !m->is_unheard && is_larger_side(m->here, m->here + m->dead + m->unsure, m->has_first);
+    return !census->is_behind && !census->is_unheard &&
+           is_larger_side(census->here, count_living(census), census->has_first);
 }
 
 static bool joiner_is_lost(const struct node_core *core, const struct core_coordination *coordination,
@@ -247,7 +253,7 @@ bool elastic_record_joiners(struct node_core *core, struct core_coordination *co
         fact.joiners[fact.joiner_count++] =
             (struct fact_place){gang->members[i].node, gang->members[i].slot, gang->first_number + i, false};
     }
-    TRACE(&core->options.trace, "trial %u attempt %u: %u more on their way to those of generation %u", gang->attempt.trial,
+    TRACE(&core->options.trace, "trial %u attempt %u: %u more on their way to join generation %u", gang->attempt.trial,
           gang->attempt.number, gang->member_count, fact.generation);
     struct core_pending *pending = put(core, attempt, &fact);
     if (pending == NULL) {
@@ -323,7 +329,7 @@ void core_coordinator_grouped(struct node_core *core, const attempt_id *id, stru
 /* ---- decisions ------------------------------------------------------------------------------------------------------- */
 
 /* Of the members of the group that was: who goes on, in the order of the new ranks. */
-struct cast {
+struct next_group {
     uint32_t count, ranks[FACT_MEMBERS_MAX];
     uint32_t wanted; /* of these, whose slots are not wanted back: they come first */
     bool has_first;  /* the lowest rank of all that have not ended is among them */
@@ -340,29 +346,29 @@ static bool can_take_part(const struct node_core *core, const struct core_watch 
             BUG(stale_word_taken, "a group is made of what its members say after the last one"));
 }
 
-static void admit(struct cast *cast, const struct view_attempt *attempt, uint32_t rank, uint32_t first)
+static void admit(struct next_group *next, const struct view_attempt *attempt, uint32_t rank, uint32_t first)
 {
     bool is_at_start = attempt->group_step == attempt->start_step;
     const struct view_worker *worker = view_attempt_worker(attempt, rank);
-    cast->ranks[cast->count++] = rank;
-    cast->has_first |= rank == first;
-    cast->has_state |= worker->has_state;
-    cast->has_source |= worker->has_state || (is_at_start && attempt->members[rank].number < attempt->first_count);
+    next->ranks[next->count++] = rank;
+    next->has_first |= rank == first;
+    next->has_state |= worker->has_state;
+    next->has_source |= worker->has_state || (is_at_start && attempt->members[rank].number < attempt->first_count);
 }
 
 /* What is said here of who does not go on may be old: it may have gone on with others, whom another coordinator named. So it
  * takes those who do to be a side of the cut that keeps the attempt. */
-static bool is_side(const struct cast *cast, const struct muster *m)
+static bool is_side(const struct next_group *next, const struct census *census)
 {
-    return is_larger_side(cast->count, m->here + m->dead + m->unsure, cast->has_first);
+    return is_larger_side(next->count, count_living(census), next->has_first);
 }
 
 /* Without those whose slots are wanted back, or with as many of them as it takes to be a side: they come last, so that the next
  * generation can do without them. Or with all. */
-static struct cast cast(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
-                        const struct muster *m, bool with_all)
+static struct next_group choose_next(const struct node_core *core, const struct core_watch *watch,
+                                     const struct view_attempt *attempt, const struct census *census, bool with_all)
 {
-    struct cast out = {.has_source = attempt->group_step == 0};
+    struct next_group out = {.has_source = attempt->group_step == 0};
     uint32_t first = 0;
     while (first < attempt->member_count && fate_of(core, watch, attempt, first) <= FATE_GONE) {
         first++;
@@ -373,7 +379,7 @@ static struct cast cast(const struct node_core *core, const struct core_watch *w
         }
     }
     out.wanted = out.count;
-    for (uint32_t rank = 0; rank < attempt->member_count && (with_all || !is_side(&out, m)); rank++) {
+    for (uint32_t rank = 0; rank < attempt->member_count && (with_all || !is_side(&out, census)); rank++) {
         if (can_take_part(core, watch, attempt, rank) && view_attempt_is_wanted_back(&core->view, attempt, rank)) {
             admit(&out, attempt, rank, first);
         }
@@ -398,21 +404,21 @@ static uint32_t next_generation(const struct core_coordination *coordination, co
 
 static void begin_generation(struct node_core *core, struct core_coordination *coordination,
                              const struct view_experiment *experiment, const struct view_attempt *attempt,
-                             const struct cast *cast)
+                             const struct next_group *next)
 {
     struct fact_generation fact = {.generation = next_generation(coordination, attempt),
                                    .term = coordination->election.highest.term,
                                    .start_step = attempt->group_step};
     bool has_state = false;
-    for (uint32_t i = 0; i < cast->count; i++) {
-        const struct view_worker *worker = view_attempt_worker(attempt, cast->ranks[i]);
+    for (uint32_t i = 0; i < next->count; i++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, next->ranks[i]);
         if (worker->has_state && (!has_state || worker->applied_step > fact.start_step)) {
             has_state = true;
             fact.start_step = worker->applied_step;
         }
-        fact.members[fact.member_count++] = attempt->members[cast->ranks[i]];
+        fact.members[fact.member_count++] = attempt->members[next->ranks[i]];
     }
-    uint32_t unwanted = cast->count - cast->wanted; /* these go next, and make room */
+    uint32_t unwanted = next->count - next->wanted; /* these go next, and make room */
     for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
         bool is_full = fact.member_count >= experiment->config->max_slots; /* somebody given up for dead was not */
         bool has_room = fact.member_count - unwanted + fact.joiner_count < experiment->config->max_slots;
@@ -448,8 +454,8 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
     regroup->on_disk = false;
     core_secret(core, regroup->key, sizeof regroup->key);
     MARK(group_goes_on);
-    TRACE(&core->options.trace, "trial %u attempt %u: generation %u of %u (there were %u), from step %llu", attempt->id.trial,
-          attempt->id.number, fact.generation, fact.member_count, attempt->member_count,
+    TRACE(&core->options.trace, "trial %u attempt %u: generation %u of %u members (before: %u), from step %llu",
+          attempt->id.trial, attempt->id.number, fact.generation, fact.member_count, attempt->member_count,
           (unsigned long long)fact.start_step);
     struct core_pending *pending = put(core, attempt, &fact);
     regroup->recorded = (struct record_version){0};
@@ -473,9 +479,9 @@ static void ask_to_leave(struct node_core *core, const struct core_coordination 
 
 /* Of a group of which nobody is here any more nobody can be joined either: their slots are for those who can begin anew. */
 static void drop_lost_joiners(struct node_core *core, const struct core_coordination *coordination,
-                              struct core_watch *watch, const struct view_attempt *attempt, const struct muster *m)
+                              struct core_watch *watch, const struct view_attempt *attempt, const struct census *census)
 {
-    bool is_nobody_here = m->here + m->unsure + m->done == 0 && m->dead > 0;
+    bool is_nobody_here = census->here + census->unsure + census->done == 0 && census->dead > 0;
     struct fact_generation fact = as_it_is(coordination, attempt);
     fact.joiner_count = 0;
     uint64_t wait_ms = (uint64_t)CORE_LOST_FIRST_MS << (watch->join_losses < 16 ? watch->join_losses : 16);
@@ -508,7 +514,7 @@ static uint32_t ready_joiners(const struct node_core *core, const struct view_at
 }
 
 static void watch_key(struct node_core *core, struct core_coordination *coordination, const struct view_attempt *attempt,
-                      const struct muster *m)
+                      const struct census *census)
 {
     struct core_regroup *regroup = find_regroup(coordination, &attempt->id);
     if (regroup == NULL) {
@@ -518,7 +524,7 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     const struct records_entry *entry =
         records_find(&core->records, record_ident_of(core->options.self, FACT_GENERATION, key.bytes, key.count));
     regroup->on_disk |= entry != NULL && entry->on_disk; /* perhaps a later version: a full disk may have refused the first */
-    bool is_over = regroup->generation != attempt->generation || (regroup->on_disk && m->coming == 0);
+    bool is_over = regroup->generation != attempt->generation || (regroup->on_disk && census->coming == 0);
     if (is_over) {
         drop_regroup(core, coordination, regroup);
     } else if (regroup->on_disk && core->now_ms >= regroup->resend_ms) {
@@ -564,34 +570,37 @@ static uint64_t leave_ms(const struct core_watch *watch)
 /* All who are here have left, or should have: who goes on? */
 static void decide(struct node_core *core, struct core_coordination *coordination,
                    const struct view_experiment *experiment, const struct view_attempt *attempt, struct core_watch *watch,
-                   const struct attempt_sight *sight, const struct muster *m, uint32_t ready)
+                   const struct attempt_sight *sight, const struct census *census, uint32_t ready)
 {
     uint64_t since_ms = core->now_ms - watch->broken.since_ms;
-    bool has_all_left = m->left == m->here || BUG(stale_word_taken, "a group is made of what its members say after the last one");
-    watch_since(&watch->broken.unsure_ms, m->unsure > 0, core->now_ms);
-    if (m->unsure > 0 && core->now_ms - watch->broken.unsure_ms < CORE_REGROUP_MS) {
+    bool has_all_left = census->left == census->here ||
+                        BUG(stale_word_taken, "a group is made of what its members say after the last one");
+    watch_since(&watch->broken.unsure_ms, census->unsure > 0, core->now_ms);
+    if (census->unsure > 0 && core->now_ms - watch->broken.unsure_ms < CORE_REGROUP_MS) {
         MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so, and is left behind */
         return;
     }
     if (!has_all_left && since_ms < leave_ms(watch)) {
-        if (m->gone + m->dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
+        if (census->gone + census->dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
             ask_to_leave(core, coordination, attempt);
         }
         return;
     }
     /* Who shall give its slot back goes with the others once more if these are too few without it: then all stop. */
-    uint32_t least = m->done > 0 ? 1 : experiment->config->min_slots;
-    struct cast others = cast(core, watch, attempt, m, false), all = cast(core, watch, attempt, m, true);
-    const struct cast *who = others.has_source && others.wanted > 0 && others.wanted + ready >= least ? &others : &all;
+    uint32_t least = census->done > 0 ? 1 : experiment->config->min_slots;
+    struct next_group others = choose_next(core, watch, attempt, census, false);
+    struct next_group all = choose_next(core, watch, attempt, census, true);
+    bool are_enough = others.has_source && others.wanted > 0 && others.wanted + ready >= least;
+    const struct next_group *next = are_enough ? &others : &all;
     bool is_on_its_way = attempt->joiner_count > ready || gangs_has(coordination, &attempt->id);
     /* Who is late may have gone on elsewhere, with others of this generation, or of the one before if it never came into this. It
      * has as long as a program has that is asked to stop: then its owner has ended it, too, if it wants the slot back. */
-    bool has_strays = attempt->generation > 1 && m->coming > 0, is_short = has_strays || !is_side(who, m);
+    bool has_strays = attempt->generation > 1 && census->coming > 0, is_short = has_strays || !is_side(next, census);
     if (is_short && since_ms < leave_ms(watch) + attempts_stop_ms(experiment)) {
         return;
     }
     watch_since(&watch->broken.gathered_ms, true, core->now_ms);
-    if (!who->has_source || (!has_all_left && !who->has_state)) { /* who is late may have what is not to be made again */
+    if (!next->has_source || (!has_all_left && !next->has_state)) { /* who is late may have what is not to be made again */
         MARK(group_without_state);
         bool were_asked = sight->stopped > 0 && sight->lost + sight->failed + sight->away == 0; /* by a pause that is over */
         attempts_put_verdict(core, attempt, were_asked ? FACT_STOPPED : FACT_LOST,
@@ -599,14 +608,14 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
     } else if (is_short) {
         attempts_put_verdict(core, attempt, FACT_LOST,
                              has_strays ? "somebody never came into its group" : "too many of its group did not leave it");
-    } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
-        if (who == &others && who->wanted < who->count) {
+    } else if (next->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
+        if (next == &others && next->wanted < next->count) {
             MARK(unwanted_go_on_once_more);
         }
         if (!has_all_left) {
             MARK(late_are_left_behind); /* their owners end them, since the record names them no more */
         }
-        begin_generation(core, coordination, experiment, attempt, who);
+        begin_generation(core, coordination, experiment, attempt, next);
     } else if (!is_on_its_way && core->now_ms - watch->broken.gathered_ms >= CORE_REGROUP_MS) {
         MARK(group_gives_up);
         attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
@@ -629,38 +638,38 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         }
         return true;
     }
-    struct muster m = muster(core, watch, attempt);
-    if (has_one_size(experiment) && m.gone + m.dead > 0) {
+    struct census census = take_census(core, watch, attempt);
+    if (has_one_size(experiment) && census.gone + census.dead > 0) {
         return false;
     }
-    drop_lost_joiners(core, coordination, watch, attempt, &m);
-    watch_key(core, coordination, attempt, &m);
-    bool is_keyless = m.coming > 0 && attempt->generation > 1 && find_regroup(coordination, &attempt->id) == NULL;
+    drop_lost_joiners(core, coordination, watch, attempt, &census);
+    watch_key(core, coordination, attempt, &census);
+    bool is_keyless = census.coming > 0 && attempt->generation > 1 && find_regroup(coordination, &attempt->id) == NULL;
     bool is_stopping =
         view_experiment_paused(experiment) || owner_group_is_stopping(core, experiment, attempt);
     uint32_t ready = ready_joiners(core, attempt);
     watch->join_losses = ready > 0 ? 0 : watch->join_losses;
     watch->wants_ms = ready > 0 ? 0 : watch->wants_ms;
-    if (m.gone + m.dead + m.left == 0 && !is_keyless) {
+    if (census.gone + census.dead + census.left == 0 && !is_keyless) {
         watch_broken_end(watch);
         measure(core, watch, attempt);
         bool is_due = (ready > 0 && ready == attempt->joiner_count) ||
-                      (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt, NULL));
-        if (is_due && !is_stopping && m.done + m.unsure + m.coming == 0) {
+                      (census.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt, NULL));
+        if (is_due && !is_stopping && census.done + census.unsure + census.coming == 0) {
             ask_to_leave(core, coordination, attempt);
         }
         return false;
     }
     watch_broken_begin(watch, core->now_ms);
-    if (m.gone + m.dead > 0 && BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
+    if (census.gone + census.dead > 0 && BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
         return false;
     }
     watch_since(&watch->broken.stopping_ms, is_stopping, core->now_ms);
     if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
-        return m.here > 0 && core->now_ms - watch->broken.stopping_ms < attempts_stop_ms(experiment);
+        return census.here > 0 && core->now_ms - watch->broken.stopping_ms < attempts_stop_ms(experiment);
     }
-    bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && !is_lower;
-    bool lacks_record = m.is_behind && m.dead + m.unsure == 0; /* all are heard, and so it comes within seconds */
+    bool is_elsewhere = !may_go_on(&census) && (census.dead + census.unsure > 0 || census.is_behind) && !is_lower;
+    bool lacks_record = census.is_behind && census.dead + census.unsure == 0; /* all are heard, and so it comes within seconds */
     watch_since(&watch->broken.behind_ms, lacks_record, core->now_ms);
     if (lacks_record && core->now_ms - watch->broken.behind_ms >= CORE_REGROUP_MS) {
         attempts_put_verdict(core, attempt, FACT_LOST, "the record of its last group is lost");
@@ -671,15 +680,15 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         watch_broken_anew(watch, core->now_ms); /* its time to regroup is after the heal */
         return true;
     }
-    if (m.here == 0 || !may_go_on(&m)) {
+    if (census.here == 0 || !may_go_on(&census)) {
         return false; /* its attempt is over: attempts.c knows why */
     }
     if (fails_too_often(experiment, trial, attempt, sight)) {
-        bool may_be_echo = m.unsure > 0 && core->now_ms - watch->failed_ms < CORE_FAILURE_SETTLE_MS; /* of a node's death */
+        bool may_be_echo = census.unsure > 0 && core->now_ms - watch->failed_ms < CORE_FAILURE_SETTLE_MS; /* of a node's death */
         if (may_be_echo || !attempts_failure_is_settled(core, experiment, attempt, sight, watch)) {
             return true;
         }
-        if (m.dead > 0) {
+        if (census.dead > 0) {
             return false;
         }
         attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed"); /* whoever was lost beside it */
@@ -690,7 +699,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_LOST, "a higher attempt exists");
         return true;
     }
-    decide(core, coordination, experiment, attempt, watch, sight, &m, ready);
+    decide(core, coordination, experiment, attempt, watch, sight, &census, ready);
     return true;
 }
 
@@ -705,10 +714,10 @@ uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordin
     if (watch == NULL || core->now_ms < watch->join_ms) {
         return 0;
     }
-    struct muster m = muster(core, watch, attempt);
-    if (m.done > 0 || m.here == 0 || !may_go_on(&m) || owner_group_is_stopping(core, experiment, attempt)) {
+    struct census census = take_census(core, watch, attempt);
+    if (census.done > 0 || census.here == 0 || !may_go_on(&census) || owner_group_is_stopping(core, experiment, attempt)) {
         return 0;
     }
-    uint32_t have = m.here - m.unwanted + m.unsure + attempt->joiner_count;
+    uint32_t have = census.here - census.unwanted + census.unsure + attempt->joiner_count;
     return have < size ? size - have : 0;
 }

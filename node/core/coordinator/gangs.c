@@ -289,7 +289,8 @@ static bool gang_is_wanted(const struct node_core *core, const struct view_exper
         (trial != NULL && view_trial_completed(trial) != NULL)) {
         return false;
     }
-    if (gang->state == CORE_GANG_RESERVING && !gang->is_joining && trial != NULL && core_checkpoints_may_return(core, trial)) {
+    if (gang->state == CORE_GANG_RESERVING && !gang->is_joining && trial != NULL &&
+        core_checkpoints_may_return(core, trial)) {
         return false;
     }
     if (view_trial_state(experiment, gang->attempt.trial) == VIEW_TRIAL_FAILED &&

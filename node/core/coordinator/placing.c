@@ -400,8 +400,8 @@ static bool has_begun(const struct node_core *core, experiment_id id, uint32_t i
 
 /* Of the trial that is asked about; NULL when memory is full. Of those that never began only the first is asked, for the others
  * wait behind it; and they wait together, since which is first changes as nodes come and go. */
-static struct core_waiting *choosy_of(struct node_core *core, struct core_coordination *coordination,
-                                     const struct view_trial *trial, uint32_t index)
+static struct core_waiting *waiting_of(struct node_core *core, struct core_coordination *coordination,
+                                       const struct view_trial *trial, uint32_t index)
 {
     const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
     if (highest != NULL) {
@@ -428,15 +428,15 @@ static bool find_place_for(struct node_core *core, struct core_coordination *coo
                            const struct view_experiment *experiment, uint32_t index, struct placing_choice *out)
 {
     struct wish wish = {.experiment = experiment, .trial = view_find_trial(experiment, index)};
-    struct core_waiting none = {0, 0}, *choosy = choosy_of(core, coordination, wish.trial, index);
-    choosy = choosy != NULL ? choosy : &none;
-    wish.waited_ms = since(core, choosy->since_ms);
-    wish.had_least_ms = since(core, choosy->least_ms);
+    struct core_waiting none = {0, 0}, *waiting = waiting_of(core, coordination, wish.trial, index);
+    waiting = waiting != NULL ? waiting : &none;
+    wish.waited_ms = since(core, waiting->since_ms);
+    wish.had_least_ms = since(core, waiting->least_ms);
     if (find_place(core, &wish, experiment->config->slots_per_trial, out)) {
         return true;
     }
-    watch_since(&choosy->since_ms, true, core->now_ms);
-    watch_since(&choosy->least_ms, out->has_least, core->now_ms);
+    watch_since(&waiting->since_ms, true, core->now_ms);
+    watch_since(&waiting->least_ms, out->has_least, core->now_ms);
     return false;
 }
 

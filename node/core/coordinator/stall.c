@@ -12,10 +12,10 @@ static void shift_gang(struct core_gang *gang, uint64_t gap_ms)
     time_shift(&gang->asked_ms, gap_ms);
 }
 
-static void shift_waiting(struct core_waiting *choosy, uint64_t gap_ms)
+static void shift_waiting(struct core_waiting *waiting, uint64_t gap_ms)
 {
-    time_shift(&choosy->since_ms, gap_ms);
-    time_shift(&choosy->least_ms, gap_ms);
+    time_shift(&waiting->since_ms, gap_ms);
+    time_shift(&waiting->least_ms, gap_ms);
 }
 
 static void shift_broken(struct core_broken *broken, uint64_t gap_ms)
