@@ -119,7 +119,8 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
     for (uint32_t i = 0; i < CORE_ACK_ASKED_MAX; i++) {
         second |= ack->asked[i].pushed && ack->asked[i].pushed_too && ack->asked[i].record_stored;
     }
-    second |= !node_id_is_none(ack->asked[0].node) && BUG(second_not_awaited, "'on 2 nodes' is said when the second has said so");
+    second |= !node_id_is_none(ack->asked[0].node) &&
+              BUG(second_not_awaited, "'on 2 nodes' is said when the second has said so");
     if (!ack->on_disk && core->now_ms < ack->until_ms) {
         return false;
     }

@@ -12,7 +12,7 @@
 
 _Static_assert(CONFIG_REPLICAS_MAX <= FACT_HOLDERS_MAX, "a manifest can name as many holders as may be asked for");
 
-/* ---- the progress of a push --------------------------------------------------------------------------------------------- */
+/* ---- the progress of a push ---------------------------------------------------------------------------------------- */
 
 #define PROGRESSES (CORE_PUSH_PUBLISHED + 1)
 
@@ -35,7 +35,7 @@ static bool is_over(const struct core_push *push)
     return push->waiting_count == 0;
 }
 
-/* ---- which copy to use -------------------------------------------------------------------------------------------------- */
+/* ---- which copy to use --------------------------------------------------------------------------------------------- */
 
 const struct view_manifest *core_checkpoints_newest(const struct node_core *core, const struct view_trial *trial)
 {
@@ -99,7 +99,7 @@ bool copies_list_has(const node_id *list, uint32_t count, node_id node)
     return false;
 }
 
-/* ---- how many copies are under way ------------------------------------------------------------------------------------- */
+/* ---- how many copies are under way --------------------------------------------------------------------------------- */
 
 /* A daemon has a bounded number of requests on their way (node/bulk): copies that nobody waits for leave most of them to
  * fetches and to the checkpoints of running workers. */
@@ -140,7 +140,7 @@ void copies_put_off(struct node_core *core, experiment_id experiment)
     }
 }
 
-/* ---- checkpoints ------------------------------------------------------------------------------------------------------- */
+/* ---- checkpoints --------------------------------------------------------------------------------------------------- */
 
 /* This node's record of the same step, or NULL. */
 static const struct view_manifest *own_row(const struct node_core *core, const struct core_push *push)
@@ -292,7 +292,7 @@ static void push_end(struct node_core *core, struct core_push *push)
     }
 }
 
-static void say_unsaid(struct node_core *core)
+static void publish_ended(struct node_core *core)
 {
     for (struct core_push *push = core->copies->pushes, *next; push != NULL; push = next) {
         next = push->next;
@@ -313,12 +313,17 @@ void core_checkpoints_forget(struct node_core *core, experiment_id experiment)
     core_code_forget(core, experiment);
 }
 
+static bool is_same(const struct core_push *push, const struct core_push *save)
+{
+    return push->kind != CORE_PUSH_CHECK && push->step == save->step && hash256_equal(push->blob, save->blob) &&
+           attempt_id_equal(&push->attempt, &save->attempt);
+}
+
 /* The same bytes are under way already: once is enough, and the worker waits for those. */
 static bool join_earlier(struct node_core *core, const struct core_push *save)
 {
     struct core_push *push = core->copies->pushes;
-    while (push != NULL && (push->kind == CORE_PUSH_CHECK || push->step != save->step || !hash256_equal(push->blob, save->blob) ||
-                            !attempt_id_equal(&push->attempt, &save->attempt))) {
+    while (push != NULL && !is_same(push, save)) {
         push = push->next;
     }
     if (push == NULL) {
@@ -397,7 +402,7 @@ void core_checkpoints_ended(struct node_core *core, const attempt_id *attempt)
     }
 }
 
-/* ---- repairs that were begun -------------------------------------------------------------------------------------------- */
+/* ---- repairs that were begun --------------------------------------------------------------------------------------- */
 
 static bool is_repair_of(const struct core_repair *repair, const struct core_push *push)
 {
@@ -464,7 +469,7 @@ static uint64_t digest_nodes(const struct node_core *core)
     return digest;
 }
 
-/* ---- copies made --------------------------------------------------------------------------------------------------------- */
+/* ---- copies made --------------------------------------------------------------------------------------------------- */
 
 /* True once for each node that was asked. */
 static bool answers(struct core_push *push, const struct node_event *event)
@@ -526,7 +531,7 @@ void core_checkpoints_pushed(struct node_core *core, const struct node_event *ev
     }
 }
 
-/* ---- repair ------------------------------------------------------------------------------------------------------------- */
+/* ---- repair -------------------------------------------------------------------------------------------------------- */
 
 /* A holder died, or its copy: the living holder with the smallest id copies the checkpoint to one more node. What it
  * writes is a row of its own, since each record has one writer; readers unite the rows of one checkpoint. */
@@ -690,7 +695,7 @@ static void check_copies(struct node_core *core, struct core_peer *peer)
 }
 
 /* What only this boot knows of, it says when the copies take long: another one would have them made, once it knows. */
-static void say_slow(struct node_core *core)
+static void publish_slow(struct node_core *core)
 {
     for (struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
         if (push->progress == CORE_PUSH_SLOW && !is_over(push) && core_has_room(core, 8, 1u << 14) && finish(core, push)) {
@@ -705,12 +710,12 @@ static void say_slow(struct node_core *core)
 void core_checkpoints_housekeep(struct node_core *core)
 {
     if (core->rotate % (CORE_REPAIR_MS / CORE_HOUSEKEEP_MS) == 0) {
-        say_unsaid(core);
+        publish_ended(core);
     }
     if (core->now_ms < core->copies->repair_ms || core->members->syncing || core->leaving) {
         return;
     }
-    say_slow(core);
+    publish_slow(core);
     core->copies->repair_ms = core->now_ms + CORE_REPAIR_MS;
     core->copies->repair_pass++;
     core->copies->repair_is_behind = false;

@@ -91,8 +91,8 @@ static void ask(struct node_core *core, hash256 blob, node_id node, bool is_wait
         asked += row->is_asked;
     }
     struct core_confirmation *row = find_confirmation(core, blob, node);
-    if (asked >= CORE_CONFIRMS_MAX || (row != NULL && (row->is_asked || (core_copy_is_doubtful(core, blob, node) && !is_waited_for))) ||
-        !core_has_room(core, 64, 1u << 14)) {
+    bool is_refused = core_copy_is_doubtful(core, blob, node) && !is_waited_for;
+    if (asked >= CORE_CONFIRMS_MAX || (row != NULL && row->is_asked) || is_refused || !core_has_room(core, 64, 1u << 14)) {
         return;
     }
     if (row == NULL) {
@@ -199,8 +199,8 @@ static void mark_safe(struct node_core *core, const struct view_experiment *expe
         const struct view_manifest *end = core_checkpoints_unite(core, row, &checkpoint);
         uint32_t confirmed = 0;
         for (uint32_t i = 0; i < checkpoint.holder_count; i++) {
-            const struct core_confirmation *said = find_confirmation(core, checkpoint.blob, checkpoint.holders[i]);
-            if (said != NULL && is_within(core, said->held_ms, CORE_CONFIRM_FRESH_MS)) {
+            const struct core_confirmation *last = find_confirmation(core, checkpoint.blob, checkpoint.holders[i]);
+            if (last != NULL && is_within(core, last->held_ms, CORE_CONFIRM_FRESH_MS)) {
                 confirmed++;
             } else if ((only_best ? checkpoint.is_best : checkpoint.is_kept) && core_node_alive(core, checkpoint.holders[i])) {
                 ask(core, checkpoint.blob, checkpoint.holders[i], false);
@@ -304,7 +304,7 @@ static void let_go_of_experiment(struct node_core *core, struct view_experiment 
     }
 }
 
-/* ---- what is named -------------------------------------------------------------------------------------------------- */
+/* ---- what is named ------------------------------------------------------------------------------------------------- */
 
 /* Written twice: first with out NULL, to count. */
 struct named {

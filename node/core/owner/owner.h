@@ -79,7 +79,7 @@ struct core_worker {
     uint64_t confirmed_ms; /* when its slot was leased; 0: not in this boot */
     uint64_t started_ms;   /* RUNNING and later; 0: not in this boot */
     uint64_t wanted_ms;    /* since when its slot is wanted back and its group is to go on without it; 0: it is not */
-    uint64_t told_ms;      /* when FACT_WORKER was last put */
+    uint64_t published_ms;      /* when FACT_WORKER was last put */
     bool dirty;            /* PREPARED, RUNNING, GONE: step, metrics or the end are not in the record yet */
     uint64_t metrics_step; /* at which the metrics were reported; of an earlier boot's metrics an upper bound */
     uint32_t metrics_bytes;

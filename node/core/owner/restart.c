@@ -16,6 +16,12 @@ static const struct view_slot *own_slot(const struct node_core *core, uint32_t s
     return self != NULL ? view_member_slot(self, slot) : NULL;
 }
 
+/* By its record a worker of some boot has the slot. */
+static bool is_taken(const struct view_slot *slot)
+{
+    return slot != NULL && (slot->state == LEASE_LEASED || slot->state == LEASE_RELEASING);
+}
+
 void core_owner_adopt(struct node_core *core, const struct node_event *event)
 {
     uint32_t slot = event->u.adopt.slot;
@@ -78,7 +84,7 @@ static void put_lost(struct node_core *core, uint32_t slot, const struct view_sl
 static void slot_is_gone(struct node_core *core, uint32_t slot)
 {
     const struct view_slot *before = own_slot(core, slot);
-    if (before == NULL || (before->state != LEASE_LEASED && before->state != LEASE_RELEASING)) {
+    if (!is_taken(before)) {
         return;
     }
     TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
@@ -111,7 +117,7 @@ void core_owner_start(struct node_core *core)
         } else if (worker->phase == CORE_WORKER_ENDING) {
             (void)owner_put_slot(core, slot);
             owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
-        } else if (before != NULL && (before->state == LEASE_LEASED || before->state == LEASE_RELEASING)) {
+        } else if (is_taken(before)) {
             TRACE(&core->options.trace, "the worker of trial %u in slot %u did not survive", before->attempt.trial, slot);
             worker->attempt = before->attempt;
             worker->number = (uint16_t)before->rank;
@@ -138,11 +144,11 @@ void core_owner_restate(struct node_core *core)
 {
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         restore_hold(core, slot);
-        const struct view_slot *said = own_slot(core, slot);
+        const struct view_slot *published = own_slot(core, slot);
         struct core_worker *worker = &core->owner->workers[slot];
-        bool is_taken = said != NULL && (said->state == LEASE_LEASED || said->state == LEASE_RELEASING);
-        if (is_taken && (worker->phase == CORE_WORKER_NONE || !attempt_id_equal(&worker->attempt, &said->attempt))) {
-            put_lost(core, slot, said);
+        if (is_taken(published) &&
+            (worker->phase == CORE_WORKER_NONE || !attempt_id_equal(&worker->attempt, &published->attempt))) {
+            put_lost(core, slot, published);
         }
         if (worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_PREPARED) {
             bool runs = worker->phase == CORE_WORKER_RUNNING;

@@ -17,7 +17,7 @@
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 
-/* ---- what this node says about its slots ------------------------------------------------------------------------------ */
+/* ---- what this node says about its slots --------------------------------------------------------------------------- */
 
 static void token_hash(lease_token token, uint8_t out[16])
 {
@@ -54,7 +54,8 @@ struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
     fact_slot_pack(&writer, &fact);
     bool is_published;
     struct core_pending *pending = core_try_put(core, FACT_SLOT, fact_key_slot(slot), &writer, &is_published);
-    core->owner->unpublished_slots = (core->owner->unpublished_slots & ~(UINT64_C(1) << slot)) | (uint64_t)!is_published << slot;
+    struct core_owner *owner = core->owner;
+    owner->unpublished_slots = (owner->unpublished_slots & ~(UINT64_C(1) << slot)) | (uint64_t)!is_published << slot;
     return pending;
 }
 
@@ -74,19 +75,19 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
     struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
     const struct records_entry *before =
         records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
-    struct fact_worker said;
-    bool has_said = before != NULL && fact_worker_read(&before->record, &said) == 0;
-    if (has_said && said.state == FACT_WORKER_ENDED && !BUG(end_said_twice, "how a worker ended is said once")) {
+    struct fact_worker published;
+    bool was_published = before != NULL && fact_worker_read(&before->record, &published) == 0;
+    if (was_published && published.state == FACT_WORKER_ENDED && !BUG(end_said_twice, "how a worker ended is said once")) {
         MARK(end_said_before);
         return true; /* an end is said once: a daemon that died right after it may find the worker's remains again */
     }
     /* Also of one that did not survive its daemon: the others may go on, unless they lack the group that it was in. */
-    bool was_later = has_said && state == FACT_WORKER_ENDED && said.generation > worker->generation;
+    bool was_later = was_published && state == FACT_WORKER_ENDED && published.generation > worker->generation;
     struct fact_worker fact = {.state = state,
                                .master_port = worker->master_port,
                                .data_port = worker->data_port,
-                               .generation = was_later ? said.generation : worker->generation,
-                               .is_elastic = worker->is_elastic || (has_said && said.is_elastic),
+                               .generation = was_later ? published.generation : worker->generation,
+                               .is_elastic = worker->is_elastic || (was_published && published.is_elastic),
                                .waits = owner_group_waits(worker),
                                .has_state = worker->has_state,
                                .applied_step = worker->applied_step,
@@ -108,7 +109,7 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
     fact_worker_pack(&writer, &fact);
     bool is_published;
     (void)core_try_put(core, FACT_WORKER, key, &writer, &is_published);
-    worker->told_ms = core->now_ms;
+    worker->published_ms = core->now_ms;
     worker->dirty = !is_published;
     return is_published;
 }
@@ -124,7 +125,7 @@ void owner_worker_effect(struct node_core *core, enum node_effect_kind kind, uin
     effect->u.worker.grace_ms = grace_ms;
 }
 
-/* ---- coordinators ask --------------------------------------------------------------------------------------------------- */
+/* ---- coordinators ask ---------------------------------------------------------------------------------------------- */
 
 static void answer(struct node_core *core, node_id to, enum message_kind kind, const struct message *asked, int code,
                    struct election_claim claim)
@@ -232,7 +233,8 @@ static void confirm(struct node_core *core, node_id from, const struct message *
     struct lease_changes changes = {0};
     lease_token token;
     core_secret(core, token.bytes, sizeof token.bytes);
-    int code = lease_confirm(&core->owner->lease, core->now_ms, slot, attempt, (uint16_t)message->u.lease.rank, token, &changes);
+    int code =
+        lease_confirm(&core->owner->lease, core->now_ms, slot, attempt, (uint16_t)message->u.lease.rank, token, &changes);
     struct election_claim fence = core_fence_get(core, attempt->experiment);
     if (code != 0) {
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, code, fence);
@@ -315,7 +317,7 @@ void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt,
     }
 }
 
-/* ---- time ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- time ---------------------------------------------------------------------------------------------------------- */
 
 void core_owner_tick(struct node_core *core)
 {
@@ -343,7 +345,7 @@ void core_owner_tick(struct node_core *core)
 }
 
 /* A drained node says when its last worker has gone and what that saved has been copied. */
-static void say_idle(struct node_core *core)
+static void publish_idle(struct node_core *core)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
     struct fact_drain drain = self != NULL ? view_member_drain(self) : (struct fact_drain){0};
@@ -359,9 +361,9 @@ static void say_idle(struct node_core *core)
     struct fact_key key = fact_key_node_id(core->options.self);
     record_ident ident = record_ident_of(core->options.self, FACT_DRAIN, key.bytes, key.count);
     struct records_entry *entry = records_find(&core->records, ident);
-    struct fact_drain said;
-    bool is_asked = entry != NULL && entry->is_asked && fact_drain_read(&entry->record, &said) == 0 &&
-                    said.lamport == drain.lamport;
+    struct fact_drain published;
+    bool is_asked = entry != NULL && entry->is_asked && fact_drain_read(&entry->record, &published) == 0 &&
+                    published.lamport == drain.lamport;
     if (core_put(core, FACT_DRAIN, key, &writer) != NULL) {
         records_find(&core->records, ident)->is_asked = is_asked; /* it is the same word still */
     }
@@ -387,7 +389,7 @@ void core_owner_housekeep(struct node_core *core)
         if (is_due && (core->owner->unpublished_slots >> slot & 1) != 0 && core_has_room(core, 256, 1u << 16)) {
             (void)owner_put_slot(core, slot);
         }
-        if (!worker->dirty || core->now_ms - worker->told_ms < CORE_STATUS_MS || !core_has_room(core, 256, 1u << 16)) {
+        if (!worker->dirty || core->now_ms - worker->published_ms < CORE_STATUS_MS || !core_has_room(core, 256, 1u << 16)) {
             continue;
         }
         if (worker->phase == CORE_WORKER_GONE) {
@@ -397,7 +399,7 @@ void core_owner_housekeep(struct node_core *core)
             owner_put_worker(core, slot, runs ? FACT_WORKER_RUNNING : FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
         }
     }
-    say_idle(core);
+    publish_idle(core);
 }
 
 struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, uint64_t for_s)

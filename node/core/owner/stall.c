@@ -3,7 +3,7 @@
 #include "base/shift.h"
 #include "node/core/owner/owner.h"
 
-/* Of struct core_worker stay: told_ms, last done; started_ms, since what fails after a gap may have failed of it. */
+/* Of struct core_worker stay: published_ms, last done; started_ms, since what fails after a gap may have failed of it. */
 static void shift_worker(struct core_worker *worker, uint64_t gap_ms)
 {
     time_shift(&worker->wanted_ms, gap_ms);

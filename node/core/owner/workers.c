@@ -11,7 +11,7 @@
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 
-/* ---- phases --------------------------------------------------------------------------------------------------------------- */
+/* ---- phases -------------------------------------------------------------------------------------------------------- */
 
 #define PHASES (CORE_WORKER_GONE + 1)
 
@@ -58,7 +58,7 @@ static bool has_lease(const struct core_worker *worker)
     }
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------------------------------------------------- */
 
 void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
                        const char *tail)
@@ -66,7 +66,8 @@ void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason r
     struct core_worker *worker = &core->owner->workers[slot];
     core_checkpoints_ended(core, &worker->attempt); /* first: the end makes room for the next attempt */
     bool is_published = owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
-    if (!is_published && reason != FACT_LOST && !core->is_out && !core->leaving) { /* that it is lost the free slot tells, too */
+    bool may_wait = reason != FACT_LOST && !core->is_out && !core->leaving; /* that it is lost the free slot tells, too */
+    if (!is_published && may_wait) {
         owner_worker_move(worker, CORE_WORKER_GONE);
         worker->end_reason = reason;
         worker->exit_code = exit_code;
@@ -128,7 +129,7 @@ static void worker_end(struct node_core *core, uint32_t slot, enum fact_reason r
     owner_perform_changes(core, &changes);
 }
 
-/* ---- workers ---------------------------------------------------------------------------------------------------------------- */
+/* ---- workers ------------------------------------------------------------------------------------------------------- */
 
 static void prepare(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
                     const struct view_attempt *attempt, uint32_t rank)
@@ -205,7 +206,8 @@ static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms
     if (!worker->stop_sent) {
         MARK(worker_asked_to_stop);
         worker->stop_sent = true;
-        worker->end_reason = BUG(stopped_is_done, "a worker that was asked to stop is not done when it ends") ? FACT_COMPLETED : FACT_STOPPED;
+        bool is_done = BUG(stopped_is_done, "a worker that was asked to stop is not done when it ends");
+        worker->end_reason = is_done ? FACT_COMPLETED : FACT_STOPPED;
         owner_worker_effect(core, NODE_EFFECT_STOP_WORKER, slot, grace_ms);
         struct node_effect *effect = &core->out->items[core->out->count - 1];
         bytes_copy_text(effect->u.worker.text, sizeof effect->u.worker.text, reason);
@@ -286,11 +288,12 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         return;
     }
     struct fact_worker master;
+    uint32_t meeting_rank = owner_group_joins(attempt, rank) ? rank : 0;
     if (worker->phase == CORE_WORKER_LEASED) {
         prepare(core, slot, experiment, attempt, rank);
     } else if (worker->phase == CORE_WORKER_PREPARED && begins_elsewhere(worker, attempt, rank)) {
         worker_end(core, slot, FACT_LOST);
-    } else if (worker->phase == CORE_WORKER_PREPARED && master_of(core, attempt, owner_group_joins(attempt, rank) ? rank : 0, &master)) {
+    } else if (worker->phase == CORE_WORKER_PREPARED && master_of(core, attempt, meeting_rank, &master)) {
         spawn(core, slot, experiment, attempt, rank, &master);
     } else if (worker->phase == CORE_WORKER_RUNNING) {
         owner_group_follow(core, slot, attempt, rank);
@@ -397,7 +400,7 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
     }
 }
 
-/* ---- many at once ------------------------------------------------------------------------------------------------------- */
+/* ---- many at once -------------------------------------------------------------------------------------------------- */
 
 void core_owner_leave(struct node_core *core)
 {
