@@ -1,5 +1,5 @@
-/* The workers of this node and the groups of their attempts: who is told of which group, when it is to be left, and when
- * all of it stops (DESIGN 9). What a group is the coordinator decides (elastic.c); here it is followed. */
+/* The workers of this node and the groups of their attempts (DESIGN 9): when a worker enters a group, when the worker is to
+ * leave, and when the whole group stops. The coordinator decides the members of a group (elastic.c); the code here follows. */
 
 #include "base/check.h"
 #include "base/probe.h"
@@ -10,7 +10,7 @@
 
 #define GROUPS (CORE_GROUP_IN + 1)
 
-/* The allowed moves: see enum core_worker_group. A worker may report at any time that it listens. */
+/* The allowed moves: see enum core_worker_group. A report that the worker listens may come at any time. */
 static const bool move_allowed[GROUPS][GROUPS] = {
     [CORE_GROUP_NONE] = {[CORE_GROUP_UNHEARD] = true, [CORE_GROUP_WAITS] = true, [CORE_GROUP_IN] = true},
     [CORE_GROUP_UNHEARD] = {[CORE_GROUP_WAITS] = true, [CORE_GROUP_IN] = true},
@@ -39,7 +39,7 @@ void owner_group_adopt(struct core_worker *worker, bool waits)
     }
 }
 
-/* The group itself is in the coordinator's record. */
+/* The members of the group come in the coordinator's record; only the key is secret. */
 void owner_group_take_key(struct node_core *core, const struct message *message)
 {
     struct view_experiment *experiment = view_find_experiment(&core->view, message->u.lease.attempt.experiment);
@@ -69,7 +69,7 @@ static bool is_on_disk(const struct node_core *core, const struct core_worker *w
     return entry != NULL && entry->on_disk;
 }
 
-/* What an older generation made beyond the step at which the new one begins is void (DESIGN 9). */
+/* Steps of an older generation beyond the first step of the new generation are void (DESIGN 9). */
 static void go_back(struct core_worker *worker, uint64_t start_step)
 {
     if (worker->step > start_step) {
@@ -78,8 +78,8 @@ static void go_back(struct core_worker *worker, uint64_t start_step)
     }
 }
 
-/* Tells the worker its group once every rank listens. One that can change its group hears of it when it is on the disk that
- * it has: a daemon that died then would take it to wait still, with what it had applied before. */
+/* Tells the worker its group once every rank listens. An elastic worker is told only once the worker's record is on disk:
+ * without the record the next boot would believe that the worker still waits, with the steps applied before the group. */
 static void tell_group(struct node_core *core, uint32_t slot, const struct view_attempt *attempt)
 {
     struct core_worker *worker = &core->owner->workers[slot];
@@ -122,7 +122,7 @@ static void tell_group(struct node_core *core, uint32_t slot, const struct view_
     effect->byte_count = (uint32_t)writer.used_bytes;
 }
 
-/* No collective of this group will ever end: somebody is gone, or has left it. */
+/* A member has ended, has left the group, or is dead or out of the mesh: no collective of the group will ever end. */
 static bool group_is_broken(const struct node_core *core, const struct view_attempt *attempt, uint32_t generation)
 {
     for (uint32_t i = 0; i < attempt->member_count; i++) {
@@ -141,9 +141,9 @@ static bool group_is_broken(const struct node_core *core, const struct view_atte
     return false;
 }
 
-/* One that waits says so to a new boot as soon as it can. Who has not, and waits by what the disk says, may be in a group that an
- * old disk knows nothing of, and have applied more there: nobody tells it of a group, or speaks for it, until it is clear that
- * it is in the newest. */
+/* A worker that waits reports to a new boot as soon as possible. No report although the disk's record has the worker waiting:
+ * the disk may be old, and the worker may have applied more steps in a group that the disk does not know. So this node neither
+ * names a group to the worker nor publishes its state until the worker must be in the newest group. */
 static bool is_taken_to_be_in(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
 {
     struct core_worker *worker = &core->owner->workers[slot];
@@ -157,7 +157,6 @@ static bool is_taken_to_be_in(struct node_core *core, uint32_t slot, const struc
     return true;
 }
 
-/* From one group of its attempt to the next (DESIGN 9). */
 void owner_group_follow(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
 {
     struct core_worker *worker = &core->owner->workers[slot];
@@ -171,14 +170,14 @@ void owner_group_follow(struct node_core *core, uint32_t slot, const struct view
                          election_claim_compare(worker->key_claim, attempt->group_claim) == 0)) ||
                        BUG(key_of_another, "a worker enters a group under the key of that very generation");
         bool is_due = rank < attempt->member_count && (worker->generation < attempt->generation || !waits);
-        /* Its coordinator has not heard of all that this one has made, in a group that another one named. (That is what it has
-         * still, since it was told of no group that it has not left.) */
+        /* The worker has applied more steps than the group's first step: in a group named by another coordinator, which the
+         * group's coordinator did not know. The steps are still in memory, because the worker has entered no group since. */
         bool is_ahead = worker->has_state && worker->applied_step > attempt->group_step;
         bool is_over =
             worker->is_elastic && (is_ahead || attempt->is_leaving || group_is_broken(core, attempt, attempt->generation));
         if (is_due && is_over) {
             MARK(group_passed_over);
-            worker->generation = attempt->generation; /* as if it had been in it: it waits for the next */
+            worker->generation = attempt->generation; /* as if the worker had been in the group: the next group is due */
             group_move(worker, CORE_GROUP_WAITS);
             owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
         } else if (is_due && has_key) {
@@ -200,9 +199,9 @@ void owner_group_follow(struct node_core *core, uint32_t slot, const struct view
     effect->u.worker.at_once = at_once;
 }
 
-/* A group stops as a whole if one rank was asked to stop in the midst of it and has gone already, since what one rank hears
- * all hear (train/shoal/shoal.h); or if slots are wanted back and too few members are left without them, or not all of them can
- * do that. All owners see it in the records, whoever coordinates. */
+/* Two reasons to stop a whole group: a rank was asked to stop in the middle of the group and has ended already, since a stop
+ * reaches all ranks together (train/shoal/shoal.h); or slots are wanted back, and the members without those slots are too few,
+ * or not every program can leave a group. */
 bool owner_group_is_stopping(const struct node_core *core, const struct view_experiment *experiment,
                              const struct view_attempt *attempt)
 {
@@ -222,7 +221,7 @@ void owner_group_listens(struct node_core *core, const struct node_event *event)
 {
     uint32_t slot = event->u.worker.slot;
     struct core_worker *worker = &core->owner->workers[slot];
-    /* It can have been in no group that nobody has told it of. */
+    /* A worker cannot have been in a group newer than any that this node knows. */
     const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
     uint32_t known = attempt != NULL ? attempt->generation : 0;
     uint32_t newest = known > worker->generation ? known : worker->generation;

@@ -1,6 +1,6 @@
-/* What a new boot of this node finds of its last one: workers that live on and are adopted, slots that were leased or
- * withheld, slots that are no more; and what it says anew when others have newer words of it than its disk. What becomes of
- * slots from then on is in owner.c, of workers in owner_workers.c. */
+/* A new boot and the workers and slots of the last boot: workers that are alive and are adopted, slots that were leased or
+ * withheld, slots that the machine has lost. And all records again when peers hold newer records of this node than its disk.
+ * Later events are the business of slots.c and workers.c. */
 
 #include "base/probe.h"
 #include "node/core/copies/acks.h"
@@ -16,7 +16,7 @@ static const struct view_slot *own_slot(const struct node_core *core, uint32_t s
     return self != NULL ? view_member_slot(self, slot) : NULL;
 }
 
-/* By its record a worker of some boot has the slot. */
+/* True if the slot has a worker, by the slot's record. */
 static bool is_taken(const struct view_slot *slot)
 {
     return slot != NULL && (slot->state == LEASE_LEASED || slot->state == LEASE_RELEASING);
@@ -48,7 +48,7 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
         MARK(worker_found_without_lease);
     }
 
-    /* What it last said of itself goes on: step, metrics, ports. */
+    /* The worker goes on with the step, the metrics and the ports of its last record. */
     struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
     const struct records_entry *entry = records_find(
         &core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
@@ -63,13 +63,13 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
         owner_group_adopt(worker, fact.waits);
         worker->has_state = fact.has_state;
         worker->applied_step = fact.applied_step;
-        worker->metrics_step = fact.step; /* the highest that they may be of */
+        worker->metrics_step = fact.step; /* the metrics are of this step or an earlier step */
         worker->metrics_bytes = fact.metrics_bytes;
         memcpy(worker->metrics, fact.metrics, fact.metrics_bytes);
     }
 }
 
-/* Publishes that the worker which a record of an earlier boot names in this slot is no more; the slot's worker of now stays. */
+/* Publishes the end of the worker that a record of an earlier boot names in the slot; the slot's present worker stays. */
 static void put_lost(struct node_core *core, uint32_t slot, const struct view_slot *before)
 {
     struct core_worker *worker = &core->owner->workers[slot];
@@ -79,7 +79,7 @@ static void put_lost(struct node_core *core, uint32_t slot, const struct view_sl
     *worker = kept;
 }
 
-/* A slot of an earlier life that this machine has no more: what ran there is over, and its record must not say that it is
+/* A slot of an earlier boot that the machine no longer has: the worker there is lost, and the slot's record must not stay
  * leased for ever. */
 static void slot_is_gone(struct node_core *core, uint32_t slot)
 {
@@ -89,11 +89,11 @@ static void slot_is_gone(struct node_core *core, uint32_t slot)
     }
     TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
     put_lost(core, slot, before);
-    (void)owner_put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
+    (void)owner_put_slot(core, slot); /* free: no coordinator asks for a slot beyond the node's count */
 }
 
-/* What its owner withheld in an earlier life stays withheld, unless he has asked for something else in this one; not what he
- * withholds at a twin. Deadlines are not stored: a time begins anew. */
+/* A slot that its owner withheld in an earlier boot stays withheld, unless the owner has withheld or returned the slot in this
+ * boot. A slot withheld at a twin is left alone. Deadlines are not stored, so the time begins anew. */
 static void restore_hold(struct node_core *core, uint32_t slot)
 {
     const struct view_slot *before = own_slot(core, slot);
@@ -154,12 +154,12 @@ void core_owner_restate(struct node_core *core)
             bool runs = worker->phase == CORE_WORKER_RUNNING;
             owner_put_worker(core, slot, runs ? FACT_WORKER_RUNNING : FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
         }
-        if (core->owner->lease.slots[slot].state == LEASE_RESERVED) { /* whoever holds it asks again */
+        if (core->owner->lease.slots[slot].state == LEASE_RESERVED) { /* the coordinator asks again */
             owner_reservation_return(core, slot);
         }
         struct core_pending *pending = owner_put_slot(core, slot);
         if (pending != NULL) {
-            core_acks_renew(core, pending->ident); /* who has withheld it hears of this one */
+            core_acks_renew(core, pending->ident); /* a user's request to withhold waits for the new record */
         }
     }
     for (uint32_t slot = core->owner->lease.count; slot < FACT_SLOTS_MAX; slot++) {

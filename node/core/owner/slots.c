@@ -1,6 +1,5 @@
-/* The slots of this node: what it says of them and of the workers in them, what coordinators ask for and get (DESIGN 7, 8), and
- * what their owner takes back. What workers do from their lease to their end is in owner_workers.c; what a new boot finds of
- * all that, in owner_restart.c. */
+/* The slots of this node (DESIGN 7, 8): records of slots and workers, the requests of coordinators, and slots that the owner
+ * takes back. The life of a worker from its lease to its end is in workers.c, the start of a new boot in restart.c. */
 
 #include <sodium/crypto_generichash.h>
 
@@ -17,7 +16,7 @@
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 
-/* ---- what this node says about its slots --------------------------------------------------------------------------- */
+/* ---- records of slots and workers ---------------------------------------------------------------------------------- */
 
 static void token_hash(lease_token token, uint8_t out[16])
 {
@@ -59,7 +58,7 @@ struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
     return pending;
 }
 
-/* In the group as it is now; its number, if it is in none. */
+/* The worker's rank in the present group; its number while the worker is in no group. */
 static uint32_t own_rank(const struct node_core *core, uint32_t slot)
 {
     const struct core_worker *worker = &core->owner->workers[slot];
@@ -79,9 +78,10 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
     bool was_published = before != NULL && fact_worker_read(&before->record, &published) == 0;
     if (was_published && published.state == FACT_WORKER_ENDED && !BUG(end_said_twice, "how a worker ended is said once")) {
         MARK(end_said_before);
-        return true; /* an end is said once: a daemon that died right after it may find the worker's remains again */
+        return true; /* a daemon that died right after the record may find the worker's remains again */
     }
-    /* Also of one that did not survive its daemon: the others may go on, unless they lack the group that it was in. */
+    /* The other members may go on after the worker's end only if the record has the last group that the worker was in. A
+     * worker that did not survive its daemon has the group only in its older record. */
     bool was_later = was_published && state == FACT_WORKER_ENDED && published.generation > worker->generation;
     struct fact_worker fact = {.state = state,
                                .master_port = worker->master_port,
@@ -99,7 +99,7 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
                                .metrics_bytes = own_rank(core, slot) == 0 ? worker->metrics_bytes : 0};
     address_host(core->options.node.address_count > 0 ? core->options.node.addresses[0] : "", fact.host, sizeof fact.host);
     if (tail != NULL) {
-        size_t length = strlen(tail); /* the end of it is what tells */
+        size_t length = strlen(tail); /* the end of a log tells most */
         size_t skip = length >= sizeof fact.tail ? length - sizeof fact.tail + 1 : 0;
         bytes_copy_text(fact.tail, sizeof fact.tail, tail + skip);
     }
@@ -125,7 +125,7 @@ void owner_worker_effect(struct node_core *core, enum node_effect_kind kind, uin
     effect->u.worker.grace_ms = grace_ms;
 }
 
-/* ---- coordinators ask ---------------------------------------------------------------------------------------------- */
+/* ---- requests of coordinators -------------------------------------------------------------------------------------- */
 
 static void answer(struct node_core *core, node_id to, enum message_kind kind, const struct message *asked, int code,
                    struct election_claim claim)
@@ -138,7 +138,8 @@ static void answer(struct node_core *core, node_id to, enum message_kind kind, c
     core_send_after_disk(core, to, &message);
 }
 
-/* A coordinator may be quicker than the record of its experiment. But whoever makes up names gets only so many fences. */
+/* A coordinator's message may arrive before the experiment's record. The number of fences is bounded, so that made-up names of
+ * experiments cannot fill the memory. */
 static bool fence_is_affordable(const struct node_core *core, experiment_id experiment)
 {
     uint32_t count = 0;
@@ -152,7 +153,8 @@ static bool fence_is_affordable(const struct node_core *core, experiment_id expe
            count < core->view.experiment_count + CORE_FENCES_AHEAD_MAX;
 }
 
-/* A claim that comes before its record is no jump either: what bears it out is the word of others (gossip/lamport.h). */
+/* A claim may also arrive before its record. The claims of all other nodes, with the fence and `heard`, show that the term is
+ * no jump (gossip/lamport.h). */
 static bool is_borne_out(const struct node_core *core, experiment_id id, struct election_claim claim,
                          struct election_claim fence, struct election_claim heard)
 {
@@ -168,7 +170,7 @@ static bool is_borne_out(const struct node_core *core, experiment_id id, struct 
     return lamport_follows(others.first, claim.term);
 }
 
-/* Reservations are volatile: there is nothing to say. */
+/* Nothing is published: reservations are volatile. */
 void owner_reservation_return(struct node_core *core, uint32_t slot)
 {
     struct lease_changes changes = {0};
@@ -176,7 +178,8 @@ void owner_reservation_return(struct node_core *core, uint32_t slot)
     owner_perform_changes(core, &changes);
 }
 
-/* What a lower claim has reserved can never be confirmed any more, and its release will be refused as stale. */
+/* Frees slots that an overruled coordinator has reserved: a confirmation or a release from that coordinator is refused as
+ * stale from now on. */
 static void return_overruled(struct node_core *core, experiment_id experiment)
 {
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
@@ -188,7 +191,8 @@ static void return_overruled(struct node_core *core, experiment_id experiment)
     }
 }
 
-/* Owners remember the highest (term, id) that they obeyed, on disk, and refuse lower ones (DESIGN 7). */
+/* True if the message counts. An owner keeps the highest (term, id) ever obeyed on disk, and refuses lower claims
+ * (DESIGN 7). */
 static bool obey(struct node_core *core, node_id from, const struct message *message, struct election_claim heard)
 {
     const attempt_id *attempt = &message->u.lease.attempt;
@@ -199,7 +203,7 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
         return true;
     }
     bool is_maker = attempt->term == claim.term && node_id_equal(attempt->coordinator, from);
-    /* A successor renews what runs, and changes its group. */
+    /* A successor may renew the leases of the attempts of its predecessor, and change their groups. */
     struct election_claim maker = {attempt->term, attempt->coordinator};
     bool is_entitled = is_maker || message->kind == MESSAGE_RENEW || election_claim_compare(claim, maker) > 0;
     if (!node_id_equal(claim.node, from) || !is_entitled || claim.term == 0 ||
@@ -259,7 +263,7 @@ static void confirm(struct node_core *core, node_id from, const struct message *
     }
 }
 
-/* Its coordinator has not heard of the tombstone yet. Whatever was leased is on its way out already. */
+/* The coordinator does not know the tombstone yet. The workers of the experiment are being ended already. */
 static void refuse_deleted(struct node_core *core, node_id from, const struct message *message)
 {
     if (message->kind == MESSAGE_RESERVE || message->kind == MESSAGE_CONFIRM) {
@@ -344,7 +348,7 @@ void core_owner_tick(struct node_core *core)
     owner_perform_changes(core, &changes);
 }
 
-/* A drained node says when its last worker has gone and what that saved has been copied. */
+/* A drained node publishes that no worker is left and that all saved checkpoints have been copied. */
 static void publish_idle(struct node_core *core)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
@@ -365,7 +369,7 @@ static void publish_idle(struct node_core *core)
     bool is_asked = entry != NULL && entry->is_asked && fact_drain_read(&entry->record, &published) == 0 &&
                     published.lamport == drain.lamport;
     if (core_put(core, FACT_DRAIN, key, &writer) != NULL) {
-        records_find(&core->records, ident)->is_asked = is_asked; /* it is the same word still */
+        records_find(&core->records, ident)->is_asked = is_asked; /* still the user's request */
     }
     TRACE(&core->options.trace, "drained: no worker runs here any more");
 }

@@ -1,9 +1,10 @@
-/* What a suspend of this node does to the times of this room (roof/stall.c). */
+/* The times of workers and slots after a suspend of this node (roof/stall.c). */
 
 #include "base/shift.h"
 #include "node/core/owner/owner.h"
 
-/* Of struct core_worker stay: published_ms, last done; started_ms, since what fails after a gap may have failed of it. */
+/* Of struct core_worker two times stay as they are: published_ms, so that a record is due at once, and started_ms, since a
+ * worker that fails after a suspend may have failed because of the suspend. */
 static void shift_worker(struct core_worker *worker, uint64_t gap_ms)
 {
     time_shift(&worker->wanted_ms, gap_ms);

@@ -1,6 +1,5 @@
-/* The workers of this node: prepared, spawned, asked to stop, and how each of them ends (DESIGN 8). To whom a slot is leased,
- * and what is said of it, is in owner.c; from one group of their attempt to the next, in owner_group.c; what a new boot finds
- * of them, in owner_restart.c. */
+/* The workers of this node: how a worker is prepared, spawned, asked to stop and ended (DESIGN 8). Leases and records are in
+ * slots.c, groups in groups.c, the start of a new boot in restart.c. */
 
 #include "base/check.h"
 #include "base/err.h"
@@ -43,7 +42,7 @@ void owner_worker_clear(struct core_worker *worker)
     memset(worker, 0, sizeof *worker);
 }
 
-/* The lease of the worker's slot stands. */
+/* True while the lease of the worker's slot has not ended. */
 static bool has_lease(const struct core_worker *worker)
 {
     switch (worker->phase) {
@@ -64,9 +63,9 @@ void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason r
                        const char *tail)
 {
     struct core_worker *worker = &core->owner->workers[slot];
-    core_checkpoints_ended(core, &worker->attempt); /* first: the end makes room for the next attempt */
+    core_checkpoints_ended(core, &worker->attempt); /* first: the next attempt may begin right after the end */
     bool is_published = owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
-    bool may_wait = reason != FACT_LOST && !core->is_out && !core->leaving; /* that it is lost the free slot tells, too */
+    bool may_wait = reason != FACT_LOST && !core->is_out && !core->leaving; /* the free slot tells enough of a lost worker */
     if (!is_published && may_wait) {
         owner_worker_move(worker, CORE_WORKER_GONE);
         worker->end_reason = reason;
@@ -74,7 +73,7 @@ void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason r
         if (tail != worker->tail) {
             bytes_copy_text(worker->tail, sizeof worker->tail, tail != NULL ? tail : "");
         }
-        return; /* its slot is not free before it is said how it ended: the worker's record alone tells who is done */
+        return; /* the slot stays taken: only the worker's record tells that the worker is done */
     }
     owner_worker_clear(worker);
     struct lease_changes changes = {0};
@@ -82,7 +81,7 @@ void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason r
     (void)owner_put_slot(core, slot);
 }
 
-/* A lease is over (RELEASING): whatever it held must end. */
+/* The lease of the slot is over (RELEASING): ends the slot's worker. */
 static void lease_ended(struct node_core *core, uint32_t slot)
 {
     struct core_worker *worker = &core->owner->workers[slot];
@@ -120,7 +119,7 @@ void owner_perform_changes(struct node_core *core, const struct lease_changes *c
     }
 }
 
-/* Ends the lease of one slot for this reason. Others of its attempt here may go on without it. */
+/* Ends the lease of one slot, and so the worker. Other workers of the attempt on this node keep their leases. */
 static void worker_end(struct node_core *core, uint32_t slot, enum fact_reason reason)
 {
     core->owner->workers[slot].end_reason = reason;
@@ -147,16 +146,16 @@ static void prepare(struct node_core *core, uint32_t slot, const struct view_exp
     }
 }
 
-/* Its record says something else since: two nodes with one key have made attempts of one name. */
+/* True if the directory does not fit the attempt's record: two nodes with one key have made attempts of one name. */
 static bool begins_elsewhere(const struct core_worker *worker, const struct view_attempt *attempt, uint32_t rank)
 {
     return !owner_group_joins(attempt, rank) &&
            (worker->step != attempt->start_step || !hash256_equal(worker->checkpoint, attempt->checkpoint));
 }
 
-/* Where a rank, usually 0, listens for torchrun's rendezvous: known once its directory is ready, and that is on the disk of its node, which
- * could not tell it otherwise after a restart. It may have done its part already, when another rank's code took long to
- * come. */
+/* The record of the worker where the ranks meet (torchrun's rendezvous; `rank` is 0 but for a joiner). False until the worker
+ * is prepared and the record is on the disk of its node, so that the port survives a restart. A rank may have completed
+ * already if the code of another rank took long to come. */
 static bool master_of(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank,
                       struct fact_worker *out)
 {
@@ -214,15 +213,16 @@ static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms
     }
 }
 
-/* Its owner wants the slot, or the node is to be empty at once. */
+/* True while the owner withholds the slot, or the node is drained at once. */
 static bool is_taken_back(const struct node_core *core, uint32_t slot)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
     return core->owner->lease.holds[slot].withheld || (self != NULL && view_member_drain(self).at_once);
 }
 
-/* The group can go on without this worker, and its coordinator sees to that: then the record names it no more. If it does not
- * in good time, the worker goes all the same. In a group it is not asked, since all ranks would hear that and leave. */
+/* True if the slot was wanted back for so long that the worker ends now. Until then the coordinator has preemption_timeout_s
+ * to record a group without the worker. A worker in a group is not asked to stop: a stop would reach all ranks, and all would
+ * leave. */
 static bool slot_is_given_back(struct node_core *core, uint32_t slot, const struct view_experiment *experiment)
 {
     struct core_worker *worker = &core->owner->workers[slot];
@@ -258,16 +258,16 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         return;
     }
     if (attempt == NULL || !attempt->assigned || !experiment->known) {
-        return; /* its record is on its way */
+        return; /* the attempt's record is on its way */
     }
     uint32_t rank = view_attempt_rank(attempt, core->options.self, slot, worker->number);
     bool is_new = worker->phase == CORE_WORKER_CONFIRMED || worker->phase == CORE_WORKER_LEASED;
     bool is_young = is_new && core->now_ms - worker->confirmed_ms < CORE_JOIN_LEASE_MS;
     if (rank == UINT32_MAX && is_young) {
         MARK(joiner_ahead_of_its_record);
-        return; /* in a large mesh it comes by way of others, and its coordinator's word came straight here */
+        return; /* in a large mesh the record may take longer than the coordinator's message */
     }
-    if (rank == UINT32_MAX) { /* it never was in the group, or is no more */
+    if (rank == UINT32_MAX) { /* the worker never was in the group, or no longer is */
         worker_end(core, slot, is_taken_back(core, slot) ? FACT_STOPPED : FACT_LOST);
         return;
     }
@@ -277,7 +277,7 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
     }
     if (rank >= attempt->member_count && is_taken_back(core, slot)) {
         MARK(joiner_sent_away);
-        worker_end(core, slot, FACT_STOPPED); /* it has nothing to save yet, and the group goes on */
+        worker_end(core, slot, FACT_STOPPED); /* a joiner has nothing to save yet, and the group goes on */
         return;
     }
     if (owner_group_is_stopping(core, experiment, attempt)) {
@@ -319,14 +319,14 @@ static void exited(struct node_core *core, const struct node_event *event)
     if (worker->phase == CORE_WORKER_ENDING || worker->stop_sent) {
         reason = worker->end_reason;
     } else if (event->u.worker.is_stopping) {
-        reason = FACT_STOPPED; /* an earlier boot asked it to: it has saved, and is not done */
+        reason = FACT_STOPPED; /* asked by an earlier boot: the worker has saved, and is not done */
     } else if (event->u.worker.is_unstarted) {
         reason = FACT_LOST;
         core_quarantine_unstarted(core, &worker->attempt, false);
         worker->started_s = 0;
     } else if (event->u.worker.killed) {
         MARK(keep_ended_it);
-        /* No daemon had come back within the lease's time. */
+        /* The keep ended the worker, since no daemon came back within the lease's time. */
         reason = BUG(killed_is_done, "a worker that its keep ended is not done") ? FACT_COMPLETED : FACT_LOST;
     } else {
         reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
@@ -383,7 +383,7 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
     uint32_t slot = event->u.worker.slot;
     if (slot >= core->owner->lease.count || core->owner->workers[slot].phase == CORE_WORKER_NONE ||
         !attempt_id_equal(&core->owner->workers[slot].attempt, &event->u.worker.attempt)) {
-        return; /* of an earlier life of the slot */
+        return; /* about an earlier worker of the slot */
     }
     struct core_worker *worker = &core->owner->workers[slot];
     bool has_process = worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_ENDING;
@@ -414,7 +414,7 @@ void core_owner_leave(struct node_core *core)
                           view_attempt_can_shrink(&core->view, experiment, attempt, &core->options.self);
             if (can_go) {
                 MARK(leaves_its_group);
-                worker_end(core, slot, FACT_LOST); /* the others go on; asked to stop, they would hear it and stop, too */
+                worker_end(core, slot, FACT_LOST); /* the group goes on; a request to stop would reach and stop all ranks */
             } else {
                 ask_to_stop(core, slot, grace_s * 1000, "leave");
             }
