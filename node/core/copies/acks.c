@@ -1,6 +1,6 @@
-/* Requests that wait for a second disk (DESIGN 12): the user has the answer once what was put is on the disk of this node and
- * of one more that lives, or once nobody else lives or the time is over; it says on how many. What is put, requests.c and
- * requests_members.c decide. */
+/* Requests that wait for a second disk (DESIGN 12). The user is answered once the records are on the disks of this node and of
+ * one more living node, once no other node lives, or once the time is over; the answer has the number of nodes. The records
+ * come from node/core/requests. */
 
 #include "base/err.h"
 #include "base/probe.h"
@@ -10,7 +10,7 @@
 #include "node/core/members/twin.h"
 #include "node/core/members/versions.h"
 
-/* A request may wait for several records: it has an ack for each, and is answered with the last. */
+/* A request with several records has one ack for each record, and is answered with the last. */
 static struct core_ack *find_ack(const struct node_core *core, uint64_t client)
 {
     struct core_ack *ack = core->copies->acks;
@@ -47,7 +47,7 @@ static struct core_asked *find_asked(struct core_ack *ack, node_id node)
     return NULL;
 }
 
-/* Puts the node first, as it is if it was asked before. */
+/* Puts the node first in the list; a node that was asked before keeps the parts that it has. */
 static struct core_asked *asked_first(struct core_ack *ack, node_id node)
 {
     const struct core_asked *before = find_asked(ack, node);
@@ -63,14 +63,14 @@ static struct core_asked *asked_first(struct core_ack *ack, node_id node)
     return &ack->asked[0];
 }
 
-/* Chooses the living node that shall hold the second copy, another one at each try, and sends it everything. */
+/* Chooses a living node for the second copy, the next node after every two tries, and sends the blobs and the record. */
 static void ack_ask(struct node_core *core, struct core_ack *ack)
 {
     node_id candidates[NODE_MEMBERS_MAX];
     uint32_t count = 0;
-    bool has_blobs = !hash256_is_none(ack->blob); /* drained nodes take records, as everybody does, but no blobs */
+    bool has_blobs = !hash256_is_none(ack->blob); /* drained nodes take records, but no blobs */
     bool is_young = core->now_ms - core->started_ms < CORE_ACK_START_MS;
-    bool has_unsure = false; /* who is soon known to live, or dead */
+    bool has_unsure = false; /* some node is soon known to be alive or dead */
     for (uint32_t i = 0; i < core->members->peer_count; i++) {
         node_id peer = core->members->peers[i]->id;
         if (has_blobs ? core_node_accepts(core, peer) : core_node_trusted(core, peer) && core_node_speaks(core, peer)) {
@@ -86,9 +86,9 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
         return;
     }
     if (!entry->published || !core_has_room(core, 64, entry->envelope_bytes)) {
-        return; /* a newer version is on its way to the disk: then that is sent */
+        return; /* a newer version is on its way to the disk, and will be sent */
     }
-    rendezvous_sort(candidates, count, entry->record.key, entry->record.key_bytes); /* as core_replicas does for its code */
+    rendezvous_sort(candidates, count, entry->record.key, entry->record.key_bytes); /* the order of repair_code (code.c) */
     node_id peer = candidates[(ack->tries++ / 2) % count];
     if (!node_id_is_none(ack->asked[0].node) && !node_id_equal(ack->asked[0].node, peer)) {
         MARK(another_second_node_asked);
@@ -133,7 +133,7 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
     bool already = ack->already, is_leave = ack->is_leave;
     ack_drop(core, ack);
     if (is_leave) {
-        core->copies->leave_is_waited = false; /* requests_leave_advance answers */
+        core->copies->leave_is_waited = false; /* requests_leave_advance goes on */
         core->copies->leave_stored_on = has_failed || is_alone ? 1 : 2;
         return true;
     }
@@ -161,14 +161,15 @@ void core_ack_on_disk(struct node_core *core, uint64_t client, record_ident iden
     while (ack != NULL && (ack->client != client || !record_ident_equal(ack->ident, ident))) {
         ack = ack->next;
     }
-    if (ack != NULL && record_version_compare(version, ack->version) >= 0) { /* else it was put once more */
+    if (ack != NULL && record_version_compare(version, ack->version) >= 0) { /* else the record was put again since */
         ack->on_disk = true;
         ack_ask(core, ack);
         (void)ack_settle(core, ack);
     }
 }
 
-/* A version above this node's own is a word that its disk has lost, and says something else. */
+/* True if the message is about the ack's record. A version above this node's own belongs to another record, which this node's
+ * disk has lost. */
 static bool is_stored(const struct node_core *core, const struct core_ack *ack, const struct message *message)
 {
     if (!record_ident_equal(ack->ident, message->u.stored.ident) ||
@@ -284,7 +285,7 @@ void core_acks_refuse(struct node_core *core)
     while (core->copies->acks != NULL) {
         struct core_ack *ack = core->copies->acks;
         if (ack->is_leave) {
-            core->copies->leave_is_waited = false; /* nobody will hear it: it leaves all the same */
+            core->copies->leave_is_waited = false; /* the node leaves all the same: no peer will take the record */
         } else {
             core_reply(core, ack->client, ERR_REFUSED, 0,
                        core_twin_yields(core->twin)

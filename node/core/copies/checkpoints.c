@@ -1,3 +1,14 @@
+/* Copies of checkpoints on other nodes (DESIGN 10): which nodes are asked, when a checkpoint is durable, and repairs.
+ *
+ *   save     a worker has saved a checkpoint, which is on this node's disk. The first nodes in rendezvous order of the trial
+ *            are sent a copy, and the next nodes in place of nodes that refuse. The manifest is published last, and the worker
+ *            is told that the step is durable once a manifest with enough holders is on disk.
+ *   repair   every CORE_REPAIR_MS the living holder with the smallest id copies a checkpoint with too few good copies to more
+ *            nodes, and publishes a manifest of its own.
+ *   check    a node that begins a new boot is sent the checkpoints again that it should hold.
+ *
+ * A holder is good while it is alive and has not failed to confirm its copy (collection.h). */
+
 #include "base/check.h"
 #include "base/probe.h"
 #include "base/rendezvous.h"
@@ -29,7 +40,7 @@ static void push_move(struct core_push *push, enum core_push_progress to)
     push->progress = to;
 }
 
-/* No node is asked any more: only the last record is missing. */
+/* The push waits for no node: only the final manifest is left to publish. */
 static bool is_over(const struct core_push *push)
 {
     return push->waiting_count == 0;
@@ -101,7 +112,7 @@ bool copies_list_has(const node_id *list, uint32_t count, node_id node)
 
 /* ---- how many copies are under way --------------------------------------------------------------------------------- */
 
-/* A daemon has a bounded number of requests on their way (node/bulk): copies that nobody waits for leave most of them to
+/* A daemon has a bounded number of transfers under way (node/bulk). Repairs, checks and code leave most of the transfers to
  * fetches and to the checkpoints of running workers. */
 static uint32_t pushes_to(const struct node_core *core, node_id to)
 {
@@ -142,7 +153,7 @@ void copies_put_off(struct node_core *core, experiment_id experiment)
 
 /* ---- checkpoints --------------------------------------------------------------------------------------------------- */
 
-/* This node's record of the same step, or NULL. */
+/* This node's manifest of the same step, or NULL. */
 static const struct view_manifest *own_row(const struct node_core *core, const struct core_push *push)
 {
     const struct view_experiment *experiment = view_find_experiment(&core->view, push->attempt.experiment);
@@ -165,8 +176,8 @@ static bool has_refused(const struct core_push *push, node_id node)
     return false;
 }
 
-/* To the holders of a push those that this node's record of the same bytes names already, and that are good still: the next
- * record replaces it. */
+/* Adds the good holders that this node's manifest of the same bytes names already, since the next manifest replaces it. Returns
+ * the new count. */
 static uint32_t add_named(const struct node_core *core, const struct core_push *push, node_id *holders, uint32_t count)
 {
     const struct view_manifest *row = own_row(core, push);
@@ -179,7 +190,7 @@ static uint32_t add_named(const struct node_core *core, const struct core_push *
     return count;
 }
 
-/* The record that is there is of other bytes of this step, which are on more disks. */
+/* True if this node's manifest names other bytes of the same step, and those bytes are on more disks. */
 static bool is_outdone(const struct node_core *core, const struct core_push *push)
 {
     const struct view_manifest *row = own_row(core, push);
@@ -190,8 +201,8 @@ static bool is_outdone(const struct node_core *core, const struct core_push *pus
     return good > push->holder_count;
 }
 
-/* The manifest record is written last: once the copies are confirmed, or nobody is left to ask (DESIGN 10). False: there is
- * no memory for it. */
+/* Publishes the manifest with the holders so far; durable if enough. False: there is no memory for the record. A node that
+ * leaves, or is out of the mesh, does not wait for memory. */
 static bool finish(struct node_core *core, const struct core_push *push)
 {
     CHECK(push->kind != CORE_PUSH_CHECK);
@@ -215,12 +226,12 @@ static bool finish(struct node_core *core, const struct core_push *push)
     struct core_pending *pending =
         core_try_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer, &is_published);
     if (pending != NULL && fact.durable && push->kind == CORE_PUSH_SAVE) {
-        pending->action = CORE_ACTION_DURABLE; /* copies that no record on a disk names are not found again */
+        pending->action = CORE_ACTION_DURABLE; /* no node finds copies that no stored record names */
         pending->attempt = push->attempt;
         pending->slot = push->slot;
         pending->step = push->step;
     }
-    return is_published || core->is_out || core->leaving; /* who goes does not wait for memory */
+    return is_published || core->is_out || core->leaving;
 }
 
 void core_checkpoints_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step)
@@ -232,12 +243,12 @@ void core_checkpoints_durable(struct node_core *core, const attempt_id *attempt,
 }
 
 enum advanced {
-    ADVANCED_WAITS,   /* for an answer at least */
-    ADVANCED_OVER,    /* no node is left to ask, or no more is wanted */
-    ADVANCED_PUT_OFF, /* a repair that waits for no answer; a candidate has enough to do already */
+    ADVANCED_WAITS,   /* some asked node has not answered */
+    ADVANCED_OVER,    /* enough copies, or no node is left to ask */
+    ADVANCED_PUT_OFF, /* REPAIR: over, but a node with too many pushes under way was passed over */
 };
 
-/* Asks the next nodes in rendezvous order of the trial until as many are asked or have confirmed as are wanted. */
+/* Asks the next nodes in rendezvous order of the trial until the holders and the nodes still asked are as many as wanted. */
 static enum advanced advance(struct node_core *core, struct core_push *push)
 {
     bool is_put_off = false;
@@ -284,7 +295,7 @@ static void push_drop(struct node_core *core, struct core_push *push)
     arena_give(&core->arena, push, sizeof *push);
 }
 
-/* It is over, but for its manifest, if there is no memory for that yet. */
+/* Publishes the final manifest of a push that is over, and drops the push. Without memory for the manifest the push stays. */
 static void push_end(struct node_core *core, struct core_push *push)
 {
     if (finish(core, push)) {
@@ -292,6 +303,7 @@ static void push_end(struct node_core *core, struct core_push *push)
     }
 }
 
+/* The pushes that are over and had no memory for the final manifest. */
 static void publish_ended(struct node_core *core)
 {
     for (struct core_push *push = core->copies->pushes, *next; push != NULL; push = next) {
@@ -307,19 +319,20 @@ void core_checkpoints_forget(struct node_core *core, experiment_id experiment)
     for (struct core_push *push = core->copies->pushes, *next; push != NULL; push = next) {
         next = push->next;
         if (experiment_id_equal(push->attempt.experiment, experiment)) {
-            push_drop(core, push); /* answers that still come are nobody's */
+            push_drop(core, push); /* answers still to come are ignored */
         }
     }
     core_code_forget(core, experiment);
 }
 
+/* True if the push carries the bytes of the save already. */
 static bool is_same(const struct core_push *push, const struct core_push *save)
 {
     return push->kind != CORE_PUSH_CHECK && push->step == save->step && hash256_equal(push->blob, save->blob) &&
            attempt_id_equal(&push->attempt, &save->attempt);
 }
 
-/* The same bytes are under way already: once is enough, and the worker waits for those. */
+/* The same bytes may be under way already, as a repair or an earlier save: the worker then waits for that push. */
 static bool join_earlier(struct node_core *core, const struct core_push *save)
 {
     struct core_push *push = core->copies->pushes;
@@ -336,14 +349,14 @@ static bool join_earlier(struct node_core *core, const struct core_push *save)
         push->has_metric = true;
         push->metric = save->metric;
     }
-    (void)advance(core, push); /* a repair may have put somebody off */
+    (void)advance(core, push); /* a repair may have passed over busy nodes */
     return true;
 }
 
 void core_checkpoints_saved(struct node_core *core, const struct node_event *event)
 {
     if (view_is_deleted(&core->view, event->u.blob.attempt.experiment)) {
-        return; /* its worker is being ended */
+        return; /* the worker is being ended */
     }
     const struct view_experiment *experiment = view_find_experiment(&core->view, event->u.blob.attempt.experiment);
     struct core_push save = {.attempt = event->u.blob.attempt,
@@ -352,7 +365,7 @@ void core_checkpoints_saved(struct node_core *core, const struct node_event *eve
                              .blob = event->u.blob.blob,
                              .bytes = event->u.blob.bytes};
     save.wanted = experiment != NULL && experiment->known ? experiment->config->checkpoint_replicas
-                                                              : FACT_HOLDERS_MAX; /* who knows how many it asked for */
+                                                              : FACT_HOLDERS_MAX; /* the configuration has not come yet */
     if ((experiment == NULL || !experiment->known) && BUG(copies_guessed, "copies of the unknown are not called enough")) {
         save.wanted = 2;
     }
@@ -371,7 +384,7 @@ void core_checkpoints_saved(struct node_core *core, const struct node_event *eve
     struct core_push *push = arena_take(&core->arena, sizeof *push);
     if (push == NULL) {
         core->counters.full++;
-        (void)finish(core, &save); /* a repair makes its copies, once there is memory for that */
+        (void)finish(core, &save); /* a repair makes the copies, once there is memory */
         return;
     }
     *push = save;
@@ -402,7 +415,7 @@ void core_checkpoints_ended(struct node_core *core, const attempt_id *attempt)
     }
 }
 
-/* ---- repairs that were begun --------------------------------------------------------------------------------------- */
+/* ---- repairs of late ----------------------------------------------------------------------------------------------- */
 
 static bool is_repair_of(const struct core_repair *repair, const struct core_push *push)
 {
@@ -410,7 +423,7 @@ static bool is_repair_of(const struct core_repair *repair, const struct core_pus
            attempt_id_equal(&repair->attempt, &push->attempt);
 }
 
-/* Forgets the repair of one checkpoint, or (NULL) all that are too long ago. */
+/* Forgets the repair of one checkpoint, or (NULL) all repairs older than CORE_REPAIR_AGAIN_MS. */
 static void repair_drop(struct node_core *core, const struct core_push *push)
 {
     for (struct core_repair **link = &core->copies->repairs; *link != NULL;) {
@@ -424,7 +437,7 @@ static void repair_drop(struct node_core *core, const struct core_push *push)
     }
 }
 
-/* It was tried lately among the same nodes, and there are no more copies than before. */
+/* True if the repair was tried lately, the same nodes live, and the checkpoint has no more copies than then. */
 static bool repair_is_futile(struct node_core *core, const struct core_push *push)
 {
     for (const struct core_repair *repair = core->copies->repairs; repair != NULL; repair = repair->next) {
@@ -457,7 +470,7 @@ static bool repair_note(struct node_core *core, const struct core_push *push)
     return true;
 }
 
-/* Changes whenever another node may take copies than before, or one begins anew. */
+/* A digest of the nodes that may take copies, and of their boots. */
 static uint64_t digest_nodes(const struct node_core *core)
 {
     uint64_t digest = 0;
@@ -471,7 +484,7 @@ static uint64_t digest_nodes(const struct node_core *core)
 
 /* ---- copies made --------------------------------------------------------------------------------------------------- */
 
-/* True once for each node that was asked. */
+/* Takes an answer. True for the first answer of each asked node. */
 static bool answers(struct core_push *push, const struct node_event *event)
 {
     if (!hash256_equal(push->blob, event->u.blob.blob) || push->step != event->u.blob.step ||
@@ -495,7 +508,7 @@ void core_checkpoints_pushed(struct node_core *core, const struct node_event *ev
         peer->takes_copies = event->u.blob.ok;
     }
     if (core->copies->repair_is_behind) {
-        core->copies->repair_ms = core->now_ms; /* what was put off may have a place now */
+        core->copies->repair_ms = core->now_ms; /* a place may have become free */
     }
     if (experiment_id_is_none(event->u.blob.attempt.experiment)) {
         core_code_pushed(core, event);
@@ -533,8 +546,9 @@ void core_checkpoints_pushed(struct node_core *core, const struct node_event *ev
 
 /* ---- repair -------------------------------------------------------------------------------------------------------- */
 
-/* A holder died, or its copy: the living holder with the smallest id copies the checkpoint to one more node. What it
- * writes is a row of its own, since each record has one writer; readers unite the rows of one checkpoint. */
+/* A checkpoint with fewer good copies than wanted: the good holder with the smallest id copies the checkpoint to more nodes.
+ * The repairing node publishes a manifest of its own, since each record has one writer; readers unite the manifests of a
+ * checkpoint. */
 static void repair_checkpoint(struct node_core *core, const struct view_experiment *experiment,
                               const struct view_manifest *checkpoint)
 {
@@ -587,7 +601,7 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
     }
 }
 
-/* Of the checkpoints that are kept none is left: then the newest that is there is what the trial has. */
+/* True if the trial has checkpoints to keep, and none has a good holder: then the newest checkpoint of all stands in. */
 static bool has_lost_kept(const struct node_core *core, const struct view_trial *trial)
 {
     bool has_any = false;
@@ -602,8 +616,8 @@ static bool has_lost_kept(const struct node_core *core, const struct view_trial 
     return has_any;
 }
 
-/* All that are kept, and the newest one that somebody alive holds, from which a trial that lives would go on, or which stands
- * for kept ones that are lost. What may be let go is not copied again. */
+/* Repairs the checkpoints that are kept, and the newest one with a living holder: a live trial goes on from there, and the
+ * newest stands in for kept checkpoints that are lost. A checkpoint that may be let go is not copied again. */
 static void repair_trial(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
                          bool is_over)
 {
@@ -621,8 +635,8 @@ static void repair_trial(struct node_core *core, const struct view_experiment *e
     }
 }
 
-/* A node that begins anew may have an old or an empty disk. Each trial's newest checkpoint that it should hold is sent to
- * it once more by the other living holder with the smallest id; if it has it, it says so at once. */
+/* A node that begins a new boot may have an old or an empty disk. If the node should hold the trial's newest checkpoint, the
+ * other living holder with the smallest id sends the checkpoint again; a node with the copy answers immediately. */
 static void check_copy(struct node_core *core, const struct core_peer *peer, const struct view_trial *trial)
 {
     const struct view_manifest *newest = core_checkpoints_newest(core, trial);
@@ -662,6 +676,7 @@ static void check_copy(struct node_core *core, const struct core_peer *peer, con
     effect->u.push.step = push->step;
 }
 
+/* Checks the node's copies once in each of its boots, some trials a pass if many pushes are under way. */
 static void check_copies(struct node_core *core, struct core_peer *peer)
 {
     if (!core_node_trusted(core, peer->id) || peer->boot == 0 || (peer->copies_done && peer->copies_boot == peer->boot)) {
@@ -694,7 +709,8 @@ static void check_copies(struct node_core *core, struct core_peer *peer)
     peer->copies_done = true;
 }
 
-/* What only this boot knows of, it says when the copies take long: another one would have them made, once it knows. */
+/* Publishes saves whose copies take long with the holders so far: only this boot knows of the checkpoint, and any node can make
+ * the copies once a manifest is published. */
 static void publish_slow(struct node_core *core)
 {
     for (struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {

@@ -32,7 +32,7 @@ static void push_code(struct node_core *core, experiment_id experiment, hash256 
         if (!push->used) {
             free_one = push;
         } else if (node_id_equal(push->to, to) && hash256_equal(push->blob, blob)) {
-            return; /* for another experiment, perhaps */
+            return; /* under way already, perhaps for another experiment */
         }
     }
     if (free_one == NULL || !copies_may_push_to(core, to)) {
@@ -55,7 +55,7 @@ static struct core_code_copy *find_copy(struct core_code *code, node_id node)
     return NULL;
 }
 
-/* The row of nodes[at], in place of one that is none of `nodes` any more. */
+/* The row of nodes[at], or else the row of a node that is not in `nodes`. */
 static struct core_code_copy *make_copy(struct core_code *code, const node_id *nodes, uint32_t count, uint32_t at)
 {
     struct core_code_copy *copy = find_copy(code, nodes[at]);
@@ -65,8 +65,8 @@ static struct core_code_copy *make_copy(struct core_code *code, const node_id *n
     return copy;
 }
 
-/* Whoever has the code sees to it that the first nodes in rendezvous order of the experiment have it too, and in place of
- * those that do not take it the next ones. Several may do so at once: a node that has it answers that at once. */
+/* Every node with the code pushes the code to the first nodes in rendezvous order of the experiment, and to the next nodes in
+ * place of nodes that refuse. Several nodes may push at once: a receiver that has the code answers immediately. */
 static void repair_code(struct node_core *core, const struct view_experiment *experiment, struct core_code *code)
 {
     if (core->now_ms < code->retry_ms) {
@@ -87,12 +87,12 @@ static void repair_code(struct node_core *core, const struct view_experiment *ex
     for (uint32_t i = 0, copies = 0; i < count && copies < CORE_CODE_COPIES; i++) {
         const struct core_peer *peer = core_find_peer(core, nodes[i]);
         if (peer == NULL) {
-            copies++; /* ourselves */
+            copies++; /* this node */
             continue;
         }
         struct core_code_copy *copy = make_copy(code, nodes, count, i);
         if (!node_id_equal(copy->node, nodes[i]) || copy->boot != peer->boot) {
-            *copy = (struct core_code_copy){.node = nodes[i], .boot = peer->boot}; /* perhaps with another disk */
+            *copy = (struct core_code_copy){.node = nodes[i], .boot = peer->boot}; /* a new boot may have another disk */
         }
         bool has_all = copy->has_code && (copy->has_config_text || hash256_is_none(experiment->config_text));
         bool refuses = core->now_ms < copy->retry_ms ||
@@ -113,7 +113,7 @@ void core_code_look(struct node_core *core, const struct view_experiment *experi
     if (code == NULL) {
         return;
     }
-    code->pass = core->copies->repair_pass; /* though there may be no room to look after it now */
+    code->pass = core->copies->repair_pass; /* even without room to push code in this step */
     if (core_has_room(core, 64, 1u << 16)) {
         repair_code(core, experiment, code);
     } else {

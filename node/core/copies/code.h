@@ -4,14 +4,17 @@
 
 #include "node/core/copies/copies.h"
 
-/* In each pass, for every experiment that is known and not over: copies its code where it is missing. */
+/* Copies the code of an experiment to nodes that should have a copy. Called in each repair pass for every known experiment that
+ * is not over. */
 void core_code_look(struct node_core *core, const struct view_experiment *experiment);
 
-/* After each pass: forgets experiments that were not looked at in it. */
+/* After each repair pass: forgets experiments that the pass has not looked at. */
 void core_code_drop(struct node_core *core);
 
-/* NODE_EVENT_PUSHED for a push that belongs to no attempt. */
+/* NODE_EVENT_PUSHED of a push without an attempt. */
 void core_code_pushed(struct node_core *core, const struct node_event *event);
+
+/* Forgets a deleted experiment. */
 void core_code_forget(struct node_core *core, experiment_id experiment);
 
 #endif

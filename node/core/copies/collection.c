@@ -1,16 +1,16 @@
-/* Checkpoints that are kept no longer (DESIGN 10). What to keep follows from the fold alone (retention.h); when it is safe
- * to let the rest go is decided here, for this node's own disk and its own records only:
+/* Deletion of checkpoints that need not be kept (DESIGN 10). The fold alone decides which checkpoints to keep (retention.h).
+ * Here a node decides when the rest may go, for its own disk and its own records only:
  *
- *   1. Every member is reachable, or has been away for a day, or the disk is full. Who is away may know more. And there is
- *      memory for all records.
- *   2. The writer of a manifest asks the holders of what is kept of that trial, and of the best of the experiment, to read
- *      their copies. What would not be kept even if nothing were left but those of which as many as there should be are
- *      whole, is let go: it writes its row again, without holders.
- *   3. Now and then the shell is told every blob that is still named: what belongs to none of them may go. So whatever
- *      became garbage in any way (checkpoints let go, experiments deleted, uploads that broke off) goes on this one way.
+ *   1. Every member is reachable, or has been away for a day, or the disk is full: a member that is away may know more. And
+ *      there is memory for all records.
+ *   2. The writer of a manifest asks holders to read their copies: of the checkpoints to keep of the trial, and of the best of
+ *      the experiment. A checkpoint is safe once as many copies as wanted are whole. A checkpoint that would not be kept even
+ *      if only safe checkpoints existed is let go: the writer publishes its manifest again, without holders.
+ *   3. Now and then the shell gets a list of every blob that is still named; chunks of other blobs may be deleted. All garbage
+ *      goes this way: checkpoints let go, deleted experiments, uploads that broke off.
  *
- * Rows of writers that are gone for good are never written again: the others ask in their place until each has decided to
- * pass over them in its own list. */
+ * A writer that is gone for good never publishes its manifest again. The other nodes ask the holders in its place, until each
+ * node has decided to pass over the manifest in its own list. */
 
 #include "base/check.h"
 #include "base/probe.h"
@@ -63,7 +63,7 @@ void core_collection_confirmed(struct node_core *core, const struct node_event *
     }
     if (event->u.blob.ok) {
         MARK(copy_confirmed);
-        core->copies->retention_ms = core->now_ms; /* perhaps the last that was waited for */
+        core->copies->retention_ms = core->now_ms; /* perhaps no other answer is missing */
     }
 }
 
@@ -83,7 +83,8 @@ static void drop_old(struct node_core *core)
     }
 }
 
-/* Whether the copy is there. One that could not say a moment ago is asked again only if somebody waits for it. */
+/* Asks a node to confirm its copy. A node that could not confirm less than CORE_CONFIRM_RETRY_MS ago is asked again only if an
+ * attempt waits for the answer (`is_waited_for`). */
 static void ask(struct node_core *core, hash256 blob, node_id node, bool is_waited_for)
 {
     uint32_t asked = 0;
@@ -137,7 +138,7 @@ void core_collection_doubt(struct node_core *core, const struct view_trial *tria
     }
 }
 
-/* Gone by its own word, or away for so long that nobody waits for it. */
+/* True if the node has left, is out of the mesh, or has been away for CORE_COLLECT_AWAY_MS. */
 static bool is_gone(const struct node_core *core, node_id node)
 {
     if (node_id_equal(node, core->options.self)) {
@@ -152,8 +153,8 @@ static bool is_gone(const struct node_core *core, node_id node)
     return peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT && core->now_ms - since_ms >= CORE_COLLECT_AWAY_MS;
 }
 
-/* There was no memory for some record, or for what it says: it may name what would go. Others offer what they have again all
- * the time. */
+/* True if some record is not in the table or not in the fold for lack of memory: the record may name a checkpoint. Peers offer
+ * refused records again all the time, so a refusal counts for CORE_COLLECT_MS. */
 static bool lacks_records(const struct node_core *core)
 {
     return core->memory.has_unloaded || core->memory.has_unfolded || core->memory.refold_bucket < RECORDS_BUCKETS ||
@@ -177,7 +178,7 @@ static bool may_collect(const struct node_core *core)
     return true;
 }
 
-/* How many copies there should be: no more than there are nodes. */
+/* Copies that a checkpoint should have: as configured, but no more than there are nodes. */
 static uint32_t copies_wanted(const struct node_core *core, const struct view_experiment *experiment)
 {
     uint32_t nodes = 1;
@@ -188,8 +189,8 @@ static uint32_t copies_wanted(const struct node_core *core, const struct view_ex
     return wanted < nodes ? wanted : nodes;
 }
 
-/* Which checkpoints of the trial are known to be on as many disks as they should; what is kept (`only_best`: as one of the
- * best of the experiment) and is not is asked for. */
+/* Marks the checkpoints of the trial with enough confirmed copies as safe, and asks the holders of checkpoints to keep if they
+ * have not confirmed lately. `only_best`: asks only about the best of the experiment. */
 static void mark_safe(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial,
                       bool only_best)
 {
@@ -212,6 +213,7 @@ static void mark_safe(struct node_core *core, const struct view_experiment *expe
     }
 }
 
+/* Publishes this node's manifest again, without holders. */
 static void let_go(struct node_core *core, const struct view_manifest *row)
 {
     struct fact_manifest fact = {
@@ -223,6 +225,7 @@ static void let_go(struct node_core *core, const struct view_manifest *row)
     (void)core_put(core, FACT_MANIFEST, fact_key_manifest(&row->attempt, row->step), &writer);
 }
 
+/* True while copies of the blob are under way. */
 static bool is_pushed(const struct node_core *core, hash256 blob)
 {
     for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
@@ -233,7 +236,7 @@ static bool is_pushed(const struct node_core *core, hash256 blob)
     return false;
 }
 
-/* Is there a row that this node has still to decide about: its own, or one of a writer that is gone? */
+/* True if this node has to decide about the manifest, which is not kept: its own, or the manifest of a writer that is gone. */
 static bool has_work(const struct node_core *core, const struct view_manifest *row)
 {
     return row->holder_count > 0 && !row->is_kept && !is_pushed(core, row->blob) &&
@@ -250,7 +253,8 @@ static bool trial_has_work(const struct node_core *core, const struct view_trial
     return false;
 }
 
-/* What was confirmed of a trial when this node last had to decide something of it counts no more. */
+/* Forgets which checkpoints of the trial were safe in an earlier decision. True if the trial has one of the best of the
+ * experiment. */
 static bool forget_safe(struct view_trial *trial)
 {
     bool has_best = false;
@@ -279,7 +283,8 @@ static void let_go_of_trial(struct node_core *core, const struct view_experiment
     }
 }
 
-/* What this node has to decide of its own trials depends on the best of all: so it asks for those, too, whosever they are. */
+/* A decision about this node's own trials depends on the best checkpoints of the experiment, so holders of the best are asked
+ * whichever trial has them. */
 static void let_go_of_experiment(struct node_core *core, struct view_experiment *experiment)
 {
     bool any = false;
@@ -304,16 +309,16 @@ static void let_go_of_experiment(struct node_core *core, struct view_experiment 
     }
 }
 
-/* ---- what is named ------------------------------------------------------------------------------------------------- */
+/* ---- blobs that are named ------------------------------------------------------------------------------------------ */
 
-/* Written twice: first with out NULL, to count. */
+/* The list is made twice: first with `out` NULL, to count. */
 struct named {
     uint8_t *out;
     uint32_t count;
     hash256 last;
 };
 
-/* The rows of one checkpoint follow each other, and name it once. */
+/* Manifests of one checkpoint are neighbours in the list: the blob is named once. */
 static void name_blob(struct named *named, hash256 blob)
 {
     if (hash256_is_none(blob) || hash256_equal(blob, named->last)) {
@@ -326,6 +331,7 @@ static void name_blob(struct named *named, hash256 blob)
     named->count++;
 }
 
+/* The checkpoints with which running attempts began, and all checkpoints that have not been let go. */
 static void name_trial(const struct node_core *core, const struct view_trial *trial, struct named *named)
 {
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
@@ -343,6 +349,7 @@ static void name_trial(const struct node_core *core, const struct view_trial *tr
     }
 }
 
+/* The code and configuration of every experiment, all checkpoints, and all blobs on their way. */
 static void name_all(const struct node_core *core, struct named *named)
 {
     for (uint32_t i = 0; i < core->view.experiment_count; i++) {
@@ -376,7 +383,8 @@ static void forget_named(struct node_core *core)
     core->copies->named_bytes = 0;
 }
 
-/* The list may be longer than all else that one step has to say, so it has a place of its own, until the next step. */
+/* Sends the list to the shell. The list may be longer than the effects' byte store, so it lies in the arena until the next
+ * housekeeping. */
 static void collect(struct node_core *core)
 {
     struct named named = {0};

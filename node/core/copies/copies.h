@@ -1,72 +1,72 @@
 #ifndef NODE_CORE_COPIES_COPIES_H
 #define NODE_CORE_COPIES_COPIES_H
-/* Copies of checkpoints, code and requests on other nodes (DESIGN 10). */
+/* Copies of checkpoints, code and records of requests on other nodes (DESIGN 10, 12). */
 
 #include "node/core/ground/state.h"
 
 struct core_ack;
 
 enum core_push_kind {
-    CORE_PUSH_SAVE,   /* of a checkpoint that a worker of this node has saved */
-    CORE_PUSH_REPAIR, /* of a checkpoint whose holder died; no worker waits for it. SAVE once a worker saves the same bytes */
-    CORE_PUSH_CHECK   /* to a node that should hold the checkpoint; nothing is recorded */
+    CORE_PUSH_SAVE,   /* a worker of this node has saved the checkpoint, and waits for its copies */
+    CORE_PUSH_REPAIR, /* a holder died, or its copy; no worker waits. Becomes SAVE if a worker saves the same bytes */
+    CORE_PUSH_CHECK   /* to a node that should hold the checkpoint; nothing is published */
 };
 
-/* What the records say of a save before it is over. push_move (checkpoints.c) knows the allowed moves.
+/* What is published of a save before it is over. push_move (checkpoints.c) knows the allowed moves.
  *
- *      NEW --1--> SLOW --2--> PUBLISHED,  NEW --2--> PUBLISHED
+ *      NEW --1--> SLOW --2--> PUBLISHED        NEW --2--> PUBLISHED
  *
  *   1  a repair pass (every CORE_REPAIR_MS) finds the save under way
- *   2  a record names the holders so far: the next repair pass came, or the worker has ended
+ *   2  a manifest names the holders so far: another repair pass came, or the worker has ended
  *
- * Repairs and checks stay NEW. A push of any kind is over when it waits for no node (waiting_count 0): then its last record is
- * published, and the push is dropped. Without memory for the record it stays until there is some, or until a worker saves the
+ * Repairs and checks stay NEW. A push is over once it waits for no node (waiting_count 0): then the final manifest is published
+ * and the push is dropped. Without memory for the manifest the push stays, until there is memory or until a worker saves the
  * same bytes and more copies are wanted. */
 enum core_push_progress { CORE_PUSH_NEW, CORE_PUSH_SLOW, CORE_PUSH_PUBLISHED };
 
-/* A checkpoint on its way to other nodes. */
+/* A checkpoint on its way to other nodes. Never on disk. */
 struct core_push {
     struct core_push *next;
     enum core_push_kind kind;
     enum core_push_progress progress; /* SAVE */
     attempt_id attempt;
-    uint32_t slot;
+    uint32_t slot; /* SAVE: of the worker that waits */
     uint64_t step;
     hash256 blob;
     uint64_t bytes;
-    uint32_t wanted;      /* copies */
-    uint32_t holder_count;
+    uint32_t wanted;       /* SAVE, REPAIR: copies, this node's included */
+    uint32_t holder_count; /* SAVE, REPAIR: nodes with a confirmed copy */
     node_id holders[FACT_HOLDERS_MAX];
     bool has_metric;
     double metric;
-    uint32_t asked_count; /* of the candidates in rendezvous order */
-    uint32_t waiting_count;
+    uint32_t asked_count;   /* nodes that were sent the checkpoint, and holders that need no copy */
+    uint32_t waiting_count; /* asked nodes without an answer */
     node_id asked[FACT_HOLDERS_MAX * 2];
-    bool is_waited[FACT_HOLDERS_MAX * 2]; /* of those asked: no answer yet */
-    bool has_copied;      /* REPAIR: to one node at least; a repair that has not records nothing */
+    bool is_waited[FACT_HOLDERS_MAX * 2]; /* asked[i] has not answered yet */
+    bool has_copied; /* REPAIR: a node has taken a copy; without a new copy a repair publishes nothing */
 };
 
-/* A repair that was begun. Never on disk. */
+/* A repair of the last CORE_REPAIR_AGAIN_MS: not tried again while the same nodes live. Never on disk. */
 struct core_repair {
     struct core_repair *next;
     attempt_id attempt;
     uint64_t step;
     hash256 blob;
-    uint32_t living_copies; /* when it began */
-    uint64_t nodes;         /* a digest of the nodes that could take a copy then */
+    uint32_t living_copies; /* at the begin of the repair */
+    uint64_t nodes;         /* digest of the nodes that could take a copy at the begin */
     uint64_t until_ms;
 };
 
-/* A node where the code of an experiment that is not over has been seen. Never on disk: after a restart nodes are asked again. */
+/* A node and the code of an experiment that is not over. Never on disk: after a restart the nodes are asked again. */
 struct core_code_copy {
     node_id node;
-    uint64_t boot;
+    uint64_t boot; /* the node's boot when the row was made; another boot may have another disk, and begins a new row */
     bool has_code, has_config_text;
     uint32_t refusals; /* in a row */
-    uint64_t retry_ms; /* after refusals: the node does not count as one of CORE_CODE_COPIES until then */
+    uint64_t retry_ms; /* after refusals: the node does not count as one of CORE_CODE_COPIES before */
 };
 
-/* A push of code or configuration that is under way. */
+/* A push of code or configuration under way. */
 struct core_code_push {
     bool used;
     hash256 blob;
@@ -76,20 +76,20 @@ struct core_code_push {
 struct core_code {
     struct core_code *next; /* by experiment id */
     experiment_id experiment;
-    uint64_t retry_ms; /* the code is not on this node: it is not looked for before */
+    uint64_t retry_ms; /* this node does not have the code, and does not look for it before */
     struct core_code_copy copies[FACT_HOLDERS_MAX];
-    uint64_t pass; /* the housekeeping that looked at it last: rows of experiments that are over are dropped */
+    uint64_t pass; /* the last repair pass that looked at the row; rows of experiments that are over are dropped */
 };
 
-/* What a holder has answered about its copy. Never on disk. */
+/* The last answer of a holder about its copy of a checkpoint. Never on disk. */
 struct core_confirmation {
     struct core_confirmation *next;
     hash256 blob;
     node_id node;
     bool is_asked;       /* no answer yet */
-    bool is_missing;     /* refused_ms: the holder itself answered that it has not all of it */
-    uint64_t held_ms;    /* when it was whole; 0: never */
-    uint64_t refused_ms; /* when it was damaged or missing, or no answer came; 0: never */
+    bool is_missing;     /* refused_ms: the holder itself answered that chunks are missing */
+    uint64_t held_ms;    /* when the copy was whole; 0: unknown, or not whole in the last answer */
+    uint64_t refused_ms; /* when the copy was damaged or missing, or no answer came; 0: never, or whole in the last answer */
 };
 
 struct core_copies {
@@ -97,29 +97,33 @@ struct core_copies {
     struct core_code *codes; /* by experiment id */
     struct core_code_push code_pushes[CORE_CODE_PUSHES_MAX];
     struct core_repair *repairs;
-    uint64_t repair_nodes;     /* struct core_repair's `nodes` of the pass under way */
-    bool repair_is_behind;     /* the last pass put something off: */
-    experiment_id repair_from; /* the next pass begins with this experiment */
+    uint64_t repair_nodes;     /* digest of the nodes that may take copies, in the present repair pass */
+    bool repair_is_behind;     /* the last repair pass put something off */
+    experiment_id repair_from; /* repair_is_behind: the next pass begins with this experiment */
     uint64_t repair_ms;        /* when the next pass is due */
     uint64_t repair_pass;      /* passes so far */
     struct core_confirmation *confirmations;
-    uint64_t retention_ms;     /* when checkpoints that are kept no longer are looked for again */
+    uint64_t retention_ms;     /* when to look again for checkpoints that need not be kept */
     uint64_t collect_ms;       /* when the next collection is due */
-    uint8_t *named;            /* what the last NODE_EFFECT_COLLECT points to; given back in the next housekeeping */
+    uint8_t *named;            /* the bytes of the last NODE_EFFECT_COLLECT; given back at the next housekeeping */
     uint32_t named_bytes;
     struct core_ack *acks;     /* acks.h */
-    bool leave_is_waited;      /* this node leaves: another node is still to store that */
-    uint32_t leave_stored_on;  /* so many nodes have */
+    bool leave_is_waited;      /* this node leaves, and waits until a second node has stored the record of that */
+    uint32_t leave_stored_on;  /* on so many nodes the record is stored; set with leave_is_waited false */
 };
 
-void core_copies_shift(struct node_core *core, uint64_t gap_ms); /* stall.c */
+/* Moves the times of this room after a suspend of gap_ms (stall.c). */
+void core_copies_shift(struct node_core *core, uint64_t gap_ms);
 
+/* True if the list of `count` ids has the node. */
 bool copies_list_has(const node_id *list, uint32_t count, node_id node);
 
-/* False while as many copies that no worker waits for are on their way to that node as it may be sent at once. */
+/* True if the node may be sent one more copy that no worker waits for: CORE_PUSHES_PEER at a time, 1 until the node has taken a
+ * copy. */
 bool copies_may_push_to(const struct node_core *core, node_id to);
 
-/* Something of this experiment is to be done once there is a place: the next pass begins with it. */
+/* Some copy of the experiment has to wait for a place: the next repair pass begins with the experiment, and comes as soon as a
+ * push has been answered. */
 void copies_put_off(struct node_core *core, experiment_id experiment);
 
 #endif

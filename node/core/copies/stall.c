@@ -1,9 +1,9 @@
-/* What a suspend of this node does to the times of this room (roof/stall.c). */
+/* The times of pushes, copies and waiting requests after a suspend of this node (roof/stall.c). */
 
 #include "base/shift.h"
 #include "node/core/copies/acks.h"
 
-/* Stays: resend_ms, due again. */
+/* resend_ms stays, and is due at once. */
 static void shift_ack(struct core_ack *ack, uint64_t gap_ms)
 {
     time_shift(&ack->until_ms, gap_ms);
@@ -27,21 +27,23 @@ static void shift_code(struct core_code *code, uint64_t gap_ms)
     }
 }
 
-/* Stays: held_ms, how old the holder's word is: copies of checkpoints are deleted upon it. */
+/* held_ms stays, since checkpoints are deleted by the age of the holder's answer. */
 static void shift_confirmation(struct core_confirmation *confirmation, uint64_t gap_ms)
 {
     time_shift(&confirmation->refused_ms, gap_ms);
 }
 
-/* A collection deletes what nobody has touched for a while, and for the length of the gap nobody could: whoever was sending
- * or saving something goes on first. (A long gap is as good as one of CORE_COLLECT_MS: who is there speaks within that.) */
+/* A collection deletes chunks that were untouched for a while, and during the suspend no transfer or save could touch a chunk.
+ * So the next collection waits for the length of the suspend, at most CORE_COLLECT_MS: a node that is there reports within that
+ * time. */
 static void put_off_collection(struct node_core *core, uint64_t gap_ms)
 {
     uint64_t from_ms = core->now_ms + (gap_ms < CORE_COLLECT_MS ? gap_ms : CORE_COLLECT_MS);
     core->copies->collect_ms = core->copies->collect_ms > from_ms ? core->copies->collect_ms : from_ms;
 }
 
-/* Of struct core_copies stay: retention_ms, repair_ms, due again; collect_ms, but for the collection that would come too early. */
+/* Of struct core_copies, retention_ms and repair_ms stay, and are due at once; collect_ms moves as far as put_off_collection
+ * says. */
 void core_copies_shift(struct node_core *core, uint64_t gap_ms)
 {
     put_off_collection(core, gap_ms);
