@@ -153,10 +153,10 @@ static bool fence_is_affordable(const struct node_core *core, experiment_id expe
            count < core->view.experiment_count + CORE_FENCES_AHEAD_MAX;
 }
 
-/* A claim may also arrive before its record. The claims of all other nodes, with the fence and `heard`, show that the term is
- * no jump (gossip/lamport.h). */
-static bool is_borne_out(const struct node_core *core, experiment_id id, struct election_claim claim,
-                         struct election_claim fence, struct election_claim heard)
+/* True if the claim's term is no jump above the claims of all other nodes, the fence and `heard` among them (gossip/lamport.h):
+ * a claim may arrive before its record. */
+static bool claim_follows(const struct node_core *core, experiment_id id, struct election_claim claim,
+                          struct election_claim fence, struct election_claim heard)
 {
     const struct view_experiment *experiment = view_find_experiment(&core->view, id);
     struct lamport_top others = {0};
@@ -207,7 +207,7 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
     struct election_claim maker = {attempt->term, attempt->coordinator};
     bool is_entitled = is_maker || message->kind == MESSAGE_RENEW || election_claim_compare(claim, maker) > 0;
     if (!node_id_equal(claim.node, from) || !is_entitled || claim.term == 0 ||
-        (order > 0 && !is_borne_out(core, attempt->experiment, claim, fence, heard))) {
+        (order > 0 && !claim_follows(core, attempt->experiment, claim, fence, heard))) {
         core->counters.malformed++;
         return false;
     }
