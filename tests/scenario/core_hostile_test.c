@@ -69,7 +69,7 @@ static void a_clock_near_its_end_keeps_nobody_from_pausing(void **state)
     d_pauses(world, UINT64_MAX, true);
     assert_paused(world, false);
     assert_int_equal(world->nodes[0].core->view.jump_count, 1);
-    assert_true(world_count(world, "d writes a record of kind") >= HONEST);
+    assert_true(world_count(world, "d has written a control record whose clock") >= HONEST);
     for (size_t i = 0; i < sizeof clocks / sizeof clocks[0]; i++) {
         bool pause = i % 2 == 0;
         d_pauses(world, clocks[i], !pause);

@@ -158,7 +158,7 @@ static void what_memory_had_no_room_for_is_folded_later(void **state)
     assert_non_null(records_find(&core->records, ident));
     assert_null(view_find_attempt(&core->view, &attempt));
     world_run(world, 5000);
-    assert_int_equal(world_count(world, "a record of kind 10 is not understood"), 1); /* and not once more at every try */
+    assert_int_equal(world_count(world, "a verdict record cannot be used"), 1); /* and not once more at every try */
     give_all(&core->arena, all);
     world_run(world, 1000);
     assert_non_null(view_find_attempt(&core->view, &attempt));

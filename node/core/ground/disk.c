@@ -21,13 +21,14 @@ static void pending_move(struct core_pending *pending, enum core_pending_state t
 
 static void pending_link(struct node_core *core, struct core_pending *pending)
 {
-    CHECK(core->disk->pending_last == NULL || core->disk->pending_last->ticket <= pending->ticket);
-    if (core->disk->pending_last != NULL) {
-        core->disk->pending_last->next = pending;
+    struct core_disk *disk = core->disk;
+    CHECK(disk->pending_last == NULL || disk->pending_last->ticket <= pending->ticket);
+    if (disk->pending_last != NULL) {
+        disk->pending_last->next = pending;
     } else {
-        core->disk->pending_first = pending;
+        disk->pending_first = pending;
     }
-    core->disk->pending_last = pending;
+    disk->pending_last = pending;
 }
 
 static struct core_pending *pending_append(struct node_core *core, uint64_t ticket, enum core_action action)
@@ -68,9 +69,9 @@ static bool says_the_same(const struct message *a, const struct message *b)
         return record_ident_equal(a->u.stored.ident, b->u.stored.ident) &&
                record_version_compare(a->u.stored.version, b->u.stored.version) == 0;
     }
-    return attempt_id_equal(&a->u.lease.attempt, &b->u.lease.attempt) && a->u.lease.slot == b->u.lease.slot &&
-           a->u.lease.rank == b->u.lease.rank &&
-           (a->u.lease.asking == b->u.lease.asking || a->kind == MESSAGE_RESERVE_ANSWER) && a->u.lease.code == b->u.lease.code &&
+    bool is_same_asking = a->u.lease.asking == b->u.lease.asking || a->kind == MESSAGE_RESERVE_ANSWER;
+    return is_same_asking && attempt_id_equal(&a->u.lease.attempt, &b->u.lease.attempt) && a->u.lease.slot == b->u.lease.slot &&
+           a->u.lease.rank == b->u.lease.rank && a->u.lease.code == b->u.lease.code &&
            election_claim_compare(a->u.lease.claim, b->u.lease.claim) == 0;
 }
 
@@ -87,8 +88,9 @@ static struct core_pending *find_answer(const struct node_core *core, node_id to
 
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
 {
+    struct core_disk *disk = core->disk;
     struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};
-    if ((core->disk->ticket_done == core->disk->ticket && core->disk->refused_count == 0) ||
+    if ((disk->ticket_done == disk->ticket && disk->refused_count == 0) ||
         BUG(answer_before_disk, "what an answer relies on is on the disk before it is sent")) {
         core->hooks.on_disk(core, &pending);
         return;
@@ -99,7 +101,7 @@ void core_send_after_disk(struct node_core *core, node_id to, const struct messa
         before->message = *message; /* of several askings for a slot only the last one is waited for */
         return;
     }
-    struct core_pending *kept = pending_append(core, core->disk->ticket, CORE_ACTION_SEND);
+    struct core_pending *kept = pending_append(core, disk->ticket, CORE_ACTION_SEND);
     if (kept != NULL) {
         kept->node = to;
         kept->message = *message;
@@ -157,18 +159,19 @@ static void fence_effect(struct node_core *core, uint64_t ticket, experiment_id 
 
 int core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim)
 {
+    struct core_disk *disk = core->disk;
     struct core_fence *fence = fence_row(core, experiment);
-    struct core_pending *pending = fence != NULL ? pending_append(core, core->disk->ticket + 1, CORE_ACTION_NONE) : NULL;
+    struct core_pending *pending = fence != NULL ? pending_append(core, disk->ticket + 1, CORE_ACTION_NONE) : NULL;
     if (pending == NULL) {
         core->counters.full++;
         return ERR_FULL;
     }
     fence->claim = claim;
-    core->disk->ticket++;
+    disk->ticket++;
     pending_move(pending, CORE_PENDING_WRITING);
     pending->write = CORE_WRITE_FENCE;
     pending->fenced = experiment;
-    fence_effect(core, core->disk->ticket, experiment);
+    fence_effect(core, disk->ticket, experiment);
     return 0;
 }
 
@@ -223,7 +226,8 @@ static void persist_effect(struct node_core *core, const struct records_entry *e
 
 struct core_pending *core_persist(struct node_core *core, struct records_entry *entry)
 {
-    uint64_t ticket = ++core->disk->ticket;
+    struct core_disk *disk = core->disk;
+    uint64_t ticket = ++disk->ticket;
     struct core_pending *pending = pending_append(core, ticket, CORE_ACTION_NONE);
     if (pending != NULL) {
         pending_move(pending, CORE_PENDING_WRITING);
@@ -232,7 +236,7 @@ struct core_pending *core_persist(struct node_core *core, struct records_entry *
         pending->version = entry->record.version;
     }
     entry->is_unawaited = pending == NULL;
-    core->disk->has_unawaited |= entry->is_unawaited;
+    disk->has_unawaited |= entry->is_unawaited;
     persist_effect(core, entry, ticket);
     return pending;
 }
@@ -249,8 +253,9 @@ static bool has_memory_to_wait(struct node_core *core)
  * writer tells nobody of them before. */
 void core_disk_persist_unawaited(struct node_core *core)
 {
-    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->disk->unawaited_bucket < RECORDS_BUCKETS; i++) {
-        struct records_entry *entry = core->records.buckets[core->disk->unawaited_bucket];
+    struct core_disk *disk = core->disk;
+    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && disk->unawaited_bucket < RECORDS_BUCKETS; i++) {
+        struct records_entry *entry = core->records.buckets[disk->unawaited_bucket];
         for (; entry != NULL; entry = entry->next_in_bucket) {
             if (!entry->is_unawaited) {
                 continue;
@@ -260,7 +265,7 @@ void core_disk_persist_unawaited(struct node_core *core)
             }
             (void)core_persist(core, entry);
         }
-        core->disk->unawaited_bucket++;
+        disk->unawaited_bucket++;
     }
 }
 
@@ -296,37 +301,39 @@ static bool stands_for(const struct core_pending *a, const struct core_pending *
 /* Of one record or fence one is tried again for all that were refused, or a disk that refuses for long would fill the memory. */
 void core_disk_refuse(struct node_core *core, struct core_pending *pending)
 {
+    struct core_disk *disk = core->disk;
     TRACE(&core->options.trace, "the disk refused a %s", pending->write == CORE_WRITE_FENCE ? "fence" : "record");
     MARK(disk_refused);
-    core->disk->refused_count += pending->state == CORE_PENDING_WRITING;
+    disk->refused_count += pending->state == CORE_PENDING_WRITING;
     pending_move(pending, CORE_PENDING_REFUSED);
-    struct core_pending **link = &core->disk->refused;
+    struct core_pending **link = &disk->refused;
     while (*link != NULL && !is_of_same(*link, pending)) {
         link = &(*link)->next;
     }
     struct core_pending *other = *link;
     if (other != NULL) {
-        CHECK(core->disk->refused_count > 1);
-        core->disk->refused_count--;
+        CHECK(disk->refused_count > 1);
+        disk->refused_count--;
         *link = other->next;
         bool is_newer = stands_for(pending, other);
         arena_give(&core->arena, is_newer ? other : pending, sizeof *pending);
         pending = is_newer ? pending : other;
     }
-    pending->next = core->disk->refused;
-    core->disk->refused = pending;
-    core->disk->retry_ms = core->now_ms + CORE_RETRY_MS;
+    pending->next = disk->refused;
+    disk->refused = pending;
+    disk->retry_ms = core->now_ms + CORE_RETRY_MS;
 }
 
 /* Takes out the entry that is for this very ticket, or the first that waits for all up to it. */
 struct core_pending *core_disk_take(struct node_core *core, uint64_t ticket, bool is_own_ticket)
 {
+    struct core_disk *disk = core->disk;
     struct core_pending *before = NULL;
-    for (struct core_pending *pending = core->disk->pending_first; pending != NULL; pending = pending->next) {
+    for (struct core_pending *pending = disk->pending_first; pending != NULL; pending = pending->next) {
         bool has_ticket = pending->write != CORE_WRITE_NONE;
         if (is_own_ticket ? has_ticket && pending->ticket == ticket : !has_ticket && pending->ticket <= ticket) {
-            *(before != NULL ? &before->next : &core->disk->pending_first) = pending->next;
-            core->disk->pending_last = core->disk->pending_last == pending ? before : core->disk->pending_last;
+            *(before != NULL ? &before->next : &disk->pending_first) = pending->next;
+            disk->pending_last = disk->pending_last == pending ? before : disk->pending_last;
             pending->next = NULL;
             return pending;
         }
@@ -339,9 +346,10 @@ struct core_pending *core_disk_take(struct node_core *core, uint64_t ticket, boo
  * a newer one is on the disk, and not while that is still on its way there. What is forgotten is not tried. */
 void core_disk_retry(struct node_core *core)
 {
-    while (core->disk->refused != NULL && core_has_room(core, 600, 1u << 20)) {
-        struct core_pending *pending = core->disk->refused;
-        core->disk->refused = pending->next;
+    struct core_disk *disk = core->disk;
+    while (disk->refused != NULL && core_has_room(core, 600, 1u << 20)) {
+        struct core_pending *pending = disk->refused;
+        disk->refused = pending->next;
         bool is_record = pending->write == CORE_WRITE_RECORD;
         const struct records_entry *entry = is_record ? records_find(&core->records, pending->ident) : NULL;
         bool is_overtaken = entry != NULL && record_version_compare(entry->record.version, pending->version) != 0;
@@ -349,8 +357,8 @@ void core_disk_retry(struct node_core *core)
                                  : node_id_is_none(core_fence_get(core, pending->fenced).node);
         if (is_over) {
             MARK(refused_version_overtaken);
-            CHECK(core->disk->refused_count > 0);
-            core->disk->refused_count--;
+            CHECK(disk->refused_count > 0);
+            disk->refused_count--;
             arena_give(&core->arena, pending, sizeof *pending);
             continue;
         }
@@ -360,7 +368,7 @@ void core_disk_retry(struct node_core *core)
         }
         pending->next = NULL;
         pending_move(pending, CORE_PENDING_RETRYING);
-        pending->ticket = ++core->disk->ticket;
+        pending->ticket = ++disk->ticket;
         pending_link(core, pending);
         if (is_record) {
             persist_effect(core, entry, pending->ticket);
@@ -368,7 +376,7 @@ void core_disk_retry(struct node_core *core)
             fence_effect(core, pending->ticket, pending->fenced);
         }
     }
-    CHECK(core_disk_is_sound(core->disk));
+    CHECK(core_disk_is_sound(disk));
 }
 
 bool core_disk_is_sound(const struct core_disk *disk)

@@ -78,6 +78,7 @@ struct core_fence {
 #define CORE_FENCES_AHEAD_MAX 256 /* of experiments whose record has not come */
 
 #define CORE_OUTBOX_BYTES EXCHANGE_MESSAGE_BYTES_MAX
+_Static_assert(CORE_OUTBOX_BYTES >= RECORD_ENVELOPE_BYTES_MAX, "an empty outbox takes any record");
 
 struct core_disk {
     uint64_t ticket;      /* last given out */

@@ -48,6 +48,7 @@ void core_reply(struct node_core *core, uint64_t client, int code, uint32_t stor
 void core_secret(struct node_core *core, uint8_t *out, uint32_t count)
 {
     uint8_t input[17];
+    CHECK(count == 16 || count == 32);
     bytes_put_u64(input, core->options.boot);
     bytes_put_u64(input + 8, ++core->secrets);
     input[16] = (uint8_t)count;

@@ -50,7 +50,7 @@ static struct core_pending *put_record(struct node_core *core, struct record *re
     int error = records_put(&core->records, &encoded, envelope, count, false, &entry);
     if (error != 0) {
         core->counters.full++;
-        TRACE(&core->options.trace, "a record of kind %u is not kept: %s", (unsigned)record->kind, err_text(error));
+        TRACE(&core->options.trace, "this node's %s record cannot be kept: %s", fact_kind_name(record->kind), err_text(error));
         *is_published = false;
         return NULL;
     }

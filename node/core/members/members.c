@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "base/probe.h"
 #include "node/core/ground/effects.h"
 #include "node/core/members/outcasts.h"
@@ -8,10 +9,11 @@
 
 static uint32_t peer_position(const struct node_core *core, node_id id)
 {
-    uint32_t low = 0, high = core->members->peer_count;
+    const struct core_members *members = core->members;
+    uint32_t low = 0, high = members->peer_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (node_id_compare(core->members->peers[middle]->id, id) < 0) {
+        if (node_id_compare(members->peers[middle]->id, id) < 0) {
             low = middle + 1;
         } else {
             high = middle;
@@ -22,23 +24,25 @@ static uint32_t peer_position(const struct node_core *core, node_id id)
 
 struct core_peer *core_find_peer(const struct node_core *core, node_id id)
 {
+    const struct core_members *members = core->members;
     uint32_t at = peer_position(core, id);
-    return at < core->members->peer_count && node_id_equal(core->members->peers[at]->id, id) ? core->members->peers[at] : NULL;
+    return at < members->peer_count && node_id_equal(members->peers[at]->id, id) ? members->peers[at] : NULL;
 }
 
 static struct core_peer *peer_add(struct node_core *core, node_id id)
 {
-    if (core->members->peer_count >= NODE_MEMBERS_MAX) {
+    struct core_members *members = core->members;
+    if (members->peer_count >= NODE_MEMBERS_MAX) {
         return NULL;
     }
-    if (core->members->peer_count == core->members->peer_slots) {
-        uint32_t wanted = core->members->peer_slots == 0 ? 16 : core->members->peer_slots * 2;
-        void *bigger = arena_grow(&core->arena, core->members->peers, core->members->peer_slots * sizeof(void *), wanted * sizeof(void *));
+    if (members->peer_count == members->peer_slots) {
+        uint32_t wanted = members->peer_slots == 0 ? 16 : members->peer_slots * 2;
+        void *bigger = arena_grow(&core->arena, members->peers, members->peer_slots * sizeof(void *), wanted * sizeof(void *));
         if (bigger == NULL) {
             return NULL;
         }
-        core->members->peers = bigger;
-        core->members->peer_slots = wanted;
+        members->peers = bigger;
+        members->peer_slots = wanted;
     }
     struct core_peer *peer = arena_take(&core->arena, sizeof *peer);
     if (peer == NULL) {
@@ -46,17 +50,19 @@ static struct core_peer *peer_add(struct node_core *core, node_id id)
     }
     peer->id = id;
     uint32_t at = peer_position(core, id);
-    memmove(core->members->peers + at + 1, core->members->peers + at, (core->members->peer_count - at) * sizeof *core->members->peers);
-    core->members->peers[at] = peer;
-    core->members->peer_count++;
+    memmove(members->peers + at + 1, members->peers + at, (members->peer_count - at) * sizeof *members->peers);
+    members->peers[at] = peer;
+    members->peer_count++;
     return peer;
 }
 
 void members_drop_peer(struct node_core *core, struct core_peer *peer)
 {
+    struct core_members *members = core->members;
     uint32_t at = peer_position(core, peer->id);
-    memmove(core->members->peers + at, core->members->peers + at + 1, (core->members->peer_count - at - 1) * sizeof *core->members->peers);
-    core->members->peer_count--;
+    CHECK(at < members->peer_count && members->peers[at] == peer);
+    memmove(members->peers + at, members->peers + at + 1, (members->peer_count - at - 1) * sizeof *members->peers);
+    members->peer_count--;
     arena_give(&core->arena, peer, sizeof *peer);
 }
 
@@ -77,18 +83,20 @@ void members_set_address(struct node_core *core, struct core_peer *peer, const u
 
 void core_members_update_roster(struct node_core *core)
 {
-    core->members->roster_is_cut_short = false;
+    struct core_members *members = core->members;
+    members->roster_is_cut_short = false;
     for (uint32_t i = 0; i < core->view.member_count; i++) {
         const struct view_member *member = core->view.members[i];
         if (node_id_equal(member->id, core->options.self)) {
             continue;
         }
-        if (view_member_is_out(member) && !BUG(evicted_is_admitted, "who is evicted is shut out") && outcasts_find(core, member->id) == NULL) {
+        bool is_out = view_member_is_out(member) && !BUG(evicted_is_admitted, "who is evicted is shut out");
+        if (is_out && outcasts_find(core, member->id) == NULL) {
             if (!core_has_room(core, 128, 0) || !outcasts_shut_out(core, member)) {
                 core->view.roster_changed = true;
                 return;
             }
-            core->members->changed = true;
+            members->changed = true;
         }
         if (!member->admitted) {
             continue;
@@ -97,7 +105,7 @@ void core_members_update_roster(struct node_core *core)
         struct core_peer *peer = core_find_peer(core, member->id);
         if (peer == NULL) {
             peer = peer_add(core, member->id);
-            if (peer != NULL && swim_member_add(&core->members->swim, core->now_ms, member->id) != 0) {
+            if (peer != NULL && swim_member_add(&members->swim, core->now_ms, member->id) != 0) {
                 members_drop_peer(core, peer);
                 peer = NULL;
             }
@@ -106,11 +114,11 @@ void core_members_update_roster(struct node_core *core)
                 continue;
             }
             TRACE(&core->options.trace, "%s is on the roster", member->name);
-            core->members->changed = true;
+            members->changed = true;
         }
         if (!core_has_room(core, CORE_ROSTER_ROOM, 0)) {
             core->view.roster_changed = true;
-            core->members->roster_is_cut_short = true;
+            members->roster_is_cut_short = true;
             return;
         }
         if (!peer->admitted) {
@@ -123,39 +131,40 @@ void core_members_update_roster(struct node_core *core)
             members_set_address(core, peer, member->public_key, member->addresses[0]);
         }
     }
-    core->members->changed = true;
+    members->changed = true;
 }
 
 void core_members_update_elections(struct node_core *core)
 {
-    uint32_t wanted = core->members->peer_count + 1;
-    if (wanted > core->members->election_member_slots) {
+    struct core_members *members = core->members;
+    uint32_t wanted = members->peer_count + 1;
+    if (wanted > members->election_member_slots) {
         uint32_t slots = wanted * 2;
-        void *bigger = arena_grow(&core->arena, core->members->election_members,
-                                  core->members->election_member_slots * sizeof *core->members->election_members,
-                                  slots * sizeof *core->members->election_members);
+        void *bigger = arena_grow(&core->arena, members->election_members,
+                                  members->election_member_slots * sizeof *members->election_members,
+                                  slots * sizeof *members->election_members);
         if (bigger == NULL) {
             core->counters.full++;
             return;
         }
-        core->members->election_members = bigger;
-        core->members->election_member_slots = slots;
+        members->election_members = bigger;
+        members->election_member_slots = slots;
     }
     uint32_t count = 0, row = 0;
     bool self_done = false;
-    for (uint32_t i = 0; i <= core->members->peer_count; i++) {
-        bool self_is_next = !self_done && (i == core->members->peer_count ||
-                                           node_id_compare(core->options.self, core->members->peers[i]->id) < 0);
+    for (uint32_t i = 0; i <= members->peer_count; i++) {
+        bool self_is_next = !self_done && (i == members->peer_count ||
+                                           node_id_compare(core->options.self, members->peers[i]->id) < 0);
         if (self_is_next) {
-            core->members->election_members[count++] = (struct election_member){
+            members->election_members[count++] = (struct election_member){
                 .node = core->options.self,
                 .alive = !core->leaving && !core->is_out,
                 .drained = core_node_drained(core, core->options.self),
                 .up_since_ms = core->started_ms};
             self_done = true;
         }
-        if (i < core->members->peer_count) {
-            const struct core_peer *peer = core->members->peers[i];
+        if (i < members->peer_count) {
+            const struct core_peer *peer = members->peers[i];
             while (row < core->view.member_count && node_id_compare(core->view.members[row]->id, peer->id) < 0) {
                 row++; /* both are sorted by id */
             }
@@ -164,14 +173,14 @@ void core_members_update_elections(struct node_core *core)
                     ? core->view.members[row]
                     : NULL;
             bool left = member != NULL && member->left;
-            core->members->election_members[count++] = (struct election_member){
+            members->election_members[count++] = (struct election_member){
                 .node = peer->id,
                 .alive = !left && (peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT),
                 .drained = member != NULL && view_member_drain(member).drained,
                 .up_since_ms = peer->up_since_ms};
         }
     }
-    core->members->election_member_count = count;
+    members->election_member_count = count;
 }
 
 bool core_node_alive(const struct node_core *core, node_id node)
@@ -288,8 +297,9 @@ static void check_link(struct node_core *core, struct core_peer *peer)
 
 static void perform_swim(struct node_core *core)
 {
-    for (size_t i = 0; i < core->members->swim_effects.count; i++) {
-        const struct swim_effect *effect = &core->members->swim_effects.items[i];
+    struct core_members *members = core->members;
+    for (size_t i = 0; i < members->swim_effects.count; i++) {
+        const struct swim_effect *effect = &members->swim_effects.items[i];
         struct core_peer *peer = core_find_peer(core, effect->node);
         if (peer == NULL) {
             continue;
@@ -310,7 +320,7 @@ static void perform_swim(struct node_core *core)
         const struct view_member *member = view_find_member(&core->view, peer->id);
         TRACE(&core->options.trace, "%s is %s", member != NULL ? member->name : "?", swim_state_name(effect->new_state));
         peer->state = effect->new_state;
-        core->members->changed = true;
+        members->changed = true;
         bool was_there = effect->old_state == SWIM_ALIVE || effect->old_state == SWIM_SUSPECT;
         if (!was_there && (effect->new_state == SWIM_ALIVE || effect->new_state == SWIM_SUSPECT)) {
             peer->up_since_ms = core->now_ms;
@@ -338,7 +348,7 @@ static void perform_swim(struct node_core *core)
             break;
         }
     }
-    core->members->swim_effects.count = 0;
+    members->swim_effects.count = 0;
 }
 
 /* Up to CORE_DIRECT_NODES, and while it catches up, a node sends a digest to every peer that differs. In a larger mesh a
@@ -346,12 +356,14 @@ static void perform_swim(struct node_core *core)
  * do, and who has just heard some news waits for that long once, since the others are about to hear it too. */
 static bool digest_may_go(const struct node_core *core)
 {
-    return core->members->syncing || !core_members_fans_out(core) || core->members->digest_ms == 0 ||
-           core->now_ms - core->members->digest_ms >= CORE_SYNC_PEER_MS;
+    const struct core_members *members = core->members;
+    return members->syncing || !core_members_fans_out(core) || members->digest_ms == 0 ||
+           core->now_ms - members->digest_ms >= CORE_SYNC_PEER_MS;
 }
 
 void core_members_receive_swim(struct node_core *core, node_id from, const struct message *message)
 {
+    struct core_members *members = core->members;
     struct core_peer *peer = core_find_peer(core, from);
     if (message->address[0] != '\0' && peer->state != SWIM_ALIVE) {
         const struct view_member *member = view_find_member(&core->view, from);
@@ -359,7 +371,7 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
             members_set_address(core, peer, member->public_key, message->address);
         }
     }
-    if (swim_receive(&core->members->swim, core->now_ms, from, &message->u.swim, &core->members->swim_effects) != 0) {
+    if (swim_receive(&members->swim, core->now_ms, from, &message->u.swim, &members->swim_effects) != 0) {
         core->counters.malformed++;
         return;
     }
@@ -370,12 +382,12 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
         peer->synced = true;
         return;
     }
-    core->members->digest_is_put_off &= !same;
+    members->digest_is_put_off &= !same;
     if (!same && (peer->digest_ms == 0 || core->now_ms - peer->digest_ms >= CORE_SYNC_PEER_MS) &&
         digest_may_go(core) && core_has_room(core, 64, EXCHANGE_BUCKETS_BYTES)) {
         peer->digest_ms = core->now_ms;
-        core->members->digest_ms = core->now_ms;
-        core->members->digest_is_put_off = false;
+        members->digest_ms = core->now_ms;
+        members->digest_is_put_off = false;
         uint8_t buckets[EXCHANGE_BUCKETS_BYTES];
         exchange_buckets(&core->records, buckets);
         struct message digest = {.kind = MESSAGE_BUCKETS};
@@ -387,28 +399,35 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
 
 /* ---- fan-out -------------------------------------------------------------------------------------------------------------- */
 
+/* This node is one of them. */
+static size_t count_living(const struct node_core *core)
+{
+    const struct swim *swim = &core->members->swim;
+    return swim_state_count(swim, SWIM_ALIVE) + swim_state_count(swim, SWIM_SUSPECT) + 1;
+}
+
 bool core_members_fans_out(const struct node_core *core)
 {
-    return swim_state_count(&core->members->swim, SWIM_ALIVE) + swim_state_count(&core->members->swim, SWIM_SUSPECT) + 1 >
-           CORE_DIRECT_NODES;
+    return count_living(core) > CORE_DIRECT_NODES;
 }
 
 void core_members_relay(struct node_core *core, const struct records_entry *entry)
 {
-    size_t alive = swim_state_count(&core->members->swim, SWIM_ALIVE) + swim_state_count(&core->members->swim, SWIM_SUSPECT) + 1;
-    fanout_add(&core->members->fanout, entry->ident, fanout_rounds((uint32_t)alive));
-    if (!core->members->digest_is_put_off && core->now_ms - core->members->digest_ms >= CORE_SYNC_PEER_MS) {
-        core->members->digest_is_put_off = true;
-        core->members->digest_ms = core->now_ms;
+    struct core_members *members = core->members;
+    fanout_add(&members->fanout, entry->ident, fanout_rounds((uint32_t)count_living(core)));
+    if (!members->digest_is_put_off && core->now_ms - members->digest_ms >= CORE_SYNC_PEER_MS) {
+        members->digest_is_put_off = true;
+        members->digest_ms = core->now_ms;
     }
 }
 
 /* Different peers that live, by chance. Few if few live. */
 static uint32_t pick_peers(struct node_core *core, const struct core_peer *picked[FANOUT_PEERS])
 {
+    const struct core_members *members = core->members;
     uint32_t count = 0;
-    for (uint32_t tries = 0; tries < 16 * FANOUT_PEERS && count < FANOUT_PEERS && core->members->peer_count > 0; tries++) {
-        const struct core_peer *peer = core->members->peers[random_below(&core->random, core->members->peer_count)];
+    for (uint32_t tries = 0; tries < 16 * FANOUT_PEERS && count < FANOUT_PEERS && members->peer_count > 0; tries++) {
+        const struct core_peer *peer = members->peers[random_below(&core->random, members->peer_count)];
         bool fits = peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
         for (uint32_t i = 0; i < count; i++) {
             fits &= peer != picked[i];
@@ -422,11 +441,12 @@ static uint32_t pick_peers(struct node_core *core, const struct core_peer *picke
 
 static void relay_round(struct node_core *core)
 {
-    if (core->now_ms < fanout_next_ms(&core->members->fanout) || !core_has_room(core, 64, FANOUT_BYTES_MAX)) {
+    struct core_members *members = core->members;
+    if (core->now_ms < fanout_next_ms(&members->fanout) || !core_has_room(core, 64, FANOUT_BYTES_MAX)) {
         return;
     }
     uint8_t out[FANOUT_BYTES_MAX];
-    uint32_t count = fanout_round(&core->members->fanout, core->now_ms, &core->records, out, sizeof out);
+    uint32_t count = fanout_round(&members->fanout, core->now_ms, &core->records, out, sizeof out);
     if (count == 0) {
         return;
     }
@@ -471,47 +491,49 @@ void core_members_link(struct node_core *core, node_id id, bool refused, bool op
 
 static void sync_progress(struct node_core *core)
 {
+    struct core_members *members = core->members;
     uint64_t up_ms = core->now_ms - core->started_ms;
     uint32_t alive = 0, synced = 0;
-    for (uint32_t i = 0; i < core->members->peer_count; i++) {
-        const struct core_peer *peer = core->members->peers[i];
+    for (uint32_t i = 0; i < members->peer_count; i++) {
+        const struct core_peer *peer = members->peers[i];
         bool is_alive = peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
         if (is_alive && core_node_speaks(core, peer->id)) { /* nothing can be pulled from the others */
             alive++;
             synced += peer->synced;
         }
     }
-    bool is_filling = core->members->filling_ms != 0 && core->now_ms - core->members->filling_ms < CORE_SYNC_FILLING_MS &&
+    bool is_filling = members->filling_ms != 0 && core->now_ms - members->filling_ms < CORE_SYNC_FILLING_MS &&
                       up_ms < CORE_SYNC_LONG_MS;
     bool is_late = (alive > 0 && up_ms >= CORE_SYNC_PATIENCE_MS) || up_ms >= CORE_SYNC_ALONE_MS;
-    bool done = core->members->peer_count == 0 || (alive > 0 && synced == alive) || (is_late && !is_filling);
-    if (done && alive == 0 && core->members->peer_count > 0) {
+    bool done = members->peer_count == 0 || (alive > 0 && synced == alive) || (is_late && !is_filling);
+    if (done && alive == 0 && members->peer_count > 0) {
         MARK(started_alone);
     }
     if (done && alive > 0 && synced < alive) {
         MARK(started_out_of_step);
     }
     if (done) {
-        core->members->syncing = false;
-        core->members->changed = true;
+        members->syncing = false;
+        members->changed = true;
         TRACE(&core->options.trace, "in step with %u of %u other nodes: may grant and coordinate", alive,
-              core->members->peer_count);
+              members->peer_count);
     }
 }
 
 /* When many are absent at once they take turns. */
 static void check_links(struct node_core *core)
 {
-    uint32_t checked = 0, from = core->members->check_from;
-    for (uint32_t i = 0; i < core->members->peer_count && checked < CORE_CHECK_LINKS_MAX; i++) {
-        struct core_peer *peer = core->members->peers[(from + i) % core->members->peer_count];
+    struct core_members *members = core->members;
+    uint32_t checked = 0, from = members->check_from;
+    for (uint32_t i = 0; i < members->peer_count && checked < CORE_CHECK_LINKS_MAX; i++) {
+        struct core_peer *peer = members->peers[(from + i) % members->peer_count];
         bool is_absent = peer->state == SWIM_SUSPECT || peer->state == SWIM_DEAD || peer->state == SWIM_UNKNOWN;
         uint64_t absent_ms = core->now_ms - (peer->died_ms > 0 ? peer->died_ms : core->started_ms);
         uint64_t every_ms = absent_ms < CORE_TOGETHER_MS ? CORE_CHECK_LINK_MS : 10 * CORE_CHECK_LINK_MS;
         if (is_absent && core->now_ms - peer->check_ms >= every_ms) {
             check_link(core, peer);
             checked++;
-            core->members->check_from = (from + i + 1) % core->members->peer_count;
+            members->check_from = (from + i + 1) % members->peer_count;
         }
     }
 }
@@ -527,14 +549,15 @@ bool core_members_catch_up(struct node_core *core)
 
 void core_members_housekeep(struct node_core *core)
 {
+    struct core_members *members = core->members;
     outcasts_take_turns(core);
-    for (struct core_outcast *outcast = core->members->outcasts; outcast != NULL; outcast = outcast->next) {
+    for (struct core_outcast *outcast = members->outcasts; outcast != NULL; outcast = outcast->next) {
         outcasts_bid_farewell(core, outcast);
     }
     check_links(core);
-    core->members->changed |= swim_state_count(&core->members->swim, SWIM_DEAD) > 0; /* whether they count as lost depends on time */
+    members->changed |= swim_state_count(&members->swim, SWIM_DEAD) > 0; /* whether they count as lost depends on time */
     /* Elections prefer nodes that have been up for a while, which is a matter of time as well. */
-    core->members->changed |= core->now_ms - core->started_ms < 2 * ELECTION_UP_MS;
+    members->changed |= core->now_ms - core->started_ms < 2 * ELECTION_UP_MS;
 }
 
 void core_members_start(struct node_core *core)

@@ -257,16 +257,19 @@ static void put_quarantine(struct node_core *core)
 
 void core_quarantine_restate(struct node_core *core)
 {
+    const struct core_quarantine *quarantine = core->quarantine;
     const struct view_member *self = view_find_member(&core->view, core->options.self);
-    if (core->quarantine->has_begun && core->quarantine->own.is_active && self != NULL && !self->quarantine.is_active) {
+    if (quarantine->has_begun && quarantine->own.is_active && self != NULL && !self->quarantine.is_active) {
         put_quarantine(core);
     }
 }
 
 void core_quarantine_record(struct node_core *core, node_id node, const struct fact_quarantine *before)
 {
+    const struct core_quarantine *quarantine = core->quarantine;
     const struct view_member *member = view_find_member(&core->view, node);
-    if (core->started && node_id_equal(node, core->options.self) && !(core->quarantine->has_begun && core->quarantine->own.is_active)) {
+    bool is_begun_here = quarantine->has_begun && quarantine->own.is_active;
+    if (core->started && node_id_equal(node, core->options.self) && !is_begun_here) {
         core_quarantine_start(core); /* perhaps of an earlier life, and this disk had lost it: nobody else can end it */
     }
     if (!core->started || member == NULL || before->is_active == member->quarantine.is_active) {
@@ -353,9 +356,10 @@ static struct elsewhere look_elsewhere(const struct node_core *core, const struc
 /* For how many of the trials that failed here this node is to blame. */
 static uint32_t count_blame(const struct node_core *core)
 {
+    const struct core_quarantine *quarantine = core->quarantine;
     uint32_t blame = 0;
-    for (uint32_t i = 0; i < core->quarantine->young_failure_count; i++) {
-        const struct core_young_failure *failure = &core->quarantine->young_failures[i];
+    for (uint32_t i = 0; i < quarantine->young_failure_count; i++) {
+        const struct core_young_failure *failure = &quarantine->young_failures[i];
         const struct view_experiment *experiment = view_find_experiment(&core->view, failure->attempt.experiment);
         const struct view_trial *trial =
             experiment != NULL ? view_find_trial(experiment, failure->attempt.trial) : NULL;
@@ -369,8 +373,8 @@ static uint32_t count_blame(const struct node_core *core)
         struct elsewhere elsewhere = look_elsewhere(core, experiment);
         bool is_first = true;
         for (uint32_t j = 0; j < i; j++) {
-            is_first &= core->quarantine->young_failures[j].is_unstarted ||
-                        !experiment_id_equal(core->quarantine->young_failures[j].attempt.experiment, failure->attempt.experiment);
+            is_first &= quarantine->young_failures[j].is_unstarted ||
+                        !experiment_id_equal(quarantine->young_failures[j].attempt.experiment, failure->attempt.experiment);
         }
         blame += elsewhere.works || (is_first && !elsewhere.fails);
     }
@@ -379,38 +383,41 @@ static uint32_t count_blame(const struct node_core *core)
 
 static void begin_quarantine(struct node_core *core, uint32_t trials)
 {
+    struct core_quarantine *quarantine = core->quarantine;
+    struct fact_quarantine *q = &quarantine->own;
     MARK(node_quarantined);
-    struct fact_quarantine *q = &core->quarantine->own;
     q->is_active = true;
     q->level += q->level < FACT_QUARANTINE_LEVEL_MAX;
     q->minutes = q->level < FACT_QUARANTINE_LEVEL_MAX ? 1u << (q->level - 1) : 60;
     bool any_unstarted = false;
-    for (uint32_t i = 0; i < core->quarantine->young_failure_count; i++) {
-        any_unstarted |= core->quarantine->young_failures[i].is_unstarted;
+    for (uint32_t i = 0; i < quarantine->young_failure_count; i++) {
+        any_unstarted |= quarantine->young_failures[i].is_unstarted;
     }
     format_text(q->why, sizeof q->why, "%u trials %sfailed on it within 60 s of their start, and on no other node", trials,
                 any_unstarted ? "could not be started or " : "");
-    core->quarantine->until_ms = core->now_ms + q->minutes * 60000ull;
-    core->quarantine->young_failure_count = 0;
-    core->quarantine->has_begun = true;
+    quarantine->until_ms = core->now_ms + q->minutes * 60000ull;
+    quarantine->young_failure_count = 0;
+    quarantine->has_begun = true;
     put_quarantine(core);
 }
 
 static void note_failure(struct node_core *core, const struct core_young_failure *failure)
 {
-    for (uint32_t i = 0; i < core->quarantine->young_failure_count; i++) {
-        struct core_young_failure *same = &core->quarantine->young_failures[i];
+    struct core_quarantine *quarantine = core->quarantine;
+    for (uint32_t i = 0; i < quarantine->young_failure_count; i++) {
+        struct core_young_failure *same = &quarantine->young_failures[i];
         if (same->attempt.trial == failure->attempt.trial &&
             experiment_id_equal(same->attempt.experiment, failure->attempt.experiment)) {
             *same = same->is_unstarted ? *failure : *same;
             return;
         }
     }
-    if (core->quarantine->young_failure_count == CORE_YOUNG_FAILURES_MAX) {
-        core->quarantine->young_failure_count--;
-        memmove(core->quarantine->young_failures, core->quarantine->young_failures + 1, core->quarantine->young_failure_count * sizeof core->quarantine->young_failures[0]);
+    if (quarantine->young_failure_count == CORE_YOUNG_FAILURES_MAX) {
+        quarantine->young_failure_count--;
+        memmove(quarantine->young_failures, quarantine->young_failures + 1,
+                quarantine->young_failure_count * sizeof quarantine->young_failures[0]);
     }
-    core->quarantine->young_failures[core->quarantine->young_failure_count++] = *failure;
+    quarantine->young_failures[quarantine->young_failure_count++] = *failure;
 }
 
 void core_quarantine_unstarted(struct node_core *core, const attempt_id *failed, bool was_preparing)
@@ -425,10 +432,11 @@ void core_quarantine_unstarted(struct node_core *core, const attempt_id *failed,
 
 void core_quarantine_exited(struct node_core *core, const attempt_id *ended, uint64_t started_ms, enum fact_reason reason)
 {
+    struct core_quarantine *quarantine = core->quarantine;
     if (reason == FACT_COMPLETED) {
-        core->quarantine->young_failure_count = 0;
-        if (core->quarantine->own.level > 0) {
-            memset(&core->quarantine->own, 0, sizeof core->quarantine->own);
+        quarantine->young_failure_count = 0;
+        if (quarantine->own.level > 0) {
+            memset(&quarantine->own, 0, sizeof quarantine->own);
             put_quarantine(core);
         }
         return;
@@ -444,13 +452,14 @@ void core_quarantine_exited(struct node_core *core, const attempt_id *ended, uin
 
 void core_quarantine_housekeep(struct node_core *core)
 {
-    if (core->quarantine->own.is_active && core->now_ms >= core->quarantine->until_ms &&
+    struct core_quarantine *quarantine = core->quarantine;
+    if (quarantine->own.is_active && core->now_ms >= quarantine->until_ms &&
         !BUG(quarantine_stays, "a quarantine ends with its time")) {
         MARK(quarantine_over);
-        core->quarantine->own.is_active = false;
+        quarantine->own.is_active = false;
         put_quarantine(core);
     }
-    if (!core->quarantine->own.is_active && core->quarantine->young_failure_count >= CORE_QUARANTINE_TRIALS) {
+    if (!quarantine->own.is_active && quarantine->young_failure_count >= CORE_QUARANTINE_TRIALS) {
         uint32_t blame = count_blame(core);
         if (blame >= CORE_QUARANTINE_TRIALS) {
             begin_quarantine(core, blame);
@@ -490,9 +499,10 @@ bool core_quarantine_is_false(const struct node_core *core, node_id node)
 
 void core_quarantine_start(struct node_core *core)
 {
+    struct core_quarantine *quarantine = core->quarantine;
     const struct view_member *self = view_find_member(&core->view, core->options.self);
     if (self != NULL) {
-        core->quarantine->own = self->quarantine;
-        core->quarantine->until_ms = core->now_ms + self->quarantine.minutes * 60000ull;
+        quarantine->own = self->quarantine;
+        quarantine->until_ms = core->now_ms + self->quarantine.minutes * 60000ull;
     }
 }

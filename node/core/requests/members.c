@@ -187,7 +187,8 @@ void requests_leave_ask(struct node_core *core, uint64_t client)
 /* Says in its node record that it leaves, and sees to it that somebody hears that: the daemon ends with the answer. */
 static void leave_tell(struct node_core *core)
 {
-    leave_move(core->requests, CORE_LEAVE_TOLD);
+    struct core_requests *requests = core->requests;
+    leave_move(requests, CORE_LEAVE_TOLD);
     core->copies->leave_stored_on = 1;
     core->options.node.left = true;
     uint8_t bytes[RECORD_BODY_BYTES_MAX];
@@ -195,30 +196,32 @@ static void leave_tell(struct node_core *core)
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_node_pack(&writer, &core->options.node);
     struct core_pending *pending = core_put(core, FACT_NODE, fact_key_empty(), &writer);
-    core->requests->leave_ticket = core->disk->ticket;
-    struct core_ack *ack =
-        pending != NULL && !core->is_out ? core_ack_new(core, core->requests->leave_client, pending->ident, pending->version) : NULL;
+    requests->leave_ticket = core->disk->ticket;
+    bool is_heard = pending != NULL && !core->is_out;
+    struct core_ack *ack = is_heard ? core_ack_new(core, requests->leave_client, pending->ident, pending->version) : NULL;
     if (ack != NULL) {
         ack->is_leave = true;
         core->copies->leave_is_waited = true;
         pending->action = CORE_ACTION_ACK;
-        pending->client = core->requests->leave_client;
+        pending->client = requests->leave_client;
     }
 }
 
 void requests_leave_advance(struct node_core *core)
 {
+    struct core_requests *requests = core->requests;
     bool is_busy = !core_owner_idle(core) || core->copies->pushes != NULL;
     bool is_deaf = core->members->syncing && !core->is_out; /* until it is in step it may know nobody who could hear it */
+    bool is_stored = core->disk->ticket_done >= requests->leave_ticket && !core->copies->leave_is_waited;
     if (is_busy || is_deaf) {
         return;
     }
-    if (core->requests->leave == CORE_LEAVE_ASKED) {
+    if (requests->leave == CORE_LEAVE_ASKED) {
         leave_tell(core);
-    } else if (core->requests->leave == CORE_LEAVE_TOLD && core->disk->ticket_done >= core->requests->leave_ticket && !core->copies->leave_is_waited) {
-        leave_move(core->requests, CORE_LEAVE_ANSWERED);
+    } else if (requests->leave == CORE_LEAVE_TOLD && is_stored) {
+        leave_move(requests, CORE_LEAVE_ANSWERED);
         core_members_leave(core);
-        core_reply(core, core->requests->leave_client, 0, core->copies->leave_stored_on, "");
+        core_reply(core, requests->leave_client, 0, core->copies->leave_stored_on, "");
     }
 }
 

@@ -179,7 +179,8 @@ static void control(struct node_core *core, const struct node_event *event)
         return;
     }
     bool is_pause = event->u.request.kind == NODE_REQUEST_PAUSE;
-    bool is_for_good = event->u.request.kind == NODE_REQUEST_CANCEL || (is_pause && BUG(pause_for_good, "a pause ends nothing for good"));
+    bool is_for_good = event->u.request.kind == NODE_REQUEST_CANCEL;
+    is_for_good |= is_pause && BUG(pause_for_good, "a pause ends nothing for good");
     struct core_pending *pending = is_for_good ? put_cancel(core, experiment->id) : put_pause(core, experiment, is_pause);
     (void)core_ack_begin(core, client, pending, no_blob, no_blob);
 }

@@ -26,8 +26,9 @@ void intake_record_put(struct node_core *core, struct records_entry *entry)
     uint64_t jumps = core->view.jump_count;
     int error = view_apply(&core->view, entry);
     if (core->view.jump_count > jumps) {
-        TRACE(&core->options.trace, "%s writes a record of kind %u with a clock more than %u ahead of all others: it does not count",
-              writer != NULL && writer->name[0] != '\0' ? writer->name : "a node", (unsigned)entry->record.kind, LAMPORT_JUMP_MAX);
+        TRACE(&core->options.trace, "%s has written a %s record whose clock is more than %u ahead of all others: not counted",
+              writer != NULL && writer->name[0] != '\0' ? writer->name : "a node", fact_kind_name(entry->record.kind),
+              LAMPORT_JUMP_MAX);
     }
     entry->is_unfolded = error == ERR_FULL;
     if (entry->is_unfolded) {
@@ -35,8 +36,7 @@ void intake_record_put(struct node_core *core, struct records_entry *entry)
         core->memory.refold_bytes = core->arena.used_bytes - core->arena.used_bytes / CORE_MEMORY_REFOLD;
     }
     if (error != 0) {
-        TRACE(&core->options.trace, "a record of kind %u is not understood: %s", (unsigned)entry->record.kind,
-              err_name(error));
+        TRACE(&core->options.trace, "a %s record cannot be used: %s", fact_kind_name(entry->record.kind), err_text(error));
     }
     if (entry->record.kind == FACT_WORKER) {
         core_quarantine_worker(core, &entry->record);
@@ -65,8 +65,9 @@ void intake_record_put(struct node_core *core, struct records_entry *entry)
 /* Those that there was no memory to fold, now that some has become free. */
 void intake_refold(struct node_core *core)
 {
-    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->memory.refold_bucket < RECORDS_BUCKETS; i++) {
-        for (struct records_entry *entry = core->records.buckets[core->memory.refold_bucket], *next; entry != NULL; entry = next) {
+    struct core_memory *memory = &core->memory;
+    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && memory->refold_bucket < RECORDS_BUCKETS; i++) {
+        for (struct records_entry *entry = core->records.buckets[memory->refold_bucket], *next; entry != NULL; entry = next) {
             next = entry->next_in_bucket;
             if (!entry->is_unfolded) {
                 continue;
@@ -79,15 +80,16 @@ void intake_refold(struct node_core *core)
                 deletion_stored(core); /* it may have come to the disk meanwhile */
             }
         }
-        core->memory.refold_bucket++;
+        memory->refold_bucket++;
     }
 }
 
 void intake_housekeep(struct node_core *core)
 {
-    if (core->memory.has_unfolded && core->memory.refold_bucket == RECORDS_BUCKETS && core->arena.used_bytes <= core->memory.refold_bytes) {
-        core->memory.has_unfolded = false;
-        core->memory.refold_bucket = 0;
+    struct core_memory *memory = &core->memory;
+    if (memory->has_unfolded && memory->refold_bucket == RECORDS_BUCKETS && core->arena.used_bytes <= memory->refold_bytes) {
+        memory->has_unfolded = false;
+        memory->refold_bucket = 0;
     }
 }
 
@@ -103,11 +105,14 @@ static void send_stored(struct node_core *core, node_id to, record_ident ident, 
 
 bool intake_raise_boot(struct node_core *core)
 {
-    if (core->intake->seen_boot < core->options.boot || core_twin_yields(core->twin) || BUG(older_boot_kept, "a node never writes under an older boot than seen")) {
+    const struct core_intake *intake = core->intake;
+    bool is_newest = intake->seen_boot < core->options.boot;
+    is_newest |= BUG(older_boot_kept, "a node never writes under an older boot than seen");
+    if (is_newest || core_twin_yields(core->twin)) {
         return false;
     }
     MARK(boot_raised);
-    core->options.boot = ((core->intake->seen_boot >> 32) + 1) << 32 | (random_u64(&core->random) & UINT32_MAX);
+    core->options.boot = ((intake->seen_boot >> 32) + 1) << 32 | (random_u64(&core->random) & UINT32_MAX);
     core->seq = 0;
     return true;
 }
@@ -186,6 +191,7 @@ static void store_and_relay(struct node_core *core, struct records_entry *entry,
 static int take(struct node_core *core, const struct record *given, const uint8_t *envelope, uint32_t count, bool from_disk,
                 const node_id *stored_to)
 {
+    struct core_intake *intake = core->intake;
     bool is_refused = !from_disk && is_of_deleted(core, given);
     is_refused |= !from_disk && given->kind > FACT_GENERATION &&
                   BUG(unknown_kind_dropped, "records of kinds that a node does not know are taken, kept and relayed");
@@ -203,8 +209,9 @@ static int take(struct node_core *core, const struct record *given, const uint8_
     }
     entry->on_disk = from_disk;
     if (node_id_equal(entry->record.writer, core->options.self)) {
-        core->intake->seen_boot = entry->record.version.boot > core->intake->seen_boot ? entry->record.version.boot : core->intake->seen_boot;
-        core->intake->is_misquoted |= core->started;
+        uint64_t boot = entry->record.version.boot;
+        intake->seen_boot = boot > intake->seen_boot ? boot : intake->seen_boot;
+        intake->is_misquoted |= core->started;
     }
     if (!from_disk) {
         store_and_relay(core, entry, stored_to);
@@ -253,7 +260,9 @@ int intake_take_message(struct node_core *core, node_id from, const struct messa
         (void)intake_take(core, message->bytes + offset, (uint32_t)length, false, message->want_stored ? &from : NULL);
         offset += length;
     }
-    core->members->filling_ms = core->records.count >= had + CORE_SYNC_FILLING_RECORDS ? core->now_ms : core->members->filling_ms;
+    if (core->records.count >= had + CORE_SYNC_FILLING_RECORDS) {
+        core->members->filling_ms = core->now_ms;
+    }
     core->counters.malformed += error != 0;
     return error;
 }

@@ -58,7 +58,8 @@ void on_disk_run(struct node_core *core, const struct core_pending *pending)
 
 void on_disk_flush(struct node_core *core)
 {
-    if (core->disk->outbox_bytes == 0) {
+    struct core_disk *disk = core->disk;
+    if (disk->outbox_bytes == 0) {
         return;
     }
     const uint8_t *bytes = NULL;
@@ -67,27 +68,29 @@ void on_disk_flush(struct node_core *core)
         if (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT) {
             continue;
         }
-        if (!core_has_room(core, 1, bytes == NULL ? core->disk->outbox_bytes : 0)) {
+        if (!core_has_room(core, 1, bytes == NULL ? disk->outbox_bytes : 0)) {
             break; /* the digests will differ, and exchange brings it */
         }
         if (bytes == NULL) {
-            bytes = core_effect_bytes(core, core->disk->outbox, core->disk->outbox_bytes);
+            bytes = core_effect_bytes(core, disk->outbox, disk->outbox_bytes);
         }
         struct message message = {.kind = MESSAGE_RECORDS};
         message.bytes = bytes;
-        message.byte_count = core->disk->outbox_bytes;
+        message.byte_count = disk->outbox_bytes;
         core_send(core, peer->id, &message);
     }
-    core->disk->outbox_bytes = 0;
+    disk->outbox_bytes = 0;
 }
 
 static void outbox_add(struct node_core *core, const struct records_entry *entry)
 {
-    if (entry->envelope_bytes > CORE_OUTBOX_BYTES - core->disk->outbox_bytes) {
+    struct core_disk *disk = core->disk;
+    if (entry->envelope_bytes > CORE_OUTBOX_BYTES - disk->outbox_bytes) {
         on_disk_flush(core);
     }
-    memcpy(core->disk->outbox + core->disk->outbox_bytes, entry->envelope, entry->envelope_bytes);
-    core->disk->outbox_bytes += entry->envelope_bytes;
+    CHECK(entry->envelope_bytes <= CORE_OUTBOX_BYTES - disk->outbox_bytes);
+    memcpy(disk->outbox + disk->outbox_bytes, entry->envelope, entry->envelope_bytes);
+    disk->outbox_bytes += entry->envelope_bytes;
 }
 
 static void record_on_disk(struct node_core *core, const struct core_pending *pending,
@@ -123,11 +126,12 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
  * a later write never stands in for an earlier one. */
 static void run_waiting(struct node_core *core)
 {
-    core->disk->waiting_left = core->disk->refused_count == 0;
-    while (core->disk->waiting_left && core_has_room(core, 700, 1u << 20)) {
-        struct core_pending *pending = core_disk_take(core, core->disk->ticket_done, false);
+    struct core_disk *disk = core->disk;
+    disk->waiting_left = disk->refused_count == 0;
+    while (disk->waiting_left && core_has_room(core, 700, 1u << 20)) {
+        struct core_pending *pending = core_disk_take(core, disk->ticket_done, false);
         if (pending == NULL) {
-            core->disk->waiting_left = false;
+            disk->waiting_left = false;
             break;
         }
         on_disk_run(core, pending);
@@ -137,19 +141,20 @@ static void run_waiting(struct node_core *core)
 
 void on_disk_persisted(struct node_core *core, const struct node_event *event)
 {
+    struct core_disk *disk = core->disk;
     uint64_t ticket = event->u.persisted.ticket;
-    if (ticket > core->disk->ticket || ticket <= core->disk->ticket_done) {
+    if (ticket > disk->ticket || ticket <= disk->ticket_done) {
         return;
     }
-    core->disk->ticket_done = ticket;
+    disk->ticket_done = ticket;
     struct core_pending *pending = core_disk_take(core, ticket, true);
     if (pending != NULL && !event->u.persisted.ok) {
         core_disk_refuse(core, pending);
     } else if (pending != NULL) {
         if (pending->state == CORE_PENDING_RETRYING) {
             MARK(retried_after_refusal);
-            CHECK(core->disk->refused_count > 0);
-            core->disk->refused_count--;
+            CHECK(disk->refused_count > 0);
+            disk->refused_count--;
         }
         if (pending->write == CORE_WRITE_RECORD) {
             record_on_disk(core, pending, event->u.persisted.signature);
@@ -170,12 +175,13 @@ void on_disk_tick(struct node_core *core)
 
 void on_disk_housekeep(struct node_core *core)
 {
-    if (core->disk->has_unawaited && core->disk->unawaited_bucket == RECORDS_BUCKETS) {
-        core->disk->has_unawaited = false;
-        core->disk->unawaited_bucket = 0;
+    struct core_disk *disk = core->disk;
+    if (disk->has_unawaited && disk->unawaited_bucket == RECORDS_BUCKETS) {
+        disk->has_unawaited = false;
+        disk->unawaited_bucket = 0;
     }
     core_disk_persist_unawaited(core);
-    if (core->disk->refused != NULL && core->now_ms >= core->disk->retry_ms) {
+    if (disk->refused != NULL && core->now_ms >= disk->retry_ms) {
         core_disk_retry(core);
         run_waiting(core);
     }

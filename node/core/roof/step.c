@@ -337,6 +337,19 @@ static void step(struct node_core *core, const struct node_event *event)
     }
 }
 
+/* Whether this node leases its slots to new attempts in this step. */
+static void decide_granting(struct node_core *core)
+{
+    struct lease *lease = &core->owner->lease;
+    lease->granting = !core->leaving && !core->is_out;
+    lease->granting &= !core_node_drained(core, core->options.self) ||
+                       BUG(grants_while_drained, "a drained node gives no slot");
+    lease->granting &= !core->members->syncing ||
+                       BUG(grants_unsynced, "a node grants nothing before it has pulled from all who live");
+    lease->granting &= !core->disk_full || BUG(grants_on_full_disk, "a node whose disk is full grants nothing");
+    lease->granting &= !core->memory.is_short;
+}
+
 void node_core_step(struct node_core *core, const struct node_event *event, struct node_effects *out)
 {
     CHECK(out->count == 0);
@@ -357,12 +370,7 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
     step(core, event);
     if (core->started) {
         look_at_memory(core);
-        core->owner->lease.granting = !core->leaving && !core->is_out;
-        core->owner->lease.granting &= !core_node_drained(core, core->options.self) || BUG(grants_while_drained, "a drained node gives no slot");
-        core->owner->lease.granting &=
-            !core->members->syncing || BUG(grants_unsynced, "a node grants nothing before it has pulled from all who live");
-        core->owner->lease.granting &= !core->disk_full || BUG(grants_on_full_disk, "a node whose disk is full grants nothing");
-        core->owner->lease.granting &= !core->memory.is_short;
+        decide_granting(core);
         refresh_elections(core); /* the first experiment may just have come */
         bool is_raised = intake_raise_boot(core);
         if (is_raised || (core->intake->is_misquoted && !core_twin_yields(core->twin))) {
@@ -378,10 +386,11 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
 
 uint64_t node_core_next_ms(const struct node_core *core)
 {
-    bool is_busy = core->disk->waiting_left || core->members->roster_is_cut_short || core->intake->sweep_bucket < RECORDS_BUCKETS ||
-                   core->memory.refold_bucket < RECORDS_BUCKETS;
+    bool is_busy = core->disk->waiting_left || core->members->roster_is_cut_short ||
+                   core->intake->sweep_bucket < RECORDS_BUCKETS || core->memory.refold_bucket < RECORDS_BUCKETS;
     uint64_t next_ms = is_busy ? core->now_ms : core->housekeep_ms;
-    uint64_t others[] = {swim_next_ms(&core->members->swim), lease_next_ms(&core->owner->lease), fanout_next_ms(&core->members->fanout)};
+    uint64_t others[] = {swim_next_ms(&core->members->swim), lease_next_ms(&core->owner->lease),
+                         fanout_next_ms(&core->members->fanout)};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;
     }
@@ -393,20 +402,21 @@ int node_core_find_token(const struct node_core *core, lease_token token)
 #ifdef SHOAL_BUGS
     uint8_t hash[16];
     (void)crypto_generichash(hash, sizeof hash, token.bytes, sizeof token.bytes, NULL, 0);
-    for (int i = 0; i < LEASE_SLOTS_MAX && BUG(token_after_restart, "a token whose worker was not found after a restart is never valid again");
-         i++) {
+    bool is_valid_later = BUG(token_after_restart, "a token whose worker was not found after a restart is never valid again");
+    for (int i = 0; i < LEASE_SLOTS_MAX && is_valid_later; i++) {
         if (memcmp(core->owner->bug_token_hashes[i], hash, sizeof hash) == 0) {
             return i;
         }
     }
-    for (uint32_t i = 0; i < core->view.member_count && BUG(token_of_another, "a token is good at the owner that gave it out, and nowhere else");
-         i++) {
+    bool is_valid_elsewhere = BUG(token_of_another, "a token is good at the owner that gave it out, and nowhere else");
+    for (uint32_t i = 0; i < core->view.member_count && is_valid_elsewhere; i++) {
         for (uint32_t slot = 0; slot < core->view.members[i]->slot_count; slot++) {
             struct fact_key key = fact_key_slot(slot);
             const struct records_entry *entry =
                 records_find(&core->records, record_ident_of(core->view.members[i]->id, FACT_SLOT, key.bytes, key.count));
             struct fact_slot fact;
-            if (entry != NULL && fact_slot_read(&entry->record, &fact) == 0 && memcmp(fact.token_hash, hash, sizeof hash) == 0) {
+            if (entry != NULL && fact_slot_read(&entry->record, &fact) == 0 &&
+                memcmp(fact.token_hash, hash, sizeof hash) == 0) {
                 return (int)slot;
             }
         }

@@ -42,7 +42,10 @@ static const char *own_address(const struct node_core *core)
 
 static const bool MAY_MOVE[CORE_TWIN_STATES][CORE_TWIN_STATES] = {
     [CORE_TWIN_NONE] = {[CORE_TWIN_ASKED] = true, [CORE_TWIN_STAYS] = true, [CORE_TWIN_KEY_ASKED] = true},
-    [CORE_TWIN_ASKED] = {[CORE_TWIN_NONE] = true, [CORE_TWIN_ASKED] = true, [CORE_TWIN_STAYS] = true, [CORE_TWIN_KEY_ASKED] = true},
+    [CORE_TWIN_ASKED] = {[CORE_TWIN_NONE] = true,
+                         [CORE_TWIN_ASKED] = true,
+                         [CORE_TWIN_STAYS] = true,
+                         [CORE_TWIN_KEY_ASKED] = true},
     [CORE_TWIN_STAYS] = {[CORE_TWIN_NONE] = true, [CORE_TWIN_STAYS] = true, [CORE_TWIN_KEY_ASKED] = true},
     [CORE_TWIN_KEY_ASKED] = {[CORE_TWIN_STAYS] = true, [CORE_TWIN_KEY_ASKED] = true, [CORE_TWIN_VOUCHED] = true},
     [CORE_TWIN_VOUCHED] = {[CORE_TWIN_STAYS] = true, [CORE_TWIN_KEY_ASKED] = true, [CORE_TWIN_STORED] = true},
@@ -162,12 +165,13 @@ static void yield(struct node_core *core)
 
 static void stay(struct node_core *core, uint64_t boot)
 {
+    struct core_intake *intake = core->intake;
     twin_move(core->twin, CORE_TWIN_STAYS);
     TRACE(&core->options.trace,
           "THIS NODE'S KEY IS IN USE TWICE: a daemon on a copy of this data directory runs at %s; that one gives way and "
           "becomes another node",
           core->twin->address);
-    core->intake->seen_boot = boot > core->intake->seen_boot ? boot : core->intake->seen_boot; /* this one's own is raised above it */
+    intake->seen_boot = boot > intake->seen_boot ? boot : intake->seen_boot; /* this one's own is raised above it */
 }
 
 static void go_on(struct node_core *core)
