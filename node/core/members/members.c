@@ -79,7 +79,7 @@ void members_set_address(struct node_core *core, struct core_peer *peer, const u
     bytes_copy_text(effect->u.peer.address, sizeof effect->u.peer.address, address);
 }
 
-/* ---- the roster ----------------------------------------------------------------------------------------------------------- */
+/* ---- the roster ---------------------------------------------------------------------------------------------------------- */
 
 void core_members_update_roster(struct node_core *core)
 {
@@ -213,9 +213,9 @@ bool core_node_accepts(const struct node_core *core, node_id node)
     return core_node_trusted(core, node) && core_node_speaks(core, node) && !core_node_drained(core, node);
 }
 
-/* What this node writes comes here as it writes it, and nothing that it wrote before is still to come: so its news say what
- * happens now, by our own clock. (The wall clocks of two machines may be hours apart, and tell nothing: DESIGN 5.) What
- * comes from our disk before we have started is no news. */
+/* Records of a node in step come here as they are written, and no earlier record of the node is still to come. So a record's
+ * arrival tells when the thing happened, by our own clock. (The wall clocks of two machines may be hours apart, and tell
+ * nothing: DESIGN 5.) Records loaded from our disk before the start are no news. */
 bool core_node_in_step(const struct node_core *core, node_id node)
 {
     const struct core_peer *peer = core_find_peer(core, node);
@@ -238,10 +238,10 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
     }
     const struct core_peer *peer = core_find_peer(core, node);
     if (peer == NULL || peer->state == SWIM_LEFT) {
-        return true; /* not on the roster, or gone by its own word */
+        return true; /* not on the roster, or the node has announced its leave */
     }
     if (peer->state == SWIM_UNKNOWN) {
-        /* Not seen in this boot of ours: as silent since our start. */
+        /* Not seen since we started: counts as silent since then. */
         return peer_refuses(core, peer) || core->now_ms - core->started_ms >= patience_ms;
     }
     if (peer->state != SWIM_DEAD) {
@@ -252,21 +252,21 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
     }
     if (peer->refused_since_ms != 0) {
         MARK(host_there_daemon_gone);
-        return false; /* its host is there, so it is not a partition: wait for CORE_REFUSED_MS */
+        return false; /* the host is there, so there is no partition: wait for CORE_REFUSED_MS */
     }
     if (core->now_ms - peer->died_ms < CORE_REFUTE_MS) {
-        return false; /* when a partition heals, either side hears the other's word that all of it are dead */
+        return false; /* when a partition heals, either side first hears rumours that its own nodes are dead */
     }
-    uint32_t before = 1, together = 0; /* ourselves were alive */
+    uint32_t before = 1, together = 0; /* we were alive */
     for (uint32_t i = 0; i < core->members->peer_count; i++) {
         const struct core_peer *other = core->members->peers[i];
         bool is_dead = other->state == SWIM_DEAD;
-        /* Also who is back since: when a partition heals, they come back one by one. */
+        /* Nodes that are back count too: when a partition heals, nodes come back one by one. */
         bool was_dead = is_dead || (other->died_ms != 0 && other->up_since_ms >= peer->died_ms);
         bool died_near = was_dead && other->died_ms + CORE_TOGETHER_MS >= peer->died_ms &&
                          other->died_ms <= peer->died_ms + CORE_TOGETHER_MS;
-        /* Who is cut off loses the others one by one: when the first is declared dead, the rest is suspect already, or once
-         * more. */
+        /* A node that is cut off loses the mesh one node at a time: when the first is declared dead, the rest are suspect
+         * already, or suspect again. */
         bool is_suspect = other->state == SWIM_SUSPECT;
         bool alive_then = other->state == SWIM_ALIVE || is_suspect || died_near ||
                           (is_dead && other->died_ms > peer->died_ms);
@@ -330,7 +330,7 @@ static void perform_swim(struct node_core *core)
         case SWIM_ALIVE:
             peer->refused_since_ms = 0;
             if (effect->old_state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS) {
-                peer->died_ms = 0; /* a rumour: it never was */
+                peer->died_ms = 0; /* a rumour: the peer never was dead */
                 peer->fell_silent = false;
             }
             break;
@@ -351,9 +351,9 @@ static void perform_swim(struct node_core *core)
     members->swim_effects.count = 0;
 }
 
-/* Up to CORE_DIRECT_NODES, and while it catches up, a node sends a digest to every peer that differs. In a larger mesh a
- * change on its way makes most nodes differ from most others for a moment: there one digest in CORE_SYNC_PEER_MS has to
- * do, and who has just heard some news waits for that long once, since the others are about to hear it too. */
+/* Up to CORE_DIRECT_NODES, and while syncing, we send a digest to every peer whose digest differs. In a larger mesh a change
+ * under way makes most nodes differ from most peers for a moment. There one digest in CORE_SYNC_PEER_MS has to do, and a node
+ * with fresh news waits once for as long, since the peers are about to hear the news too. */
 static bool digest_may_go(const struct node_core *core)
 {
     const struct core_members *members = core->members;
@@ -397,9 +397,9 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
     }
 }
 
-/* ---- fan-out -------------------------------------------------------------------------------------------------------------- */
+/* ---- fan-out ------------------------------------------------------------------------------------------------------------- */
 
-/* This node is one of them. */
+/* Nodes that live, ourselves included. */
 static size_t count_living(const struct node_core *core)
 {
     const struct swim *swim = &core->members->swim;
@@ -421,7 +421,7 @@ void core_members_relay(struct node_core *core, const struct records_entry *entr
     }
 }
 
-/* Different peers that live, by chance. Few if few live. */
+/* Draws different living peers at random: up to FANOUT_PEERS, fewer if few live. */
 static uint32_t pick_peers(struct node_core *core, const struct core_peer *picked[FANOUT_PEERS])
 {
     const struct core_members *members = core->members;
@@ -460,7 +460,7 @@ static void relay_round(struct node_core *core)
     }
 }
 
-/* ---- time ----------------------------------------------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------------------------------------------- */
 
 void core_members_tick(struct node_core *core)
 {
@@ -478,7 +478,7 @@ void core_members_link(struct node_core *core, node_id id, bool refused, bool op
     if (peer == NULL) {
         return;
     }
-    (void)open; /* somebody listens there, but it is not the peer until it speaks: neither refusal nor life */
+    (void)open; /* a program listens there, but may not be the peer: neither a refusal nor a sign of life */
     if (!refused) {
         peer->refused_since_ms = 0;
     } else if (peer->refused_since_ms == 0) {
@@ -497,7 +497,7 @@ static void sync_progress(struct node_core *core)
     for (uint32_t i = 0; i < members->peer_count; i++) {
         const struct core_peer *peer = members->peers[i];
         bool is_alive = peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
-        if (is_alive && core_node_speaks(core, peer->id)) { /* nothing can be pulled from the others */
+        if (is_alive && core_node_speaks(core, peer->id)) { /* we can pull nothing from a node of another version */
             alive++;
             synced += peer->synced;
         }
@@ -520,7 +520,7 @@ static void sync_progress(struct node_core *core)
     }
 }
 
-/* When many are absent at once they take turns. */
+/* Checks the links of absent peers. If many are absent at once they take turns. */
 static void check_links(struct node_core *core)
 {
     struct core_members *members = core->members;
@@ -555,8 +555,8 @@ void core_members_housekeep(struct node_core *core)
         outcasts_bid_farewell(core, outcast);
     }
     check_links(core);
-    members->changed |= swim_state_count(&members->swim, SWIM_DEAD) > 0; /* whether they count as lost depends on time */
-    /* Elections prefer nodes that have been up for a while, which is a matter of time as well. */
+    members->changed |= swim_state_count(&members->swim, SWIM_DEAD) > 0; /* time alone makes a dead node count as lost */
+    /* Elections prefer nodes that have been up for a while: time alone changes the order, too. */
     members->changed |= core->now_ms - core->started_ms < 2 * ELECTION_UP_MS;
 }
 
@@ -574,12 +574,12 @@ void core_members_leave(struct node_core *core)
     perform_swim(core);
 }
 
-/* ---- exchange ------------------------------------------------------------------------------------------------------------- */
+/* ---- exchange ------------------------------------------------------------------------------------------------------------ */
 
 static void send_bytes(struct node_core *core, node_id to, enum message_kind kind, const uint8_t *bytes, size_t count)
 {
     if (count == 0 || !core_has_room(core, 64, (uint32_t)count)) {
-        return; /* the digests still differ, so it comes again */
+        return; /* the digests still differ, so another exchange follows */
     }
     struct message message = {.kind = kind};
     message.bytes = core_effect_bytes(core, bytes, (uint32_t)count);

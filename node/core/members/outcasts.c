@@ -1,4 +1,4 @@
-/* Those who are out of the mesh: nobody listens to them, and they are told so before they are forgotten. */
+/* Nodes that are out of the mesh: no member listens to an outcast, and each outcast is told why. */
 
 #include "base/probe.h"
 #include "base/rendezvous.h"
@@ -16,7 +16,7 @@ struct core_outcast *outcasts_find(const struct node_core *core, node_id id)
 
 struct farewell {
     node_id about;
-    bool about_it; /* what is said of it first, then the rest: who vouched for it may be out */
+    bool about_it; /* evictions of the outcast itself come first, then the rest: a node that vouched for it may be out, too */
     uint32_t count;
     uint8_t bytes[EXCHANGE_MESSAGE_BYTES_MAX];
 };
@@ -62,7 +62,8 @@ static uint32_t link_count(const struct node_core *core)
     return count;
 }
 
-/* Any number may be out, and connections are for members first: who has waited longest for one is next. */
+/* Any number of nodes may be out, and connections are for members first. So outcasts take turns: the one without a connection
+ * for longest is next, in place of the one with the oldest connection. */
 void outcasts_take_turns(struct node_core *core)
 {
     struct core_outcast *oldest = NULL, *next = NULL;
@@ -82,10 +83,11 @@ void outcasts_take_turns(struct node_core *core)
         link_end(core, oldest);
     }
     link_begin(core, next);
-    next->tell_ms = core->now_ms + CORE_FAREWELL_MS; /* the connection is not there yet */
+    next->tell_ms = core->now_ms + CORE_FAREWELL_MS; /* the connection takes a while */
 }
 
-/* Nobody answers: the door is closed. So it is said again, by few, seldom, for ever: the machine may come back in a year. */
+/* An outcast cannot answer, since no member lets it in. So a few members repeat the farewell, seldom and for ever: the machine
+ * may come back in a year. */
 void outcasts_bid_farewell(struct node_core *core, struct core_outcast *outcast)
 {
     if (!outcast->has_link || core->now_ms < outcast->tell_ms || core->is_out ||
@@ -100,14 +102,14 @@ void outcasts_bid_farewell(struct node_core *core, struct core_outcast *outcast)
     }
     outcast->tell_ms = core->now_ms + (outcast->told_count < CORE_FAREWELLS ? CORE_FAREWELL_MS : CORE_FAREWELL_LATE_MS);
     if (before >= CORE_FAREWELL_TELLERS && outcast->told_count > 0) {
-        return; /* the first word is everybody's */
+        return; /* every member sends the first farewell, a few send the rest */
     }
     struct farewell farewell = {.about = outcast->id, .about_it = true};
     records_each(&core->records, farewell_entry, &farewell);
     farewell.about_it = false;
     records_each(&core->records, farewell_entry, &farewell);
     if (farewell.count == 0) {
-        outcast->tell_ms = core->now_ms; /* our own word is on its way to the disk */
+        outcast->tell_ms = core->now_ms; /* our own eviction is on its way to the disk */
         return;
     }
     outcast->told_count++;
@@ -135,8 +137,7 @@ static bool void_invite(void *context, const struct records_entry *entry)
     return true;
 }
 
-/* Somebody is out: nothing of it comes in from now on, and what it held is lost. Our connection to it stays for the
- * farewell, unless too many do. False when memory is full: then it is tried again. */
+/* From now on nothing of the node comes in, and its work counts as lost. */
 bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
 {
     struct core_outcast *outcast = arena_take(&core->arena, sizeof *outcast);
@@ -156,7 +157,7 @@ bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
     struct core_peer *peer = core_find_peer(core, member->id);
     struct void_invites invites = {core, member->id};
     records_each(&core->records, void_invite, &invites);
-    if (peer == NULL) { /* it was out before this boot */
+    if (peer == NULL) { /* out since before this boot */
         if (may_link) {
             link_begin(core, outcast);
         }
@@ -183,7 +184,6 @@ bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
     return true;
 }
 
-/* A member vouched anew for somebody who was not evicted itself. */
 void outcasts_take_back(struct node_core *core, node_id id)
 {
     for (struct core_outcast **link = &core->members->outcasts; *link != NULL; link = &(*link)->next) {

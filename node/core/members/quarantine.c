@@ -1,20 +1,22 @@
 /* Trials that take machines down, and machines that take trials down (DESIGN 7).
  *
- * A trial is quarantined by the fold alone (view_trial_quarantine). What the records did not say is that a host died soon
- * after a trial's start: every node notes that of what it sees, and whoever coordinates writes it down (FACT_DEATH). A
- * death is charged only if the host fell silent (one that refuses connections has lost its daemon, not its life), and if
- * no other host fell silent with it but those of the trial's own other attempts: a rack that loses its power, however
- * often, and a partition charge nobody.
+ * The fold alone quarantines a trial (view_trial_quarantine). But records do not tell whether a host died soon after a trial's
+ * start: every node notes the deaths in its sight, and the coordinator writes them down (FACT_DEATH). A death is charged to a
+ * trial if two things hold. The host fell silent: a host that refuses connections has lost its daemon, not its life. And no
+ * other host fell silent at the same time, apart from hosts of the trial's other attempts: so a rack that loses its
+ * power, however often, and a partition are charged to no trial.
  *
- * A node quarantines itself, since it alone knows how long a worker lived; coordinators read its record and avoid it while
- * others could do the work. It blames itself for a trial that failed here within a minute, not for one that failed on
- * another node too. Trials of one experiment may all fail for its code: unless that works elsewhere (a trial completed, or
- * running for longer than a minute) they count as one, and as none once it has failed elsewhere.
+ * A node quarantines itself, since a node alone knows how long its workers lived. Coordinators read the record and avoid the
+ * node while other nodes can do the work. A node takes the blame for a trial that failed here within a minute of its start,
+ * unless the trial failed on another node too. If all trials of an experiment fail, the fault may be in the code: the trials
+ * count as one, and as none once the experiment has failed on another node. They count one by one if the experiment works on
+ * another node: a trial there completed, or has run for more than a minute.
  *
- * It blames itself too for a trial that it could not even start: its network lets no code through, its disk has no room, its
- * keep is gone. But code that nobody has can be started nowhere. So that counts only if another node that lives has started
- * something of the experiment, and thus has the code; of a trial that was to start from a checkpoint, only if that trial has
- * been started elsewhere since; and never if another node could not start it either. */
+ * A node also takes the blame for a trial that could not even be started here: the network lets no code through, the disk has
+ * no room, the keep is gone. But code that is nowhere can be started nowhere. So such a trial counts only if another living
+ * node has started some trial of the experiment, and thus has the code. A trial that was to begin at a checkpoint counts only
+ * if a later attempt of this very trial was started on another node. A trial that another node could not start either never
+ * counts. */
 
 #include "base/check.h"
 #include "base/probe.h"
@@ -42,7 +44,7 @@ void core_quarantine_worker(struct node_core *core, const struct record *record)
             w->noted.is_start_seen = core_node_in_step(core, record->writer);
         }
         w->noted.boot = record->version.boot;
-        w->noted.died_ms = 0; /* it lives */
+        w->noted.died_ms = 0; /* the worker lives */
     }
 }
 
@@ -108,7 +110,7 @@ static bool is_suspect(const struct view_trial *trial, const struct view_attempt
     return false;
 }
 
-/* How many other trials lost their host at this moment, too, and have lost one before. */
+/* How many other trials lost a worker with the same host, and had lost a host before. */
 static uint32_t count_suspects(const struct node_core *core, const struct view_trial *trial,
                                const struct view_worker *worker)
 {
@@ -128,7 +130,7 @@ static uint32_t count_suspects(const struct node_core *core, const struct view_t
     return count;
 }
 
-/* False: there is no memory for it. */
+/* False: there is no memory for the record. */
 static bool put_death(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
                       const struct view_attempt *attempt, const struct view_worker *worker)
 {
@@ -270,7 +272,7 @@ void core_quarantine_record(struct node_core *core, node_id node, const struct f
     const struct view_member *member = view_find_member(&core->view, node);
     bool is_begun_here = quarantine->has_begun && quarantine->own.is_active;
     if (core->started && node_id_equal(node, core->options.self) && !is_begun_here) {
-        core_quarantine_start(core); /* perhaps of an earlier life, and this disk had lost it: nobody else can end it */
+        core_quarantine_start(core); /* perhaps of an earlier boot, lost from our disk: only we can end that quarantine */
     }
     if (!core->started || member == NULL || before->is_active == member->quarantine.is_active) {
         return;
@@ -298,7 +300,7 @@ static bool could_not_start_elsewhere(const struct node_core *core, const struct
     return false;
 }
 
-/* Whoever has started a worker elsewhere has its code, and the checkpoint. */
+/* True if a living node has started a worker, and so has the code, and the checkpoint if `failure` lacked that. */
 static bool starts_elsewhere(const struct node_core *core, const struct view_experiment *experiment,
                              const struct core_young_failure *failure)
 {
@@ -353,7 +355,7 @@ static struct elsewhere look_elsewhere(const struct node_core *core, const struc
     return out;
 }
 
-/* For how many of the trials that failed here this node is to blame. */
+/* How many of the trials that failed here are this node's fault. */
 static uint32_t count_blame(const struct node_core *core)
 {
     const struct core_quarantine *quarantine = core->quarantine;
@@ -466,11 +468,11 @@ void core_quarantine_housekeep(struct node_core *core)
         }
     }
     if (core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0) {
-        core_quarantine_restate(core); /* there may have been no memory for it */
+        core_quarantine_restate(core); /* there may have been no memory for the record */
     }
 }
 
-/* ---- two records of one version ------------------------------------------------------------------------------------------- */
+/* ---- two records of one version ------------------------------------------------------------------------------------------ */
 
 void core_quarantine_equivocated(struct node_core *core, node_id node)
 {

@@ -1,4 +1,4 @@
-/* Which protocol versions the others speak, and what is said of one that this node does not understand. */
+/* The protocol versions of other nodes, and the line for users about a node that we do not understand. */
 
 #include "base/format.h"
 #include "node/core/members/versions.h"
@@ -8,7 +8,7 @@ static struct version_range own_versions(const struct node_core *core)
     return (struct version_range){core->options.node.protocol_min, core->options.node.protocol_max};
 }
 
-/* A record says what a node spoke when it was written; what comes from the node itself is newer. */
+/* A record tells the versions of a node at the time of writing; a message of the node is newer. */
 struct version_range core_node_versions(const struct node_core *core, node_id node)
 {
     if (node_id_equal(node, core->options.self)) {
@@ -39,7 +39,7 @@ static void format_versions(char out[32], struct version_range range)
     }
 }
 
-/* Only its shell reads versions, so a core is told of what it never sees. */
+/* The core never sees such a message: the shell reads the version and reports it. */
 void core_versions_foreign(struct node_core *core, node_id from, uint32_t version)
 {
     struct core_peer *peer = core_find_peer(core, from);

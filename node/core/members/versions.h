@@ -4,14 +4,14 @@
 
 #include "node/core/members/members.h"
 
-/* False: this node and that one share no version of the protocol, by what that one announces and by its messages. A third node
- * that speaks both may still report that it lives, and bring its records. */
+/* False if we and `node` share no version of the protocol, by the record and the messages of `node`. A third node may speak
+ * both versions, report `node` alive, and bring records of `node`. */
 bool core_node_speaks(const struct node_core *core, node_id node);
 
-/* The versions that the node speaks as far as they are known here; newest 0: nothing is known. */
+/* The versions that the node speaks, as far as we know; newest 0: nothing is known. */
 struct version_range core_node_versions(const struct node_core *core, node_id node);
 
-/* A message of a version came that is not understood here. */
+/* NODE_EVENT_FOREIGN: a message came in a version that we do not speak. Counted, and traced now and then. */
 void core_versions_foreign(struct node_core *core, node_id from, uint32_t version);
 
 #endif
