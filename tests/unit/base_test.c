@@ -1,4 +1,4 @@
-/* The small parts of base/: bytes, ids, format, arena, random, frame, rendezvous, edit distance. */
+/* The small parts of base/: bytes, ids, format, arena, random, frame, rendezvous, bisection, edit distance. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/bisect.h"
 #include "base/bytes.h"
 #include "base/descriptors.h"
 #include "base/edit_distance.h"
@@ -377,6 +378,32 @@ static void a_word_too_long_to_compare_is_far_from_all(void **state)
     assert_true(edit_distance("a", longest) == SIZE_MAX);
 }
 
+/* The place of `wanted` in ascending numbers. */
+static uint32_t place_of(const int *numbers, uint32_t count, int wanted)
+{
+    struct bisection search = bisect_all(count);
+    while (bisect_next(&search)) {
+        assert_in_range(search.middle, 0, count - 1);
+        bisect_answer(&search, numbers[search.middle] < wanted);
+    }
+    return search.low;
+}
+
+static void a_bisection_ends_at_the_first_item_that_is_not_below(void **state)
+{
+    (void)state;
+    static const int numbers[] = {2, 4, 4, 4, 6, 8};
+    for (uint32_t count = 0; count <= sizeof numbers / sizeof numbers[0]; count++) {
+        for (int wanted = 1; wanted <= 9; wanted++) {
+            uint32_t place = 0;
+            while (place < count && numbers[place] < wanted) {
+                place++;
+            }
+            assert_int_equal(place_of(numbers, count, wanted), place);
+        }
+    }
+}
+
 static void every_error_has_a_name(void **state)
 {
     (void)state;
@@ -459,6 +486,7 @@ int main(void)
         cmocka_unit_test(a_leaving_node_moves_only_its_own_keys),
         cmocka_unit_test(a_swap_of_neighbours_is_one_edit),
         cmocka_unit_test(a_word_too_long_to_compare_is_far_from_all),
+        cmocka_unit_test(a_bisection_ends_at_the_first_item_that_is_not_below),
         cmocka_unit_test(every_error_has_a_name),
         cmocka_unit_test(a_descriptor_that_is_lost_ends_the_frames),
         cmocka_unit_test(what_is_opened_is_never_a_standard_descriptor),

@@ -2,6 +2,7 @@
 
 #include <sodium/crypto_generichash.h>
 
+#include "base/bisect.h"
 #include "base/err.h"
 #include "gossip/lease.h"
 
@@ -188,17 +189,12 @@ bool fact_eviction_lists(const struct record *record, node_id node)
     fact_body_open(&reader, record, 1, &extra);
     size_t count;
     const uint8_t *standing = pack_read_bin(&reader, &count);
-    size_t low = 0, high = reader.failed ? 0 : count / NODE_ID_BYTES;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = memcmp(standing + middle * NODE_ID_BYTES, node.bytes, NODE_ID_BYTES);
-        if (order == 0) {
-            return true;
-        }
-        low = order < 0 ? middle + 1 : low;
-        high = order < 0 ? high : middle;
+    struct bisection search = bisect_all(reader.failed ? 0 : (uint32_t)(count / NODE_ID_BYTES));
+    uint32_t listed = search.high;
+    while (bisect_next(&search)) {
+        bisect_answer(&search, memcmp(standing + search.middle * NODE_ID_BYTES, node.bytes, NODE_ID_BYTES) < 0);
     }
-    return false;
+    return search.low < listed && memcmp(standing + search.low * NODE_ID_BYTES, node.bytes, NODE_ID_BYTES) == 0;
 }
 
 void fact_drain_pack(struct pack_writer *writer, const struct fact_drain *fact)

@@ -17,6 +17,7 @@
  * Known weakness: who is a member can evict everybody else with few words, and its victims it. That costs the mesh its
  * members, not its results; machines whose owners are at odds need two meshes. */
 
+#include "base/bisect.h"
 #include "base/err.h"
 #include "node/core/view/fold.h"
 
@@ -30,16 +31,11 @@ static int word_compare(const struct view_word *word, node_id about, node_id wri
 
 static uint32_t word_position(const struct view_words *words, node_id about, node_id writer)
 {
-    uint32_t low = 0, high = words->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (word_compare(&words->items[middle], about, writer) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    struct bisection search = bisect_all(words->count);
+    while (bisect_next(&search)) {
+        bisect_answer(&search, word_compare(&words->items[search.middle], about, writer) < 0);
     }
-    return low;
+    return search.low;
 }
 
 static struct view_word *word_find(const struct view_words *words, node_id about, node_id writer)

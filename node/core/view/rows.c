@@ -1,5 +1,6 @@
 #include "node/core/view/rows.h"
 
+#include "base/bisect.h"
 #include "base/probe.h"
 
 void *view_row(struct view *view, void *list, const void *wanted, size_t bytes, int order(const void *row, const void *wanted))
@@ -38,16 +39,11 @@ static bool room_for_one(struct arena *arena, void **array, uint32_t count, uint
 
 static uint32_t member_position(const struct view *view, node_id id)
 {
-    uint32_t low = 0, high = view->member_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (node_id_compare(view->members[middle]->id, id) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    struct bisection search = bisect_all(view->member_count);
+    while (bisect_next(&search)) {
+        bisect_answer(&search, node_id_compare(view->members[search.middle]->id, id) < 0);
     }
-    return low;
+    return search.low;
 }
 
 struct view_member *view_find_member(const struct view *view, node_id id)
@@ -79,16 +75,11 @@ struct view_member *view_member_row(struct view *view, node_id id)
 
 static uint32_t experiment_position(const struct view *view, experiment_id id)
 {
-    uint32_t low = 0, high = view->experiment_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (experiment_id_compare(view->experiments[middle]->id, id) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    struct bisection search = bisect_all(view->experiment_count);
+    while (bisect_next(&search)) {
+        bisect_answer(&search, experiment_id_compare(view->experiments[search.middle]->id, id) < 0);
     }
-    return low;
+    return search.low;
 }
 
 struct view_experiment *view_find_experiment(const struct view *view, experiment_id id)
@@ -122,16 +113,11 @@ struct view_experiment *view_experiment_row(struct view *view, experiment_id id)
 
 static uint32_t stray_position(const struct view_experiment *experiment, uint32_t index)
 {
-    uint32_t low = 0, high = experiment->stray_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (experiment->strays[middle]->index < index) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    struct bisection search = bisect_all(experiment->stray_count);
+    while (bisect_next(&search)) {
+        bisect_answer(&search, experiment->strays[search.middle]->index < index);
     }
-    return low;
+    return search.low;
 }
 
 struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index)
@@ -259,16 +245,11 @@ struct view_attempt *view_attempt_row(struct view *view, struct view_trial *tria
 
 uint32_t view_tombstone_position(const struct view *view, experiment_id id)
 {
-    uint32_t low = 0, high = view->tombstone_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (experiment_id_compare(view->tombstones[middle].experiment, id) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    struct bisection search = bisect_all(view->tombstone_count);
+    while (bisect_next(&search)) {
+        bisect_answer(&search, experiment_id_compare(view->tombstones[search.middle].experiment, id) < 0);
     }
-    return low;
+    return search.low;
 }
 
 bool view_is_deleted(const struct view *view, experiment_id id)
