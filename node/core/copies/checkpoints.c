@@ -77,16 +77,31 @@ bool core_checkpoints_may_return(const struct node_core *core, const struct view
     return false;
 }
 
-static bool is_good_holder(const void *context, hash256 blob, node_id holder)
+static bool is_good_holder(const struct node_core *core, hash256 blob, node_id holder)
 {
-    const struct node_core *core = context;
     return core_node_alive(core, holder) && !core_copy_is_doubtful(core, blob, holder);
+}
+
+static void add_holders(const struct node_core *core, const struct view_manifest *first, const struct view_manifest *end,
+                        bool only_good, struct view_manifest *out)
+{
+    for (const struct view_manifest *row = first; row != end; row = row->next) {
+        for (uint32_t i = 0; i < row->holder_count; i++) {
+            if (!only_good || is_good_holder(core, row->blob, row->holders[i])) {
+                view_manifest_add_holder(out, row->holders[i]);
+            }
+        }
+    }
 }
 
 const struct view_manifest *core_checkpoints_unite(const struct node_core *core, const struct view_manifest *first,
                                                 struct view_manifest *out)
 {
-    return view_manifest_unite_by(first, is_good_holder, core, out);
+    const struct view_manifest *end = view_manifest_unite(first, out);
+    view_manifest_clear_holders(out);
+    add_holders(core, first, end, true, out);
+    add_holders(core, first, end, false, out);
+    return end;
 }
 
 bool core_checkpoints_next(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out)

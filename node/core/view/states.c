@@ -424,49 +424,42 @@ enum view_experiment_state view_experiment_state(const struct view_experiment *e
     return running > 0 || begun > 0 ? VIEW_RUNNING : VIEW_QUEUED;
 }
 
-static void add_holder(struct view_manifest *out, node_id holder)
+void view_manifest_add_holder(struct view_manifest *manifest, node_id holder)
 {
     bool is_known = false;
-    for (uint32_t i = 0; i < out->holder_count; i++) {
-        is_known |= node_id_equal(out->holders[i], holder);
+    for (uint32_t i = 0; i < manifest->holder_count; i++) {
+        is_known |= node_id_equal(manifest->holders[i], holder);
     }
-    if (!is_known && out->holder_count < FACT_HOLDERS_MAX) {
-        out->holders[out->holder_count++] = holder;
+    if (!is_known && manifest->holder_count < FACT_HOLDERS_MAX) {
+        manifest->holders[manifest->holder_count++] = holder;
     }
 }
 
-const struct view_manifest *view_manifest_unite_by(const struct view_manifest *first, view_prefers *prefers,
-                                                   const void *context, struct view_manifest *out)
+void view_manifest_clear_holders(struct view_manifest *manifest)
 {
-    *out = *first;
-    const struct view_manifest *end = first->next;
-    for (; end != NULL && end->step == first->step && attempt_id_equal(&end->attempt, &first->attempt) &&
-           hash256_equal(end->blob, first->blob);
-         end = end->next) {
-        out->durable |= end->durable;
-        if (end->has_metric && !out->has_metric) {
-            out->has_metric = true;
-            out->metric = end->metric;
-        }
-    }
-    memset(out->holders, 0, sizeof out->holders);
-    out->holder_count = 0;
-    for (int preferred = prefers != NULL; preferred >= 0; preferred--) {
-        for (const struct view_manifest *row = first; row != end; row = row->next) {
-            for (uint32_t i = 0; i < row->holder_count; i++) {
-                if (!preferred || prefers(context, row->blob, row->holders[i])) {
-                    add_holder(out, row->holders[i]);
-                }
-            }
-        }
-    }
-    out->next = NULL;
-    return end;
+    memset(manifest->holders, 0, sizeof manifest->holders);
+    manifest->holder_count = 0;
 }
 
 const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out)
 {
-    return view_manifest_unite_by(first, NULL, NULL, out);
+    *out = *first;
+    view_manifest_clear_holders(out);
+    const struct view_manifest *row = first;
+    for (; row != NULL && row->step == first->step && attempt_id_equal(&row->attempt, &first->attempt) &&
+           hash256_equal(row->blob, first->blob);
+         row = row->next) {
+        out->durable |= row->durable;
+        if (row->has_metric && !out->has_metric) {
+            out->has_metric = true;
+            out->metric = row->metric;
+        }
+        for (uint32_t i = 0; i < row->holder_count; i++) {
+            view_manifest_add_holder(out, row->holders[i]);
+        }
+    }
+    out->next = NULL;
+    return row;
 }
 
 bool view_experiment_over(const struct view_experiment *experiment)

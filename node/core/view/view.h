@@ -311,15 +311,16 @@ bool view_attempt_is_wanted_back(const struct view *view, const struct view_atte
 bool view_attempt_can_shrink(const struct view *view, const struct view_experiment *experiment,
                              const struct view_attempt *attempt, const node_id *leaver);
 
-/* `first` and the rows behind it that tell of the same checkpoint, as one: all holders (the first FACT_HOLDERS_MAX of
- * them; none: it is not kept any more), and the metric that the first row which has one says. Returns the first row of the next checkpoint, or NULL. */
+/* Unites the rows of one checkpoint: `first` and the rows behind it with the same step, attempt and blob. `*out` gets all their
+ * holders (the first FACT_HOLDERS_MAX; none: the checkpoint is not kept any more), is durable if one of them is, and gets the
+ * metric of the first row that has one; out->next is NULL. Returns the first row of the next checkpoint, or NULL. */
 const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out);
 
-/* The same, with those first that `prefers` says yes to: rows name as many holders as they like, and of all together only
- * the first FACT_HOLDERS_MAX are told. */
-typedef bool view_prefers(const void *context, hash256 blob, node_id holder);
-const struct view_manifest *view_manifest_unite_by(const struct view_manifest *first, view_prefers *prefers,
-                                                   const void *context, struct view_manifest *out);
+/* The holders of a united checkpoint in another order: clear, then add the preferred ones of all its rows first. All rows
+ * together may name more holders than a manifest has room for. Adding a holder that is listed already, or one more than
+ * FACT_HOLDERS_MAX, changes nothing. */
+void view_manifest_clear_holders(struct view_manifest *manifest);
+void view_manifest_add_holder(struct view_manifest *manifest, node_id holder);
 
 /* The verdict that counts: the lowest reason, then the lowest writer; NULL while the attempt lives. */
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt);
