@@ -1,6 +1,6 @@
 """The shape of the house. Includes between folders go one way. In a house with rooms (node/core, node/daemon, train) includes and
 calls go down only. Cores want nothing from the system but memory, strings and arithmetic; the node core has no function pointers
-but its two hooks, and no time of it is forgotten when the node was suspended.
+but its two hooks, no parameter that is called but a comparator of rows, and no time that is forgotten when the node was suspended.
 
 usage: shape.py BUILD_DIRECTORY"""
 
@@ -44,6 +44,7 @@ ALLOWED = re.compile(r"^(mem(cpy|move|set|cmp|chr)|str(len|nlen|cmp|ncmp|chr|rch
                      r"(__)?stack_chk_fail|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__mem\w+_chk|explicit_bzero)$")
 
 HOOKS = {"record_put", "on_disk"}  # the calls from the ground of node/core up to its roof
+COMPARATOR = "order"  # a parameter that compares two rows of a list, and is called for nothing else
 STALL_ROOMS = ["members", "copies", "owner", "coordinator", "view"]
 
 
@@ -138,14 +139,21 @@ def calls_that_point_up(build):
     return found
 
 
+# A function pointer, a type of function, and a parameter of such a type: what the pattern finds is its name.
+TYPE = r"(?:const|void|struct|enum|union|bool|char|double|size_t|u?int\w*|\w+_id)\b"
+FUNCTION_POINTERS = [re.compile(r"\(\s*\*\s*(?:const\s+)?(\w+)\s*(?:\[\w*\]\s*)?\)\s*\("),
+                     re.compile(r"\btypedef\b[^;{}()]*\b(\w+)\s*\("),
+                     re.compile(rf"[(,]\s*(?:const\s+)?(?:struct\s+|enum\s+)?\w+[\s*]+((?!sizeof\b)\w+)\s*\(\s*{TYPE}")]
+
+
 def function_pointers(root):
     """What lets a lower room of node/core call a higher one unseen."""
     found = []
     for path in sources(root, "node/core"):
         text = re.sub(r"/\*.*?\*/", lambda comment: "\n" * comment.group().count("\n"), path.read_text(), flags=re.DOTALL)
-        for match in re.finditer(r"\(\s*\*\s*(?:const\s+)?(\w+)\s*(?:\[\w*\]\s*)?\)\s*\(", text):
-            if match.group(1) not in HOOKS or path.name != "state.h":
-                line = text.count("\n", 0, match.start()) + 1
+        for match in (match for pattern in FUNCTION_POINTERS for match in pattern.finditer(text)):
+            if (match.group(1) not in HOOKS or path.name != "state.h") and match.group(1) != COMPARATOR:
+                line = text.count("\n", 0, match.start(1)) + 1
                 found.append(f"{path.relative_to(root)}:{line}: {match.group(1)} is a function pointer, and no hook")
     return found
 

@@ -64,6 +64,15 @@ class Planted(unittest.TestCase):
         self.write("node/core/view/view.h", "int view_row(void);\nstruct view {\n    int (*up)(void);\n};\n")
         self.assertEqual(self.problems(), ["node/core/view/view.h:3: up is a function pointer, and no hook"])
 
+    def test_a_type_of_function_fails(self):
+        self.write("node/core/view/view.h", "int view_row(void);\ntypedef int\nview_up(const void *context);\n")
+        self.assertEqual(self.problems(), ["node/core/view/view.h:3: view_up is a function pointer, and no hook"])
+
+    def test_a_parameter_that_is_called_fails_unless_it_compares(self):
+        self.write("node/core/view/view.h", "int view_row(void);\nint view_list(int order(const void *a, const void *b));\n"
+                                            "int view_all(int count, int up(void));\n")
+        self.assertEqual(self.problems(), ["node/core/view/view.h:3: up is a function pointer, and no hook"])
+
 
 if __name__ == "__main__":
     unittest.main()
