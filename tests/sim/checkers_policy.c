@@ -148,7 +148,7 @@ static void watch_duplicates(struct sim *sim)
 
 /* DESIGN 7: "a trial that fails on 3 distinct nodes, or whose host dies within 60 s of its start twice, is
  * quarantined", and max_restarts counts the program's own failures. Failures between which it has got on count anew,
- * deaths for which another trial may be to blame only when there are three (view_states.c). */
+ * deaths for which another trial may be to blame only when there are three (node/core/view/failures.c). */
 static bool is_given_up(const struct view_experiment *experiment, const struct view_trial *trial)
 {
     node_id nodes[3];

@@ -273,6 +273,9 @@ int fact_key_read_experiment(const struct record *record, experiment_id *out);
 /* The word of FACT_KINDS, or "unknown". */
 const char *fact_kind_name(uint16_t kind);
 
+/* "completed", "failed", "stopped" or "lost". */
+const char *fact_reason_name(enum fact_reason reason);
+
 /* True for a record that goes with its experiment when that is deleted, by FACT_KINDS, and whose key names one. */
 bool fact_is_of_experiment(const struct record *record, experiment_id *out);
 int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT ... MANIFEST, DEATH, GENERATION */

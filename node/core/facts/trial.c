@@ -1,5 +1,6 @@
 #include "node/core/facts/inside.h"
 
+#include "base/check.h"
 #include "base/err.h"
 
 void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact)
@@ -270,6 +271,13 @@ int fact_worker_read(const struct record *record, struct fact_worker *out)
     fact.exit_code = (int32_t)exit_code;
     *out = fact;
     return 0;
+}
+
+const char *fact_reason_name(enum fact_reason reason)
+{
+    static const char *const names[] = {"completed", "failed", "stopped", "lost"};
+    CHECK(reason < FACT_REASONS);
+    return names[reason];
 }
 
 void fact_verdict_pack(struct pack_writer *writer, const struct fact_verdict *fact)

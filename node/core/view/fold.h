@@ -20,6 +20,8 @@ int fold_quarantine(struct view *view, const struct records_entry *entry);
 int fold_experiment(struct view *view, const struct records_entry *entry);
 int fold_control(struct view *view, const struct records_entry *entry);
 int fold_claim(struct view *view, const struct records_entry *entry);
+
+/* tombstones.c */
 int fold_tombstone(struct view *view, const struct records_entry *entry);
 
 /* fold_attempts.c */

@@ -120,33 +120,3 @@ int fold_claim(struct view *view, const struct records_entry *entry)
     experiment->changed = true;
     return 0;
 }
-
-int fold_tombstone(struct view *view, const struct records_entry *entry)
-{
-    const struct record *record = &entry->record;
-    experiment_id id;
-    if (fact_tombstone_read(record) != 0 || fact_key_read_experiment(record, &id) != 0) {
-        return ERR_MALFORMED;
-    }
-    uint32_t at = view_tombstone_position(view, id);
-    if (view_find_tombstone(view, id) != NULL) {
-        struct view_tombstone *known = &view->tombstones[at];
-        known->writer = node_id_compare(record->writer, known->writer) < 0 ? record->writer : known->writer;
-        return 0;
-    }
-    if (view->tombstone_count == view->tombstone_slots) {
-        uint32_t wanted = view->tombstone_slots == 0 ? 8 : view->tombstone_slots * 2;
-        void *bigger = arena_grow(view->arena, view->tombstones, view->tombstone_slots * sizeof *view->tombstones,
-                                  wanted * sizeof *view->tombstones);
-        if (bigger == NULL) {
-            return ERR_FULL;
-        }
-        view->tombstones = bigger;
-        view->tombstone_slots = wanted;
-    }
-    view_experiment_drop(view, id);
-    memmove(view->tombstones + at + 1, view->tombstones + at, (view->tombstone_count - at) * sizeof *view->tombstones);
-    view->tombstones[at] = (struct view_tombstone){id, record->writer};
-    view->tombstone_count++;
-    return 0;
-}

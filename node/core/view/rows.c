@@ -111,6 +111,18 @@ struct view_experiment *view_experiment_row(struct view *view, experiment_id id)
     return experiment;
 }
 
+struct view_experiment *view_experiment_take_out(struct view *view, experiment_id id)
+{
+    struct view_experiment *experiment = view_find_experiment(view, id);
+    if (experiment != NULL) {
+        uint32_t at = experiment_position(view, id);
+        view->experiment_count--;
+        memmove(view->experiments + at, view->experiments + at + 1,
+                (view->experiment_count - at) * sizeof *view->experiments);
+    }
+    return experiment;
+}
+
 static uint32_t stray_position(const struct view_experiment *experiment, uint32_t index)
 {
     struct bisection search = bisect_all(experiment->stray_count);
@@ -241,110 +253,8 @@ struct view_attempt *view_attempt_row(struct view *view, struct view_trial *tria
     return attempt;
 }
 
-/* ---- deletion -------------------------------------------------------------------------------------------------------- */
-
-uint32_t view_tombstone_position(const struct view *view, experiment_id id)
-{
-    struct bisection search = bisect_all(view->tombstone_count);
-    while (bisect_next(&search)) {
-        bisect_answer(&search, experiment_id_compare(view->tombstones[search.middle].experiment, id) < 0);
-    }
-    return search.low;
-}
-
-bool view_is_deleted(const struct view *view, experiment_id id)
-{
-    return view_find_tombstone(view, id) != NULL;
-}
-
-const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id)
-{
-    uint32_t at = view_tombstone_position(view, id);
-    return at < view->tombstone_count && experiment_id_equal(view->tombstones[at].experiment, id)
-               ? &view->tombstones[at]
-               : NULL;
-}
-
 void view_group_free(struct arena *arena, struct view_group *group)
 {
     arena_give(arena, group->places, (group->member_count + group->joiner_count) * sizeof *group->places);
     arena_give(arena, group, sizeof *group);
-}
-
-static void attempt_free(struct arena *arena, struct view_attempt *attempt)
-{
-    for (struct view_worker *worker = attempt->workers, *next; worker != NULL; worker = next) {
-        next = worker->next;
-        arena_give(arena, worker, sizeof *worker);
-    }
-    for (struct view_verdict *verdict = attempt->verdicts, *next; verdict != NULL; verdict = next) {
-        next = verdict->next;
-        arena_give(arena, verdict, sizeof *verdict);
-    }
-    for (struct view_death *death = attempt->deaths, *next; death != NULL; death = next) {
-        next = death->next;
-        arena_give(arena, death, sizeof *death);
-    }
-    for (struct view_group *group = attempt->groups, *next; group != NULL; group = next) {
-        next = group->next;
-        view_group_free(arena, group);
-    }
-    arena_give(arena, attempt->first, attempt->first_count * sizeof *attempt->first);
-    arena_give(arena, attempt, sizeof *attempt);
-}
-
-static void trial_free(struct arena *arena, struct view_trial *trial)
-{
-    for (struct view_attempt *attempt = trial->attempts, *next; attempt != NULL; attempt = next) {
-        next = attempt->next;
-        attempt_free(arena, attempt);
-    }
-    for (struct view_manifest *manifest = trial->manifests, *next; manifest != NULL; manifest = next) {
-        next = manifest->next;
-        arena_give(arena, manifest, sizeof *manifest);
-    }
-    arena_give(arena, trial, sizeof *trial);
-}
-
-/* How many of a register are refused: its highest or none. */
-void view_count_jumps(struct view *view, struct lamport_top before, struct lamport_top after)
-{
-    view->jump_count += lamport_jumps(&after);
-    view->jump_count -= lamport_jumps(&before);
-}
-
-void view_experiment_drop(struct view *view, experiment_id id)
-{
-    struct view_experiment *experiment = view_find_experiment(view, id);
-    if (experiment == NULL) {
-        return;
-    }
-    uint32_t at = experiment_position(view, id);
-    view->experiment_count--;
-    memmove(view->experiments + at, view->experiments + at + 1,
-            (view->experiment_count - at) * sizeof *view->experiments);
-    struct arena *arena = view->arena;
-    view_count_jumps(view, view_control_top(experiment, NULL), (struct lamport_top){0});
-    view_count_jumps(view, view_claim_top(experiment, NULL), (struct lamport_top){0});
-    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
-        if (experiment->trials[i] != NULL) {
-            trial_free(arena, experiment->trials[i]);
-        }
-    }
-    for (uint32_t i = 0; i < experiment->stray_count; i++) {
-        trial_free(arena, experiment->strays[i]);
-    }
-    arena_give(arena, experiment->trials, experiment->trial_slots * sizeof(void *));
-    arena_give(arena, experiment->strays, experiment->stray_slots * sizeof(void *));
-    for (struct view_control *control = experiment->controls, *next; control != NULL; control = next) {
-        next = control->next;
-        arena_give(arena, control, sizeof *control);
-    }
-    for (struct view_claim *claim = experiment->claims, *next; claim != NULL; claim = next) {
-        next = claim->next;
-        arena_give(arena, claim, sizeof *claim);
-    }
-    arena_give(arena, experiment->config, sizeof *experiment->config);
-    arena_give(arena, experiment->config_bytes, experiment->config_byte_count);
-    arena_give(arena, experiment, sizeof *experiment);
 }

@@ -24,10 +24,11 @@ bool view_strays_settle(struct view *view, struct view_experiment *experiment, u
 
 struct view_attempt *view_attempt_row(struct view *view, struct view_trial *trial, const attempt_id *id);
 
-uint32_t view_tombstone_position(const struct view *view, experiment_id id); /* where it is, or would be */
-
 void view_group_free(struct arena *arena, struct view_group *group);
-void view_experiment_drop(struct view *view, experiment_id id); /* with all that hangs on it; it may be missing */
+
+/* Takes the row out of view->experiments. It is the caller's from then on, with everything that it points to. NULL: there is no
+ * such row. */
+struct view_experiment *view_experiment_take_out(struct view *view, experiment_id id);
 
 /* A register changes: how many of the view's are refused by their clocks (view->jump_count) is counted anew. */
 void view_count_jumps(struct view *view, struct lamport_top before, struct lamport_top after);

@@ -387,6 +387,5 @@ struct view_member *view_member_row(struct view *view, node_id id);
 
 const char *view_trial_state_name(enum view_trial_state state);
 const char *view_experiment_state_name(enum view_experiment_state state);
-const char *fact_reason_name(enum fact_reason reason);
 
 #endif

@@ -1,0 +1,170 @@
+/* What counts against a trial: failures of its program, deaths of its hosts, and the quarantine that follows (DESIGN 7). */
+
+#include "node/core/view/view.h"
+
+#include "base/probe.h"
+
+bool view_worker_is_unstarted(const struct view_worker *worker)
+{
+    return worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST && !worker->has_started && worker->exit_code != 0;
+}
+
+static bool is_member(const struct view_attempt *attempt, const struct view_worker *worker)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct fact_place *member = &attempt->members[rank];
+        if (member->number == worker->number && node_id_equal(member->node, worker->writer)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_failed(const struct view_worker *worker)
+{
+    return worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED;
+}
+
+/* Its group lost it. Who was to join and never came into a group cost nobody anything. */
+static bool has_failed_its_group(const struct view_attempt *attempt, const struct view_worker *worker)
+{
+    return has_failed(worker) && worker->is_elastic && (worker->generation > 0 || worker->number < attempt->first_count);
+}
+
+struct failures {
+    uint32_t before; /* each by itself */
+    bool has_last;   /* of the last group */
+};
+
+static struct failures count_failures(const struct view_attempt *attempt)
+{
+    struct failures out = {0};
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        bool is_one = is_member(attempt, worker);
+        out.has_last |= is_one && has_failed(worker);
+        out.before += !is_one && has_failed_its_group(attempt, worker);
+    }
+    return out;
+}
+
+uint32_t view_attempt_failures(const struct view_attempt *attempt)
+{
+    struct failures failures = count_failures(attempt);
+    return failures.before + failures.has_last;
+}
+
+/* A verdict is about all members of the last group together, who drag each other down. If none of them has failed, its
+ * writer meant one whom another coordinator's group went on without: that one counts by itself. */
+static uint32_t ended_attempt_failures(const struct view_attempt *attempt, enum fact_reason reason)
+{
+    struct failures failures = count_failures(attempt);
+    bool counts = reason == FACT_FAILED && (failures.has_last || failures.before == 0) &&
+                  !BUG(failures_uncounted, "a trial that fails max_restarts times is given up");
+    return failures.before + counts;
+}
+
+uint32_t view_trial_failures(const struct view_trial *trial)
+{
+    uint32_t failures = 0;
+    for (struct view_attempt *attempt = trial->attempts; attempt != NULL; attempt = attempt->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(attempt);
+        failures += verdict != NULL && verdict->reason == FACT_LOST &&
+                    BUG(losses_counted, "only the program's own failures count against max_restarts");
+        failures += verdict != NULL ? ended_attempt_failures(attempt, verdict->reason) : 0;
+    }
+    return failures;
+}
+
+/* The host of a worker that ended in the boot in which it ran was cut off or suspended, and lived. */
+static bool death_is_void(const struct view_attempt *attempt, const struct fact_death *death)
+{
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        if (node_id_equal(worker->writer, death->node) && worker->state == FACT_WORKER_ENDED &&
+            worker->boot == death->boot) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const struct view_death *view_attempt_death(const struct view_attempt *attempt)
+{
+    const struct view_verdict *verdict = view_attempt_verdict(attempt);
+    const struct view_death *least = NULL;
+    for (const struct view_death *death = attempt->deaths; death != NULL; death = death->next) {
+        if (verdict != NULL && verdict->reason == FACT_LOST && !death_is_void(attempt, &death->fact) &&
+            (least == NULL || death->fact.suspects < least->fact.suspects)) {
+            least = death;
+        }
+    }
+    return least;
+}
+
+static void list_node(node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count, node_id node)
+{
+    for (uint32_t i = 0; i < *count; i++) {
+        if (node_id_equal(nodes[i], node)) {
+            return;
+        }
+    }
+    if (*count < VIEW_QUARANTINE_NODES) {
+        nodes[(*count)++] = node;
+    }
+}
+
+/* Failures on three nodes, none of which has brought the trial further than the one before (it starts from the same
+ * step): then it is not the nodes. A trial that gets on between its failures has max_restarts of them. */
+static bool fails_everywhere(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
+{
+    uint64_t step = 0;
+    *count = 0;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        if (verdict == NULL || verdict->reason != FACT_FAILED || node_id_is_none(view_attempt_node(a))) {
+            continue;
+        }
+        *count = a->start_step == step ? *count : 0;
+        step = a->start_step;
+        list_node(nodes, count, view_attempt_node(a));
+        if (*count == VIEW_QUARANTINE_NODES) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A host that dies takes several trials with it, of which one is to blame, if any. So a first death makes suspects only,
+ * of all that had just begun there; a second one convicts, unless another suspect was on the host too; three convict in
+ * any case. Deaths of several hosts together (a rack without power) are not recorded at all (node/core/members/quarantine.c). */
+static bool kills_hosts(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
+{
+    uint32_t deaths = 0;
+    bool is_pointed_at = false;
+    *count = 0;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_death *death = view_attempt_death(a);
+        if (death != NULL) {
+            deaths++;
+            is_pointed_at |= deaths > 1 && death->fact.suspects == 0;
+            list_node(nodes, count, death->fact.node);
+        }
+    }
+    return deaths >= VIEW_QUARANTINE_SHARED_DEATHS || (deaths >= VIEW_QUARANTINE_HOST_DEATHS && is_pointed_at);
+}
+
+enum view_quarantine view_trial_quarantine(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES],
+                                           uint32_t *count)
+{
+    node_id unused[VIEW_QUARANTINE_NODES];
+    uint32_t unused_count;
+    nodes = nodes != NULL ? nodes : unused;
+    count = count != NULL ? count : &unused_count;
+    if (fails_everywhere(trial, nodes, count)) {
+        return VIEW_QUARANTINE_FAILURES;
+    }
+    if (kills_hosts(trial, nodes, count)) {
+        return VIEW_QUARANTINE_DEATHS;
+    }
+    *count = 0;
+    return VIEW_NO_QUARANTINE;
+}

@@ -1,0 +1,89 @@
+/* The registers that several nodes write (gossip/lamport.h): drain, pause, cancel, claims. What they say now. */
+
+#include "node/core/view/rows.h"
+
+#include "base/probe.h"
+
+static bool is_writer(node_id writer, const node_id *but)
+{
+    return but != NULL && node_id_equal(writer, *but);
+}
+
+struct lamport_top view_drain_top(const struct view_member *member, const node_id *but)
+{
+    struct lamport_top top = {0};
+    for (const struct view_drain *drain = member->drains; drain != NULL; drain = drain->next) {
+        lamport_see(&top, is_writer(drain->writer, but) ? 0 : drain->fact.lamport);
+    }
+    return top;
+}
+
+struct lamport_top view_control_top(const struct view_experiment *experiment, const node_id *but)
+{
+    struct lamport_top top = {0};
+    for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
+        lamport_see(&top, is_writer(control->writer, but) ? 0 : control->fact.lamport);
+    }
+    return top;
+}
+
+struct lamport_top view_claim_top(const struct view_experiment *experiment, const node_id *but)
+{
+    struct lamport_top top = {0};
+    for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
+        lamport_see(&top, is_writer(claim->writer, but) ? 0 : claim->fact.term);
+    }
+    return top;
+}
+
+/* How many of a register are refused: its highest or none. */
+void view_count_jumps(struct view *view, struct lamport_top before, struct lamport_top after)
+{
+    view->jump_count += lamport_jumps(&after);
+    view->jump_count -= lamport_jumps(&before);
+}
+
+struct fact_drain view_member_drain(const struct view_member *member)
+{
+    struct lamport_top top = view_drain_top(member, NULL);
+    struct fact_drain now = {0};
+    for (const struct view_drain *drain = member->drains; drain != NULL; drain = drain->next) {
+        if (drain->fact.lamport < now.lamport || !lamport_counts(&top, drain->fact.lamport)) {
+            continue;
+        }
+        if (drain->fact.lamport > now.lamport) {
+            now = (struct fact_drain){.lamport = drain->fact.lamport};
+        }
+        /* Of concurrent ones (equal lamport) a drain wins. */
+        now.drained |= drain->fact.drained;
+        now.at_once |= drain->fact.drained && drain->fact.at_once;
+        now.is_idle |= drain->fact.drained && drain->fact.is_idle && node_id_equal(drain->writer, member->id);
+    }
+    return now;
+}
+
+bool view_experiment_cancelled(const struct view_experiment *experiment)
+{
+    bool is_cancelled = false, is_paused_once = false;
+    for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
+        is_cancelled |= control->fact.cancelled;
+        is_paused_once |= control->fact.lamport != 0;
+    }
+    return is_cancelled && !(is_paused_once && BUG(pause_undoes_cancel, "a cancel absorbs pause and resume"));
+}
+
+bool view_experiment_paused(const struct view_experiment *experiment)
+{
+    struct lamport_top top = view_control_top(experiment, NULL);
+    uint64_t newest = 0;
+    bool paused = false;
+    for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
+        if (control->fact.lamport < newest || !lamport_counts(&top, control->fact.lamport)) {
+            continue;
+        }
+        /* Of concurrent ones (equal lamport) a pause wins. */
+        paused = control->fact.lamport > newest ? control->fact.paused : paused || control->fact.paused;
+        newest = control->fact.lamport;
+    }
+    return paused;
+}

@@ -1,0 +1,123 @@
+/* Deleted experiments: a tombstone takes all rows of its experiment away. */
+
+#include "base/bisect.h"
+#include "base/err.h"
+#include "node/core/view/fold.h"
+
+static uint32_t tombstone_position(const struct view *view, experiment_id id)
+{
+    struct bisection search = bisect_all(view->tombstone_count);
+    while (bisect_next(&search)) {
+        bisect_answer(&search, experiment_id_compare(view->tombstones[search.middle].experiment, id) < 0);
+    }
+    return search.low;
+}
+
+bool view_is_deleted(const struct view *view, experiment_id id)
+{
+    return view_find_tombstone(view, id) != NULL;
+}
+
+const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id)
+{
+    uint32_t at = tombstone_position(view, id);
+    return at < view->tombstone_count && experiment_id_equal(view->tombstones[at].experiment, id)
+               ? &view->tombstones[at]
+               : NULL;
+}
+
+static void attempt_free(struct arena *arena, struct view_attempt *attempt)
+{
+    for (struct view_worker *worker = attempt->workers, *next; worker != NULL; worker = next) {
+        next = worker->next;
+        arena_give(arena, worker, sizeof *worker);
+    }
+    for (struct view_verdict *verdict = attempt->verdicts, *next; verdict != NULL; verdict = next) {
+        next = verdict->next;
+        arena_give(arena, verdict, sizeof *verdict);
+    }
+    for (struct view_death *death = attempt->deaths, *next; death != NULL; death = next) {
+        next = death->next;
+        arena_give(arena, death, sizeof *death);
+    }
+    for (struct view_group *group = attempt->groups, *next; group != NULL; group = next) {
+        next = group->next;
+        view_group_free(arena, group);
+    }
+    arena_give(arena, attempt->first, attempt->first_count * sizeof *attempt->first);
+    arena_give(arena, attempt, sizeof *attempt);
+}
+
+static void trial_free(struct arena *arena, struct view_trial *trial)
+{
+    for (struct view_attempt *attempt = trial->attempts, *next; attempt != NULL; attempt = next) {
+        next = attempt->next;
+        attempt_free(arena, attempt);
+    }
+    for (struct view_manifest *manifest = trial->manifests, *next; manifest != NULL; manifest = next) {
+        next = manifest->next;
+        arena_give(arena, manifest, sizeof *manifest);
+    }
+    arena_give(arena, trial, sizeof *trial);
+}
+
+static void experiment_free(struct view *view, struct view_experiment *experiment)
+{
+    struct arena *arena = view->arena;
+    view_count_jumps(view, view_control_top(experiment, NULL), (struct lamport_top){0});
+    view_count_jumps(view, view_claim_top(experiment, NULL), (struct lamport_top){0});
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        if (experiment->trials[i] != NULL) {
+            trial_free(arena, experiment->trials[i]);
+        }
+    }
+    for (uint32_t i = 0; i < experiment->stray_count; i++) {
+        trial_free(arena, experiment->strays[i]);
+    }
+    arena_give(arena, experiment->trials, experiment->trial_slots * sizeof(void *));
+    arena_give(arena, experiment->strays, experiment->stray_slots * sizeof(void *));
+    for (struct view_control *control = experiment->controls, *next; control != NULL; control = next) {
+        next = control->next;
+        arena_give(arena, control, sizeof *control);
+    }
+    for (struct view_claim *claim = experiment->claims, *next; claim != NULL; claim = next) {
+        next = claim->next;
+        arena_give(arena, claim, sizeof *claim);
+    }
+    arena_give(arena, experiment->config, sizeof *experiment->config);
+    arena_give(arena, experiment->config_bytes, experiment->config_byte_count);
+    arena_give(arena, experiment, sizeof *experiment);
+}
+
+int fold_tombstone(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    experiment_id id;
+    if (fact_tombstone_read(record) != 0 || fact_key_read_experiment(record, &id) != 0) {
+        return ERR_MALFORMED;
+    }
+    uint32_t at = tombstone_position(view, id);
+    if (view_find_tombstone(view, id) != NULL) {
+        struct view_tombstone *known = &view->tombstones[at];
+        known->writer = node_id_compare(record->writer, known->writer) < 0 ? record->writer : known->writer;
+        return 0;
+    }
+    if (view->tombstone_count == view->tombstone_slots) {
+        uint32_t wanted = view->tombstone_slots == 0 ? 8 : view->tombstone_slots * 2;
+        void *bigger = arena_grow(view->arena, view->tombstones, view->tombstone_slots * sizeof *view->tombstones,
+                                  wanted * sizeof *view->tombstones);
+        if (bigger == NULL) {
+            return ERR_FULL;
+        }
+        view->tombstones = bigger;
+        view->tombstone_slots = wanted;
+    }
+    struct view_experiment *experiment = view_experiment_take_out(view, id);
+    if (experiment != NULL) {
+        experiment_free(view, experiment);
+    }
+    memmove(view->tombstones + at + 1, view->tombstones + at, (view->tombstone_count - at) * sizeof *view->tombstones);
+    view->tombstones[at] = (struct view_tombstone){id, record->writer};
+    view->tombstone_count++;
+    return 0;
+}
