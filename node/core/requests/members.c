@@ -67,7 +67,7 @@ void requests_revoke(struct node_core *core, const struct node_event *event)
 /* ---- evicting ------------------------------------------------------------------------------------------------------------ */
 
 /* For whom there is no room in the list this node vouches itself, so that nobody goes whom nobody wanted to go. */
-static void vouch_again(struct node_core *core, const struct view_word *voucher)
+static void vouch_again(struct node_core *core, const struct view_statement *voucher)
 {
     struct fact_member fact;
     if (fact_member_read(&voucher->entry->record, &fact) != 0 || !core_has_room(core, 600, 1u << 20)) {
@@ -84,12 +84,12 @@ static void vouch_again(struct node_core *core, const struct view_word *voucher)
 /* Whom `evicted` vouched for; this node always has room, since an eviction by one who is out itself helps nobody. */
 static void list_vouched(struct node_core *core, node_id evicted, struct fact_eviction *fact)
 {
-    const struct view_words *vouchers = &core->view.vouchers;
+    const struct view_statements *vouchers = &core->view.vouchers;
     uint32_t room = FACT_STANDING_MAX - 1;
-    struct view_word beyond[NODE_MEMBERS_MAX];
+    struct view_statement beyond[NODE_MEMBERS_MAX];
     uint32_t beyond_count = 0;
     for (uint32_t i = 0; i < vouchers->count; i++) {
-        const struct view_word *voucher = &vouchers->items[i];
+        const struct view_statement *voucher = &vouchers->items[i];
         if (!voucher->good || !node_id_equal(voucher->writer, evicted) || node_id_equal(voucher->about, evicted)) {
             continue;
         }

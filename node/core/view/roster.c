@@ -21,74 +21,75 @@
 #include "base/err.h"
 #include "node/core/view/fold.h"
 
-/* ---- words ------------------------------------------------------------------------------------------------------------ */
+/* ---- statements ------------------------------------------------------------------------------------------------------- */
 
-static int word_compare(const struct view_word *word, node_id about, node_id writer)
+static int statement_compare(const struct view_statement *statement, node_id about, node_id writer)
 {
-    int order = node_id_compare(word->about, about);
-    return order != 0 ? order : node_id_compare(word->writer, writer);
+    int order = node_id_compare(statement->about, about);
+    return order != 0 ? order : node_id_compare(statement->writer, writer);
 }
 
-static uint32_t word_position(const struct view_words *words, node_id about, node_id writer)
+static uint32_t statement_position(const struct view_statements *list, node_id about, node_id writer)
 {
-    struct bisection search = bisect_all(words->count);
+    struct bisection search = bisect_all(list->count);
     while (bisect_next(&search)) {
-        bisect_answer(&search, word_compare(&words->items[search.middle], about, writer) < 0);
+        bisect_answer(&search, statement_compare(&list->items[search.middle], about, writer) < 0);
     }
     return search.low;
 }
 
-static struct view_word *word_find(const struct view_words *words, node_id about, node_id writer)
+static struct view_statement *statement_find(const struct view_statements *list, node_id about, node_id writer)
 {
-    uint32_t at = word_position(words, about, writer);
-    return at < words->count && word_compare(&words->items[at], about, writer) == 0 ? &words->items[at] : NULL;
+    uint32_t at = statement_position(list, about, writer);
+    return at < list->count && statement_compare(&list->items[at], about, writer) == 0 ? &list->items[at] : NULL;
 }
 
-static struct view_word *word_add(struct arena *arena, struct view_words *words, node_id about, node_id writer)
+static struct view_statement *statement_add(struct arena *arena, struct view_statements *list, node_id about, node_id writer)
 {
-    if (words->count == words->slots) {
-        uint32_t slots = words->slots == 0 ? 16 : words->slots * 2;
-        struct view_word *bigger = arena_grow(arena, words->items, words->slots * sizeof *bigger, slots * sizeof *bigger);
+    if (list->count == list->slots) {
+        uint32_t slots = list->slots == 0 ? 16 : list->slots * 2;
+        struct view_statement *bigger = arena_grow(arena, list->items, list->slots * sizeof *bigger, slots * sizeof *bigger);
         if (bigger == NULL) {
             return NULL;
         }
-        words->items = bigger;
-        words->slots = slots;
+        list->items = bigger;
+        list->slots = slots;
     }
-    uint32_t at = word_position(words, about, writer);
-    memmove(words->items + at + 1, words->items + at, (words->count - at) * sizeof *words->items);
-    words->count++;
-    words->items[at] = (struct view_word){.about = about, .writer = writer};
-    return &words->items[at];
+    uint32_t at = statement_position(list, about, writer);
+    memmove(list->items + at + 1, list->items + at, (list->count - at) * sizeof *list->items);
+    list->count++;
+    list->items[at] = (struct view_statement){.about = about, .writer = writer};
+    return &list->items[at];
 }
 
-static void word_drop(struct view_words *words, struct view_word *word)
+static void statement_drop(struct view_statements *list, struct view_statement *statement)
 {
-    uint32_t at = (uint32_t)(word - words->items);
-    words->count--;
-    memmove(words->items + at, words->items + at + 1, (words->count - at) * sizeof *words->items);
+    uint32_t at = (uint32_t)(statement - list->items);
+    list->count--;
+    memmove(list->items + at, list->items + at + 1, (list->count - at) * sizeof *list->items);
 }
 
 /* ---- the fold --------------------------------------------------------------------------------------------------------- */
 
-static bool eviction_counts(const struct view *view, struct view_word *word)
+static bool eviction_counts(const struct view *view, struct view_statement *eviction)
 {
-    if (word->author == NULL) {
-        word->author = view_find_member(view, word->writer);
+    if (eviction->author == NULL) {
+        eviction->author = view_find_member(view, eviction->writer);
     }
-    return word->author != NULL && word->author->believed;
+    return eviction->author != NULL && eviction->author->believed;
 }
 
-static bool voucher_stands(const struct view *view, const struct view_word *voucher)
+static bool voucher_stands(const struct view *view, const struct view_statement *voucher)
 {
     if (!voucher->author->evicted) {
         return true;
     }
     node_id evicted = voucher->writer, none = {{0}};
-    for (uint32_t i = word_position(&view->evictions, evicted, none);
+    for (uint32_t i = statement_position(&view->evictions, evicted, none);
          i < view->evictions.count && node_id_equal(view->evictions.items[i].about, evicted); i++) {
-        struct view_word *word = &view->evictions.items[i];
-        if (eviction_counts(view, word) && !(word->good && fact_eviction_lists(&word->entry->record, voucher->about))) {
+        struct view_statement *eviction = &view->evictions.items[i];
+        bool lists = eviction->good && fact_eviction_lists(&eviction->entry->record, voucher->about);
+        if (eviction_counts(view, eviction) && !lists) {
             return false;
         }
     }
@@ -105,14 +106,14 @@ static void mark_chains(struct view *view, bool standing, const struct view_memb
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = 0; i < view->vouchers.count; i++) {
-            const struct view_word *word = &view->vouchers.items[i];
-            bool is_own = word->member == word->author;
-            if (!word->good || word->member->marked || (is_own ? !word->is_founder : !word->author->marked) ||
-                (!is_own && word->author == without) || (!is_own && standing && !voucher_stands(view, word))) {
+            const struct view_statement *voucher = &view->vouchers.items[i];
+            bool is_own = voucher->member == voucher->author;
+            if (!voucher->good || voucher->member->marked || (is_own ? !voucher->is_founder : !voucher->author->marked) ||
+                (!is_own && voucher->author == without) || (!is_own && standing && !voucher_stands(view, voucher))) {
                 continue;
             }
-            word->member->marked = true;
-            word->member->tie = without == NULL ? word->writer : word->member->tie;
+            voucher->member->marked = true;
+            voucher->member->tie = without == NULL ? voucher->writer : voucher->member->tie;
             changed = true;
         }
     }
@@ -121,13 +122,13 @@ static void mark_chains(struct view *view, bool standing, const struct view_memb
 static void fold_evictions(struct view *view)
 {
     for (uint32_t i = 0; i < view->evictions.count; i++) {
-        struct view_word *word = &view->evictions.items[i];
-        if (word->member == NULL) {
-            word->member = view_find_member(view, word->about);
+        struct view_statement *eviction = &view->evictions.items[i];
+        if (eviction->member == NULL) {
+            eviction->member = view_find_member(view, eviction->about);
         }
-        if (word->member != NULL && !word->member->evicted && eviction_counts(view, word)) {
-            word->member->evicted = true;
-            word->member->evictor = word->writer; /* the smallest one comes first */
+        if (eviction->member != NULL && !eviction->member->evicted && eviction_counts(view, eviction)) {
+            eviction->member->evicted = true;
+            eviction->member->evictor = eviction->writer; /* the smallest one comes first */
         }
     }
 }
@@ -145,19 +146,19 @@ static void fold_shown(struct view *view)
     }
     const struct view_member *done = NULL, *standing = NULL;
     for (uint32_t i = 0; i < view->vouchers.count; i++) {
-        const struct view_word *word = &view->vouchers.items[i];
-        struct view_member *member = word->member;
-        bool is_own = member == word->author;
-        bool counts = word->good && (is_own ? word->is_founder : word->author->believed);
-        bool is_root = counts && member->rooted && (is_own || (word->author->rooted && voucher_stands(view, word)));
+        const struct view_statement *voucher = &view->vouchers.items[i];
+        struct view_member *member = voucher->member;
+        bool is_own = member == voucher->author;
+        bool counts = voucher->good && (is_own ? voucher->is_founder : voucher->author->believed);
+        bool is_root = counts && member->rooted && (is_own || (voucher->author->rooted && voucher_stands(view, voucher)));
         struct fact_member fact;
         if (!counts || member == standing || (member == done && !is_root) ||
-            fact_member_read(&word->entry->record, &fact) != 0) {
+            fact_member_read(&voucher->entry->record, &fact) != 0) {
             continue;
         }
         done = member;
         standing = is_root ? member : standing;
-        member->voucher = word->writer;
+        member->voucher = voucher->writer;
         memcpy(member->public_key, fact.public_key, PUBLIC_KEY_BYTES);
         if (!member->has_node) {
             bytes_copy_text(member->name, sizeof member->name, fact.name); /* its own word counts more */
@@ -193,24 +194,24 @@ int fold_member(struct view *view, const struct records_entry *entry)
     if (fact_key_read_node(&entry->record, &about) != 0) {
         return ERR_MALFORMED;
     }
-    struct view_word *word = word_find(&view->vouchers, about, entry->record.writer);
-    if (word == NULL && !good) {
+    struct view_statement *voucher = statement_find(&view->vouchers, about, entry->record.writer);
+    if (voucher == NULL && !good) {
         return ERR_MALFORMED;
     }
-    if (word == NULL) {
+    if (voucher == NULL) {
         struct view_member *member = view_member_row(view, about);
         struct view_member *author = member != NULL ? view_member_row(view, entry->record.writer) : NULL;
-        word = author != NULL ? word_add(view->arena, &view->vouchers, about, entry->record.writer) : NULL;
-        if (word == NULL) {
+        voucher = author != NULL ? statement_add(view->arena, &view->vouchers, about, entry->record.writer) : NULL;
+        if (voucher == NULL) {
             return ERR_FULL;
         }
-        word->member = member;
-        word->author = author;
+        voucher->member = member;
+        voucher->author = author;
         member->vouched = true;
     }
-    word->entry = entry;
-    word->good = good;
-    word->is_founder = good && word->member == word->author &&
+    voucher->entry = entry;
+    voucher->good = good;
+    voucher->is_founder = good && voucher->member == voucher->author &&
                        mesh_id_equal(mesh_id_of_founder(fact.public_key, fact.nonce), view->mesh);
     fold(view);
     return good ? 0 : ERR_MALFORMED;
@@ -223,18 +224,18 @@ int fold_eviction(struct view *view, const struct records_entry *entry)
     if (fact_key_read_node(&entry->record, &about) != 0 || node_id_equal(about, writer)) {
         return ERR_MALFORMED;
     }
-    struct view_word *word = word_find(&view->evictions, about, writer);
-    if (word == NULL) {
-        word = word_add(view->arena, &view->evictions, about, writer);
-        if (word == NULL) {
+    struct view_statement *eviction = statement_find(&view->evictions, about, writer);
+    if (eviction == NULL) {
+        eviction = statement_add(view->arena, &view->evictions, about, writer);
+        if (eviction == NULL) {
             return ERR_FULL;
         }
     }
-    word->entry = entry;
-    word->good = fact_eviction_read(&entry->record, &fact) == 0;
-    int error = word->good ? 0 : ERR_MALFORMED;
+    eviction->entry = entry;
+    eviction->good = fact_eviction_read(&entry->record, &fact) == 0;
+    int error = eviction->good ? 0 : ERR_MALFORMED;
     uint32_t count = 0;
-    struct view_word *last = NULL;
+    struct view_statement *last = NULL;
     for (uint32_t i = 0; i < view->evictions.count; i++) {
         if (node_id_equal(view->evictions.items[i].writer, writer)) {
             last = &view->evictions.items[i];
@@ -242,7 +243,7 @@ int fold_eviction(struct view *view, const struct records_entry *entry)
         }
     }
     if (count > VIEW_EVICTIONS_MAX) {
-        word_drop(&view->evictions, last);
+        statement_drop(&view->evictions, last);
         error = ERR_REFUSED;
     }
     fold(view);

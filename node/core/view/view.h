@@ -59,7 +59,7 @@ struct view_member {
 };
 
 /* Somebody's word on the membership of another: a voucher or an eviction. */
-struct view_word {
+struct view_statement {
     node_id about, writer;
     struct view_member *member, *author; /* rows of the two; of an eviction NULL while there is none */
     const struct records_entry *entry;   /* its newest version */
@@ -67,8 +67,8 @@ struct view_word {
     bool is_founder;                     /* the founder's word on itself */
 };
 
-struct view_words {
-    struct view_word *items; /* by (about, writer) */
+struct view_statements {
+    struct view_statement *items; /* by (about, writer) */
     uint32_t count, slots;
 };
 
@@ -221,7 +221,7 @@ struct view {
     mesh_id mesh;
     struct view_member **members; /* by id */
     uint32_t member_count, member_slots;
-    struct view_words vouchers, evictions;
+    struct view_statements vouchers, evictions;
     struct view_experiment **experiments; /* by id */
     uint32_t experiment_count, experiment_slots;
     struct view_tombstone *tombstones; /* by experiment id */

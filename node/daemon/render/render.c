@@ -173,7 +173,7 @@ void render_eviction(const struct node_core *core, node_id node, struct pack_wri
     node_id standing[NODE_MEMBERS_MAX], out[NODE_MEMBERS_MAX];
     uint32_t standing_count = 0, out_count = 0;
     for (uint32_t i = 0; i < node_core_view(core)->vouchers.count && standing_count < NODE_MEMBERS_MAX; i++) {
-        const struct view_word *voucher = &node_core_view(core)->vouchers.items[i];
+        const struct view_statement *voucher = &node_core_view(core)->vouchers.items[i];
         if (node_id_equal(voucher->writer, node) && !node_id_equal(voucher->about, node) && voucher->member->admitted) {
             standing[standing_count++] = voucher->about;
         }
