@@ -90,7 +90,7 @@ static void list_vouched(struct node_core *core, node_id evicted, struct fact_ev
     uint32_t beyond_count = 0;
     for (uint32_t i = 0; i < vouchers->count; i++) {
         const struct view_statement *voucher = &vouchers->items[i];
-        if (!voucher->good || !node_id_equal(voucher->writer, evicted) || node_id_equal(voucher->about, evicted)) {
+        if (!voucher->is_readable || !node_id_equal(voucher->writer, evicted) || node_id_equal(voucher->about, evicted)) {
             continue;
         }
         if (node_id_equal(voucher->about, core->options.self)) {

@@ -88,7 +88,7 @@ static bool voucher_stands(const struct view *view, const struct view_statement 
     for (uint32_t i = statement_position(&view->evictions, evicted, none);
          i < view->evictions.count && node_id_equal(view->evictions.items[i].about, evicted); i++) {
         struct view_statement *eviction = &view->evictions.items[i];
-        bool lists = eviction->good && fact_eviction_lists(&eviction->entry->record, voucher->about);
+        bool lists = eviction->is_readable && fact_eviction_lists(&eviction->entry->record, voucher->about);
         if (eviction_counts(view, eviction) && !lists) {
             return false;
         }
@@ -108,7 +108,7 @@ static void mark_chains(struct view *view, bool standing, const struct view_memb
         for (uint32_t i = 0; i < view->vouchers.count; i++) {
             const struct view_statement *voucher = &view->vouchers.items[i];
             bool is_own = voucher->member == voucher->author;
-            if (!voucher->good || voucher->member->marked || (is_own ? !voucher->is_founder : !voucher->author->marked) ||
+            if (!voucher->is_readable || voucher->member->marked || (is_own ? !voucher->is_founder : !voucher->author->marked) ||
                 (!is_own && voucher->author == without) || (!is_own && standing && !voucher_stands(view, voucher))) {
                 continue;
             }
@@ -149,7 +149,7 @@ static void fold_shown(struct view *view)
         const struct view_statement *voucher = &view->vouchers.items[i];
         struct view_member *member = voucher->member;
         bool is_own = member == voucher->author;
-        bool counts = voucher->good && (is_own ? voucher->is_founder : voucher->author->believed);
+        bool counts = voucher->is_readable && (is_own ? voucher->is_founder : voucher->author->believed);
         bool is_root = counts && member->rooted && (is_own || (voucher->author->rooted && voucher_stands(view, voucher)));
         struct fact_member fact;
         if (!counts || member == standing || (member == done && !is_root) ||
@@ -210,7 +210,7 @@ int fold_member(struct view *view, const struct records_entry *entry)
         member->vouched = true;
     }
     voucher->entry = entry;
-    voucher->good = good;
+    voucher->is_readable = good;
     voucher->is_founder = good && voucher->member == voucher->author &&
                        mesh_id_equal(mesh_id_of_founder(fact.public_key, fact.nonce), view->mesh);
     fold(view);
@@ -232,8 +232,8 @@ int fold_eviction(struct view *view, const struct records_entry *entry)
         }
     }
     eviction->entry = entry;
-    eviction->good = fact_eviction_read(&entry->record, &fact) == 0;
-    int error = eviction->good ? 0 : ERR_MALFORMED;
+    eviction->is_readable = fact_eviction_read(&entry->record, &fact) == 0;
+    int error = eviction->is_readable ? 0 : ERR_MALFORMED;
     uint32_t count = 0;
     struct view_statement *last = NULL;
     for (uint32_t i = 0; i < view->evictions.count; i++) {

@@ -63,7 +63,7 @@ struct view_statement {
     node_id about, writer;
     struct view_member *member, *author; /* rows of the two; of an eviction NULL while there is none */
     const struct records_entry *entry;   /* its newest version */
-    bool good;                           /* its body decodes */
+    bool is_readable;                    /* its body decodes */
     bool is_founder;                     /* the founder's word on itself */
 };
 
