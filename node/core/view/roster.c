@@ -98,21 +98,21 @@ static bool voucher_stands(const struct view *view, const struct view_statement 
 
 /* Marks the founder and whom a chain of vouchers ties to it: of all vouchers, or with `standing` of those that stand, and
  * of none by `without` (NULL: nobody). Vouchers come in any order: rounds go on until nobody new is marked. */
-static void mark_chains(struct view *view, bool standing, const struct view_member *without)
+static void reach_from_founder(struct view *view, bool standing, const struct view_member *without)
 {
     for (uint32_t i = 0; i < view->member_count; i++) {
-        view->members[i]->marked = false;
+        view->members[i]->is_reached = false;
     }
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = 0; i < view->vouchers.count; i++) {
             const struct view_statement *voucher = &view->vouchers.items[i];
             bool is_own = voucher->member == voucher->author;
-            if (!voucher->is_readable || voucher->member->marked || (is_own ? !voucher->is_founder : !voucher->author->marked) ||
+            if (!voucher->is_readable || voucher->member->is_reached || (is_own ? !voucher->is_founder : !voucher->author->is_reached) ||
                 (!is_own && voucher->author == without) || (!is_own && standing && !voucher_stands(view, voucher))) {
                 continue;
             }
-            voucher->member->marked = true;
+            voucher->member->is_reached = true;
             voucher->member->tie = without == NULL ? voucher->writer : voucher->member->tie;
             changed = true;
         }
@@ -168,18 +168,18 @@ static void fold_shown(struct view *view)
 
 static void fold(struct view *view)
 {
-    mark_chains(view, false, NULL);
+    reach_from_founder(view, false, NULL);
     for (uint32_t i = 0; i < view->member_count; i++) {
-        view->members[i]->believed = view->members[i]->marked;
+        view->members[i]->believed = view->members[i]->is_reached;
         view->members[i]->evicted = false;
     }
     fold_evictions(view);
     if (view->evictions.count > 0) {
-        mark_chains(view, true, NULL);
+        reach_from_founder(view, true, NULL);
     }
     for (uint32_t i = 0; i < view->member_count; i++) {
         struct view_member *member = view->members[i];
-        member->rooted = member->marked;
+        member->rooted = member->is_reached;
         member->admitted = member->rooted && !member->evicted;
     }
     fold_shown(view);
@@ -257,7 +257,7 @@ bool view_member_is_out(const struct view_member *member)
 
 bool view_member_would_stay(struct view *view, node_id evicted, node_id node)
 {
-    mark_chains(view, true, view_find_member(view, evicted));
+    reach_from_founder(view, true, view_find_member(view, evicted));
     const struct view_member *member = view_find_member(view, node);
-    return member != NULL && member->marked;
+    return member != NULL && member->is_reached;
 }
