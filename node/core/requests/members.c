@@ -338,8 +338,8 @@ void core_requests_welcome(struct node_core *core, uint64_t client, node_id join
     struct welcome welcome = {.kind = FACT_MEMBER};
     for (const struct view_member *member = view_find_member(&core->view, joiner); member != NULL && member->rooted;) {
         struct fact_key key = fact_key_node_id(member->id);
-        welcome_first(core, &welcome, record_ident_of(member->tie, FACT_MEMBER, key.bytes, key.count));
-        member = node_id_equal(member->tie, member->id) ? NULL : view_find_member(&core->view, member->tie);
+        welcome_first(core, &welcome, record_ident_of(member->sponsor, FACT_MEMBER, key.bytes, key.count));
+        member = node_id_equal(member->sponsor, member->id) ? NULL : view_find_member(&core->view, member->sponsor);
     }
     struct fact_key none = fact_key_empty();
     welcome_first(core, &welcome, record_ident_of(core->options.self, FACT_NODE, none.bytes, none.count));

@@ -113,7 +113,7 @@ static void reach_from_founder(struct view *view, bool standing, const struct vi
                 continue;
             }
             voucher->member->is_reached = true;
-            voucher->member->tie = without == NULL ? voucher->writer : voucher->member->tie;
+            voucher->member->sponsor = without == NULL ? voucher->writer : voucher->member->sponsor;
             changed = true;
         }
     }

@@ -38,7 +38,7 @@ struct view_member {
     bool rooted;    /* a chain of vouchers that stand ties it to the founder; those who were evicted may be in it */
     bool admitted;  /* rooted and not evicted */
     bool is_reached; /* of the closure under way */
-    node_id tie;     /* of whom is rooted: whose voucher tied it to the founder, the founder itself; ties make no ring */
+    node_id sponsor; /* of whom is rooted: whose voucher tied it to the founder, the founder itself; ties make no ring */
     node_id voucher; /* the smallest one whose word stands; while not rooted the smallest believed one */
     node_id evictor; /* while evicted: the smallest believed one */
     uint8_t public_key[PUBLIC_KEY_BYTES];
