@@ -39,12 +39,12 @@ void core_quarantine_worker(struct node_core *core, const struct record *record)
         if (w->number != number || !node_id_equal(w->writer, record->writer)) {
             continue;
         }
-        if (w->noted.running_ms == 0) {
-            w->noted.running_ms = core->now_ms;
-            w->noted.is_start_seen = core_node_in_step(core, record->writer);
+        if (w->observed.running_ms == 0) {
+            w->observed.running_ms = core->now_ms;
+            w->observed.is_start_seen = core_node_in_step(core, record->writer);
         }
-        w->noted.boot = record->version.boot;
-        w->noted.died_ms = 0; /* the worker lives */
+        w->observed.boot = record->version.boot;
+        w->observed.died_ms = 0; /* the worker lives */
     }
 }
 
@@ -57,12 +57,12 @@ void core_quarantine_died(struct node_core *core, node_id node)
             const struct view_trial *trial = experiment->trials[i];
             for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
                 for (struct view_worker *w = a->verdicts == NULL ? a->workers : NULL; w != NULL; w = w->next) {
-                    uint64_t lived_ms = heard_ms > w->noted.running_ms ? heard_ms - w->noted.running_ms : 0;
-                    if (node_id_equal(w->writer, node) && w->state == FACT_WORKER_RUNNING && w->noted.is_start_seen &&
+                    uint64_t lived_ms = heard_ms > w->observed.running_ms ? heard_ms - w->observed.running_ms : 0;
+                    if (node_id_equal(w->writer, node) && w->state == FACT_WORKER_RUNNING && w->observed.is_start_seen &&
                         lived_ms < CORE_YOUNG_MS) {
-                        w->noted.died_ms = core->now_ms;
-                        w->noted.lived_ms = lived_ms;
-                        w->noted.is_judged = false;
+                        w->observed.died_ms = core->now_ms;
+                        w->observed.lived_ms = lived_ms;
+                        w->observed.is_judged = false;
                     }
                 }
             }
@@ -86,13 +86,13 @@ static bool died_alone(const struct node_core *core, const struct view_trial *tr
                        const struct view_worker *worker)
 {
     const struct core_peer *host = core_find_peer(core, worker->writer);
-    if (host == NULL || !host->fell_silent || host->died_ms != worker->noted.died_ms) {
+    if (host == NULL || !host->fell_silent || host->died_ms != worker->observed.died_ms) {
         return false;
     }
     for (uint32_t i = 0; i < core->members->peer_count; i++) {
         const struct core_peer *other = core->members->peers[i];
-        bool is_near = other->died_ms != 0 && other->died_ms + CORE_DEATH_SETTLE_MS >= worker->noted.died_ms &&
-                       other->died_ms <= worker->noted.died_ms + CORE_DEATH_SETTLE_MS;
+        bool is_near = other->died_ms != 0 && other->died_ms + CORE_DEATH_SETTLE_MS >= worker->observed.died_ms &&
+                       other->died_ms <= worker->observed.died_ms + CORE_DEATH_SETTLE_MS;
         if (other != host && is_near && other->fell_silent && !ran_elsewhere_on(trial, attempt, other->id)) {
             return false;
         }
@@ -121,7 +121,7 @@ static uint32_t count_suspects(const struct node_core *core, const struct view_t
             const struct view_trial *other = experiment->trials[i];
             for (const struct view_attempt *a = other != NULL ? other->attempts : NULL; a != NULL; a = a->next) {
                 for (const struct view_worker *w = other != trial ? a->workers : NULL; w != NULL; w = w->next) {
-                    count += w->noted.died_ms == worker->noted.died_ms && node_id_equal(w->writer, worker->writer) &&
+                    count += w->observed.died_ms == worker->observed.died_ms && node_id_equal(w->writer, worker->writer) &&
                              is_suspect(other, a);
                 }
             }
@@ -136,8 +136,8 @@ static bool put_death(struct node_core *core, const struct view_experiment *expe
 {
     bool is_published;
     struct fact_death fact = {.node = worker->writer,
-                              .boot = worker->noted.boot,
-                              .lived_ms = worker->noted.lived_ms,
+                              .boot = worker->observed.boot,
+                              .lived_ms = worker->observed.lived_ms,
                               .suspects = count_suspects(core, trial, worker)};
     uint8_t bytes[64];
     struct pack_writer writer;
@@ -160,13 +160,13 @@ void core_quarantine_judge(struct node_core *core, const struct view_experiment 
 {
     const struct view_verdict *verdict = view_attempt_verdict(attempt);
     for (struct view_worker *w = attempt->workers; w != NULL; w = w->next) {
-        if (w->noted.died_ms == 0 || w->noted.is_judged || core->now_ms - w->noted.died_ms < CORE_DEATH_SETTLE_MS) {
+        if (w->observed.died_ms == 0 || w->observed.is_judged || core->now_ms - w->observed.died_ms < CORE_DEATH_SETTLE_MS) {
             continue;
         }
-        w->noted.is_judged = true;
+        w->observed.is_judged = true;
         if (verdict->reason == FACT_LOST && attempt->deaths == NULL && died_alone(core, trial, attempt, w)) {
             MARK(host_died_young);
-            w->noted.is_judged = put_death(core, experiment, trial, attempt, w);
+            w->observed.is_judged = put_death(core, experiment, trial, attempt, w);
         }
     }
 }
@@ -175,9 +175,9 @@ bool core_quarantine_waits(const struct node_core *core, const struct view_trial
 {
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
-            const struct core_peer *host = w->noted.died_ms != 0 ? core_find_peer(core, w->writer) : NULL;
-            if (host != NULL && host->fell_silent && !w->noted.is_judged &&
-                core->now_ms - w->noted.died_ms < CORE_DEATH_SETTLE_MS + CORE_HOUSEKEEP_MS) {
+            const struct core_peer *host = w->observed.died_ms != 0 ? core_find_peer(core, w->writer) : NULL;
+            if (host != NULL && host->fell_silent && !w->observed.is_judged &&
+                core->now_ms - w->observed.died_ms < CORE_DEATH_SETTLE_MS + CORE_HOUSEKEEP_MS) {
                 return true;
             }
         }
@@ -346,8 +346,8 @@ static struct elsewhere look_elsewhere(const struct node_core *core, const struc
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
             for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
                 bool is_completed = w->state == FACT_WORKER_ENDED && w->reason == FACT_COMPLETED;
-                bool is_old = w->state == FACT_WORKER_RUNNING && w->noted.running_ms != 0 &&
-                              core->now_ms - w->noted.running_ms >= CORE_YOUNG_MS;
+                bool is_old = w->state == FACT_WORKER_RUNNING && w->observed.running_ms != 0 &&
+                              core->now_ms - w->observed.running_ms >= CORE_YOUNG_MS;
                 out.works |= (is_completed || is_old) && !node_id_equal(w->writer, core->options.self);
             }
         }

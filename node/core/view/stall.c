@@ -6,7 +6,7 @@
 /* Stays: running_ms, since its worker went on meanwhile; lived_ms is a span. */
 static void shift_view_worker(struct view_worker *worker, uint64_t gap_ms)
 {
-    time_shift(&worker->noted.died_ms, gap_ms);
+    time_shift(&worker->observed.died_ms, gap_ms);
 }
 
 static void shift_view_trial(const struct view_trial *trial, uint64_t gap_ms)

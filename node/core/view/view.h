@@ -95,7 +95,7 @@ struct view_worker {
         uint64_t died_ms;    /* its node was declared dead, ... */
         uint64_t lived_ms;   /* ... so long after the start */
         bool is_judged;
-    } noted;
+    } observed;
 };
 
 struct view_verdict {
