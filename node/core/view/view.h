@@ -2,10 +2,13 @@
 #define NODE_CORE_VIEW_VIEW_H
 /* The fold: what users and the coordinator see, computed from the records that a node holds (DESIGN 5). A core.
  *
- * view_apply is called for every entry that the table takes. The result depends on the set of newest records only, not on
- * their order: rows may come before what they belong to, and every list is sorted. Texts, metrics and log tails stay in
- * the records; rows name them by ident. Who is a member: node/core/view/roster.c. A tombstone
- * takes all rows of its experiment away, and those that come after it are never made. */
+ * The node calls view_apply for every entry that the table of records takes. The result depends on the set of newest records
+ * only, not on the order in which they came: a row may be made before the row that it belongs to, and every list and array
+ * is sorted. Texts, metrics and log tails stay in the records; a row names its record by ident. A tombstone takes all rows
+ * of its experiment away, and later records of that experiment make no rows.
+ *
+ * The structs come first, then one section of functions for each file of this folder. All rows are in the view's arena. A
+ * row that a function returns belongs to the view, and is valid until the next view_apply. */
 
 #include "base/arena.h"
 #include "gossip/election.h"
@@ -15,56 +18,62 @@
 #include "node/core/facts/config.h"
 #include "node/core/facts/facts.h"
 
+/* ---- rows: nodes ------------------------------------------------------------------------------------------------------ */
+
+/* A slot as the record of its owner has it (struct fact_slot). */
 struct view_slot {
-    uint32_t state; /* enum lease_state as the owner last wrote it */
+    uint32_t state; /* enum lease_state */
     attempt_id attempt;
     uint32_t rank;
     bool withheld;
     uint64_t withheld_s;
 };
 
+/* What one writer has published about the drain of a node: see view_member_drain. */
 struct view_drain {
     struct view_drain *next; /* by writer */
     node_id writer;
     struct fact_drain fact;
 };
 
-/* A member of the roster, or somebody whose records came before the voucher's. */
+/* A node that some record names. The words believed, evicted, rooted and admitted are defined in roster.c. */
 struct view_member {
     node_id id;
-    bool vouched;   /* a record of some node names this key */
-    bool believed;  /* a chain of vouchers ties it to the founder, evictions left aside: it is or was a member */
-    bool evicted;   /* by a believed node; for ever */
-    bool rooted;    /* a chain of vouchers that stand ties it to the founder; those who were evicted may be in it */
-    bool admitted;  /* rooted and not evicted */
-    bool is_reached; /* of the closure under way */
-    node_id sponsor; /* of whom is rooted: whose voucher tied it to the founder, the founder itself; ties make no ring */
-    node_id voucher; /* the smallest one whose word stands; while not rooted the smallest believed one */
-    node_id evictor; /* while evicted: the smallest believed one */
+    bool vouched;    /* there is a voucher for this node, by any writer */
+    bool believed;   /* a chain of vouchers connects it to the founder, evictions left aside: it is or was a member */
+    bool evicted;    /* a believed node has evicted it; never false again */
+    bool rooted;     /* a chain of standing vouchers connects it to the founder; evicted nodes may be links of the chain */
+    bool admitted;   /* the node is a member: rooted and not evicted */
+    bool is_reached; /* used by the search for chains while it runs */
+    node_id sponsor; /* while rooted: the writer of the voucher that connects the node to the founder; of the founder, itself.
+                      * From sponsor to sponsor the way always ends at the founder */
+    node_id voucher; /* the smallest writer of a standing voucher for it; while not rooted, the smallest believed writer */
+    node_id evictor; /* while evicted: the smallest believed writer of an eviction of the node */
     uint8_t public_key[PUBLIC_KEY_BYTES];
-    char name[FACT_NAME_BYTES];
-    bool has_node; /* its own record is here */
+    char name[FACT_NAME_BYTES]; /* from the node's own record, else from the voucher */
+    bool has_node;              /* the node's own record (struct fact_node) is here: it gives the next fields */
     uint64_t node_boot;
     bool left;
-    struct version_range protocol; /* that it announces; newest 0: nothing is known */
+    struct version_range protocol; /* the versions that the node announces; newest 0: unknown */
     uint32_t address_count;
     char addresses[FACT_ADDRESSES_MAX][FACT_ADDRESS_BYTES];
     uint32_t bulk_port;
     uint32_t slot_count;
     enum fact_slot_kind slot_kinds[FACT_SLOTS_MAX];
     uint32_t slot_room;
-    struct view_slot *slots; /* slot_room, at least slot_count: most nodes have few; see view_member_slot */
+    struct view_slot *slots; /* [slot_room], at least slot_count; read with view_member_slot */
     struct view_drain *drains;
-    struct fact_quarantine quarantine; /* its own word */
+    struct fact_quarantine quarantine; /* as the node itself publishes it */
 };
 
-/* Somebody's word on the membership of another: a voucher or an eviction. */
+/* What one node states about the membership of another: a voucher or an eviction. */
 struct view_statement {
     node_id about, writer;
-    struct view_member *member, *author; /* rows of the two; of an eviction NULL while there is none */
-    const struct records_entry *entry;   /* its newest version */
-    bool is_readable;                    /* its body decodes */
-    bool is_founder;                     /* the founder's word on itself */
+    struct view_member *member; /* the row of `about`; in an eviction NULL while there is no such row */
+    struct view_member *author; /* the row of `writer`; in an eviction NULL while there is no such row */
+    const struct records_entry *entry; /* the newest version of the record */
+    bool is_readable;                  /* the body of the record decodes */
+    bool is_founder;                   /* the founder's voucher for itself */
 };
 
 struct view_statements {
@@ -72,36 +81,39 @@ struct view_statements {
     uint32_t count, slots;
 };
 
+/* ---- rows: attempts ----------------------------------------------------------------------------------------------------- */
+
+/* A worker as the record of its slot's owner has it (struct fact_worker). */
 struct view_worker {
     struct view_worker *next; /* by (number, writer) */
     uint32_t number;
     node_id writer;
-    record_ident ident; /* host, metrics and tail are there */
-    uint64_t boot;      /* of the writer when it wrote this */
+    record_ident ident; /* the record that has the host, the metrics and the log's tail */
+    uint64_t boot;      /* the writer's boot when it wrote the record */
     enum fact_worker_state state;
     enum fact_reason reason;
     int32_t exit_code;
-    bool has_started; /* its program was begun; false again once it turned out that it could not be */
+    bool has_started; /* the program was started; false again once it turned out that the machine could not start it */
     uint32_t generation;
     uint32_t master_port, data_port;
     uint64_t step;
     bool is_elastic, waits, has_state;
     uint64_t applied_step;
-    /* What this node has noticed in this boot, kept by the core and no part of the fold. */
+    /* Not from records: what this node has seen of the worker since its own boot, kept by members/quarantine.c. */
     struct {
-        uint64_t running_ms; /* 0: not seen to run */
-        bool is_start_seen;  /* it began then, and not long before */
-        uint64_t boot;       /* of its node then */
-        uint64_t died_ms;    /* its node was declared dead, ... */
-        uint64_t lived_ms;   /* ... so long after the start */
-        bool is_judged;
+        uint64_t running_ms; /* when the worker was first seen to run; 0: never */
+        bool is_start_seen;  /* the worker had started just before running_ms, not long before */
+        uint64_t boot;       /* the boot of the worker's node, by its last record of the running worker */
+        uint64_t died_ms;    /* when the worker's node was declared dead; 0: it was not, or has been heard since */
+        uint64_t lived_ms;   /* the time from running_ms to the last message of the node that died */
+        bool is_judged;      /* whether the trial is to blame for that death has been decided */
     } observed;
 };
 
 struct view_verdict {
     struct view_verdict *next; /* by writer */
     node_id writer;
-    record_ident ident;
+    record_ident ident; /* the record that has the metrics and the sentence */
     enum fact_reason reason;
     uint64_t step;
 };
@@ -112,41 +124,44 @@ struct view_death {
     struct fact_death fact;
 };
 
-/* A coordinator's word on the group of an attempt. */
+/* What one coordinator has published about the group of an attempt (struct fact_generation). */
 struct view_group {
-    struct view_group *next; /* by (generation, term, writer): the last one counts */
+    struct view_group *next; /* by (generation, term, writer): the last one in the list counts */
     node_id writer;
     uint32_t generation;
     uint64_t term;
     uint64_t start_step;
     bool is_leaving;
     uint32_t member_count, joiner_count;
-    struct fact_place *places; /* the members by rank, then the joiners */
+    struct fact_place *places; /* [member_count + joiner_count]: the members by rank, then the joiners */
 };
 
 struct view_attempt {
     struct view_attempt *next; /* by attempt_id_compare_order */
     attempt_id id;
-    bool assigned; /* its coordinator's record is here; the rest may come before it */
+    bool assigned; /* the coordinator's record of the attempt is here; other records of the attempt may come earlier */
     uint32_t first_count;
-    struct fact_place *first; /* the members that it began with */
+    struct fact_place *first; /* [first_count]: the members that the attempt began with, by rank */
     struct view_group *groups;
-    /* The group as it is now: of the last of `groups`, or of the attempt's own record. */
+    /* The group as it is now: the last one of `groups`, or if there is none the group that the attempt began with. */
     uint32_t generation;
-    struct election_claim group_claim; /* under which it was made */
-    bool is_leaving;
-    uint64_t group_step; /* steps that its members have applied when it begins */
+    struct election_claim group_claim; /* the claim under which the group was made */
+    bool is_leaving;                   /* the members are to leave the group */
+    uint64_t group_step;               /* steps that the members have applied when the group begins */
     uint32_t member_count, joiner_count;
-    const struct fact_place *members; /* by rank; the joiners behind them */
-    uint64_t start_step;
+    const struct fact_place *members; /* [member_count + joiner_count]: by rank, the joiners behind the members */
+    uint64_t start_step;              /* the step of the checkpoint that the attempt starts from; 0: from nothing */
     hash256 checkpoint;
     struct view_worker *workers;
     struct view_verdict *verdicts;
     struct view_death *deaths;
 };
 
+/* ---- rows: experiments -------------------------------------------------------------------------------------------------- */
+
+/* A checkpoint as one writer has published it (struct fact_manifest); view_manifest_unite joins the rows of all writers. */
 struct view_manifest {
-    struct view_manifest *next; /* newest first: by step, then attempt, descending */
+    struct view_manifest *next; /* the newest first: by step, then attempt, descending; then by writer */
     attempt_id attempt;
     uint64_t step;
     node_id writer;
@@ -157,10 +172,10 @@ struct view_manifest {
     bool durable;
     bool has_metric;
     double metric;
-    bool is_kept; /* by retention_mark, when that was last called */
-    bool is_best; /* ... and is among the best of the experiment */
-    bool is_safe; /* as many holders as there should be said lately that their copies are whole; set by whoever asks them */
-    bool is_passed_over; /* its writer is gone, and this node has decided that it goes; false after a put */
+    bool is_kept;        /* the checkpoint is kept, as of the last retention_mark */
+    bool is_best;        /* the checkpoint is among the best of the experiment, as of the last retention_mark */
+    bool is_safe;        /* enough holders have confirmed lately that their copies are whole; set by copies/collection.c */
+    bool is_passed_over; /* the writer is gone, and this node has let the checkpoint go; false again after a newer record */
 };
 
 struct view_trial {
@@ -169,10 +184,11 @@ struct view_trial {
     struct view_manifest *manifests;
 };
 
+/* What one writer has published about pause and cancel of an experiment. */
 struct view_control {
-    struct view_control *next; /* by writer, its pauses before its cancel */
+    struct view_control *next; /* by writer; of one writer the pause register before the cancel */
     node_id writer;
-    bool is_cancel; /* under fact_key_cancel */
+    bool is_cancel; /* the record's key is fact_key_cancel */
     struct fact_control fact;
 };
 
@@ -185,35 +201,42 @@ struct view_claim {
 
 struct view_experiment {
     experiment_id id;
-    bool known; /* its own record is here */
-    node_id submitter; /* the smallest writer, should there be several */
+    bool known;        /* the experiment's own record is here: it gives the fields up to trial_count */
+    node_id submitter; /* the smallest writer, should several nodes have submitted the experiment */
     uint64_t submitted_s;
     hash256 code;
     uint64_t code_bytes;
     hash256 config_text;
-    struct config *config; /* borrowed parts point into config_bytes */
+    struct config *config; /* its borrowed parts point into config_bytes */
     uint8_t *config_bytes;
     uint32_t config_byte_count;
     uint32_t trial_count;
-    struct view_trial **trials; /* by index; NULL where nothing is known */
+    struct view_trial **trials; /* [trial_slots], by index; NULL: no record of the trial is here */
     uint32_t trial_slots;
-    struct view_trial **strays; /* of which no configuration speaks, or none yet, by index: see view_trial_row */
+    struct view_trial **strays; /* by index: trials that records name and no configuration (yet), see view_trial_row */
     uint32_t stray_count, stray_slots;
     struct view_control *controls;
     struct view_claim *claims;
-    struct view_bar {   /* by retention_find_bar, when that was last called: whatever is behind this one has as many safe and */
-        bool is_there;  /* ... better ones before it as the experiment keeps */
+    /* As of the last retention_find_bar: the last one of the safe checkpoints that fill the experiment's quota of best ones. A
+     * checkpoint behind the bar is not among the best. is_there false: there are too few safe checkpoints for a bar. */
+    struct view_bar {
+        bool is_there;
         double metric;
         uint32_t trial, position;
     } bar;
-    bool changed; /* set by view_apply, cleared by whoever has looked */
+    bool changed; /* set by view_apply, cleared by the coordinator once it has looked at the experiment */
 };
 
-/* An experiment that is deleted: nothing else is known of it. */
+/* A deleted experiment. No other row of the experiment is left. */
 struct view_tombstone {
     experiment_id experiment;
-    node_id writer; /* the smallest of those who deleted it */
+    node_id writer; /* the smallest node that has deleted it */
 };
+
+/* Evictions of one writer that count: a roster holds no more nodes than that. If a writer has published more, those of the
+ * smallest keys count. So a writer that makes up evictions takes no more memory than that, and can undo at most evictions of
+ * its own. */
+#define VIEW_EVICTIONS_MAX 1024
 
 struct view {
     struct arena *arena;
@@ -226,19 +249,104 @@ struct view {
     uint32_t experiment_count, experiment_slots;
     struct view_tombstone *tombstones; /* by experiment id */
     uint32_t tombstone_count, tombstone_slots;
-    bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared by whoever has looked */
-    uint64_t malformed_count;                          /* bodies that did not decode */
-    uint64_t jump_count;                               /* controls, drains and claims that are refused as jumps now */
+    bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared by the reader that has acted on it */
+    uint64_t malformed_count;                          /* records whose key or body did not decode */
+    uint64_t jump_count; /* registers (drain, pause, claim) whose highest clock is refused as a jump at present */
 };
 
+/* ---- view.c ------------------------------------------------------------------------------------------------------------- */
+
+/* An empty view. The arena and the table of records are borrowed for as long as the view is used. */
+void view_init(struct view *view, struct arena *arena, const struct records *records, mesh_id mesh);
+
+/* Takes one entry into the fold. 0 also for a record of an unknown kind, or of a deleted experiment: nothing changes then.
+ * ERR_MALFORMED: key or body does not decode; it is counted, and the record is relayed all the same. ERR_FULL: the arena is
+ * full, and the entry has to be applied again. ERR_REFUSED: one eviction more than VIEW_EVICTIONS_MAX of its writer. */
+int view_apply(struct view *view, const struct records_entry *entry);
+
+/* This node was suspended for gap_ms, until now: moves the times in the view (stall.c). */
+void view_shift(struct view *view, uint64_t gap_ms);
+
+/* ---- rows.c, tombstones.c: finding rows --------------------------------------------------------------------------------- */
+
+/* The row with this id or index, or NULL. */
+struct view_member *view_find_member(const struct view *view, node_id id);
+struct view_experiment *view_find_experiment(const struct view *view, experiment_id id);
+struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index);
+struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id);
+
+/* The row of a node, made if there was none; NULL: the arena is full. */
+struct view_member *view_member_row(struct view *view, node_id id);
+
+/* The slot's row, or NULL: no record has told of it. For a slot below slot_count there always is one. */
+const struct view_slot *view_member_slot(const struct view_member *member, uint32_t slot);
+
+/* The tombstone of a deleted experiment, or NULL. */
+const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id);
+
+/* True once a tombstone of the experiment is known: no work of it begins from then on. */
+bool view_is_deleted(const struct view *view, experiment_id id);
+
+/* ---- roster.c: membership
+ * ------------------------------------------------------------------------------------------------- */
+
+/* The node was a member and is none now: it was evicted, or no voucher for it stands any more. */
+bool view_member_is_out(const struct view_member *member);
+
+/* Would `node` stay rooted if some member evicted `evicted` now, and no voucher of `evicted` stood any more? Changes is_reached
+ * only. */
+bool view_member_would_stay(struct view *view, node_id evicted, node_id node);
+
+/* ---- registers.c
+ * ---------------------------------------------------------------------------------------------------------- */
+
+/* The two highest clocks of a register (gossip/lamport.h); the clock of the writer `but` is left out (NULL: of no writer). The
+ * clocks of claims are their terms. */
+struct lamport_top view_drain_top(const struct view_member *member, const node_id *but);
+struct lamport_top view_control_top(const struct view_experiment *experiment, const node_id *but);
+struct lamport_top view_claim_top(const struct view_experiment *experiment, const node_id *but);
+
+/* The present value of the member's drain register; lamport 0: no node has ever written it. `at_once`: at least one of the
+ * concurrent drains that count asks for it. `is_idle`: the member itself has published that it is idle under this very
+ * drain. */
+struct fact_drain view_member_drain(const struct view_member *member);
+
+bool view_experiment_cancelled(const struct view_experiment *experiment);
+
+/* The present value of the pause register; of concurrent values a pause wins. */
+bool view_experiment_paused(const struct view_experiment *experiment);
+
+/* ---- groups.c: the group of an attempt as it is now
+ * ------------------------------------------------------------------------- */
+
+/* The record of the worker that has this rank, by the owner of the worker's slot; NULL: there is none yet. Ranks from
+ * member_count on are the joiners. */
+const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank);
+
+/* The present rank of the worker with this number in this slot of this node; UINT32_MAX: the group has no such worker. */
+uint32_t view_attempt_rank(const struct view_attempt *attempt, node_id node, uint32_t slot, uint32_t number);
+
+/* True once every member has published that its program can leave a group and enter the next one. */
+bool view_attempt_is_elastic(const struct view_attempt *attempt);
+
+/* The worker of this rank has to give its slot back, and has not ended: the slot's owner withholds the slot, or the node is
+ * drained at once. */
+bool view_attempt_is_wanted_back(const struct view *view, const struct view_attempt *attempt, uint32_t rank);
+
+/* True if the members that stay are enough for a group of their own (min_slots): they have not ended, and their slots are not
+ * wanted back. `leaver` (may be NULL): a node whose members count as wanted back, too. False: the whole group is asked to stop.
+ * The answer follows from the records alone, so that all owners and the coordinator come to the same one. */
+bool view_attempt_can_shrink(const struct view *view, const struct view_experiment *experiment,
+                             const struct view_attempt *attempt, const node_id *leaver);
+
+/* The node that runs all ranks of the attempt; none if the group spans nodes. In such a group one failed rank drags the others
+ * down, and no node can tell where the failure began. */
+node_id view_attempt_node(const struct view_attempt *attempt);
+
+/* ---- states.c
+ * ------------------------------------------------------------------------------------------------------------- */
+
 enum view_trial_state { VIEW_TRIAL_QUEUED, VIEW_TRIAL_RUNNING, VIEW_TRIAL_COMPLETED, VIEW_TRIAL_FAILED };
-
-/* Why a trial is tried no more although its restarts are not used up (DESIGN 7). */
-enum view_quarantine { VIEW_NO_QUARANTINE, VIEW_QUARANTINE_FAILURES, VIEW_QUARANTINE_DEATHS };
-
-#define VIEW_QUARANTINE_NODES 3
-#define VIEW_QUARANTINE_HOST_DEATHS 2
-#define VIEW_QUARANTINE_SHARED_DEATHS 3
 
 enum view_experiment_state {
     VIEW_QUEUED,
@@ -249,67 +357,66 @@ enum view_experiment_state {
     VIEW_FAILED
 };
 
-/* Evictions of one writer that count: a roster holds no more nodes. Of more the smallest keys count, so that who makes up
- * evictions takes nothing but this much memory, and undoes at most its own. */
-#define VIEW_EVICTIONS_MAX 1024
+/* The verdict that counts: the lowest reason, then the lowest writer. NULL: the attempt has not ended. */
+const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt);
 
-void view_init(struct view *view, struct arena *arena, const struct records *records, mesh_id mesh);
+/* The attempt whose result users see: the lowest completed one. NULL: none has completed. */
+struct view_attempt *view_trial_completed(const struct view_trial *trial);
 
-/* Takes one entry into the fold. ERR_MALFORMED (counted; the record is still relayed), ERR_FULL when the arena is. Kinds
- * that are not known are left alone. */
-int view_apply(struct view *view, const struct records_entry *entry);
+/* The attempt that decides the trial's state: the highest in attempt order among those whose own coordinator has recorded them,
+ * numbers that jump left out (gossip/lamport.h). NULL if there is none. */
+struct view_attempt *view_trial_highest(const struct view_trial *trial);
 
-struct view_member *view_find_member(const struct view *view, node_id id);
+/* The number for the trial's next attempt: above all numbers that count, and not yet used in any record. 0: none is left. */
+uint32_t view_trial_next_number(const struct view_trial *trial);
 
-/* What is known of a slot, or NULL. Of a slot below slot_count something is always known. */
-const struct view_slot *view_member_slot(const struct view_member *member, uint32_t slot);
+enum view_trial_state view_trial_state(const struct view_experiment *experiment, uint32_t index);
+enum view_experiment_state view_experiment_state(const struct view_experiment *experiment);
 
-/* It was a member and is none any more: evicted, or nobody's word for it stands. */
-bool view_member_is_out(const struct view_member *member);
+/* Completed, cancelled or failed: no further work of the experiment begins. */
+bool view_experiment_over(const struct view_experiment *experiment);
 
-/* Would `node` stay rooted if somebody evicted `evicted` now and let no voucher of it stand? */
-bool view_member_would_stay(struct view *view, node_id evicted, node_id node);
+/* True while a coordinator may be needed: the experiment is not over, or an attempt of it has no verdict yet. */
+bool view_experiment_live(const struct view_experiment *experiment);
 
-/* The member's register of drain and undrain as it stands, with lamport 0 if nobody ever wrote it: `drained`, `at_once` if
- * any of the drains that count asks for it, and `is_idle` if the member itself said so of this very drain. */
-struct fact_drain view_member_drain(const struct view_member *member);
+/* The states as users read them: "queued", "running" ... */
+const char *view_trial_state_name(enum view_trial_state state);
+const char *view_experiment_state_name(enum view_experiment_state state);
 
-/* The clocks of a register (gossip/lamport.h), those of the writer `but` (NULL: of nobody) left out. */
-struct lamport_top view_drain_top(const struct view_member *member, const node_id *but);
-struct lamport_top view_control_top(const struct view_experiment *experiment, const node_id *but);
-struct lamport_top view_claim_top(const struct view_experiment *experiment, const node_id *but); /* terms */
+/* ---- failures.c
+ * ----------------------------------------------------------------------------------------------------------- */
 
-struct view_experiment *view_find_experiment(const struct view *view, experiment_id id);
+/* Why a trial gets no further attempt although its restarts are not used up (DESIGN 7). */
+enum view_quarantine { VIEW_NO_QUARANTINE, VIEW_QUARANTINE_FAILURES, VIEW_QUARANTINE_DEATHS };
 
-/* Not NULL: the experiment is deleted. */
-const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id);
+#define VIEW_QUARANTINE_NODES 3         /* failures on so many nodes, without progress between them */
+#define VIEW_QUARANTINE_HOST_DEATHS 2   /* deaths of hosts, if no other trial is suspected of the last one */
+#define VIEW_QUARANTINE_SHARED_DEATHS 3 /* deaths of hosts, whatever other trials are suspected */
 
-/* This node was suspended for gap_ms, until now. */
-void view_shift(struct view *view, uint64_t gap_ms);
+/* The node could not prepare or start the worker. A worker that was not started because its lease was over first is not meant:
+ * its exit code is 0. */
+bool view_worker_is_unstarted(const struct view_worker *worker);
 
-/* True once a tombstone of the experiment is known: nothing of it begins any more. */
-bool view_is_deleted(const struct view *view, experiment_id id);
-struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index);
-struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id);
+/* How often the trial's program failed by itself: attempts that ended FAILED, and elastic workers that failed earlier in
+ * attempts that have ended and whose groups went on without them. No failure counts twice. */
+uint32_t view_trial_failures(const struct view_trial *trial);
 
-/* The report of the rightful owner of the rank, in the group as it is now, or NULL. Ranks from member_count on are the
- * joiners. */
-const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank);
+/* How many failures the attempt counts for if it ends FAILED now: one for each elastic worker that failed in a group that
+ * went on without it, and one for the whole last group. A worker that was to join and never came into a group does not
+ * count: its failure cost no other worker anything. */
+uint32_t view_attempt_failures(const struct view_attempt *attempt);
 
-/* The rank now of the worker with this number in this slot of this node, or UINT32_MAX. */
-uint32_t view_attempt_rank(const struct view_attempt *attempt, node_id node, uint32_t slot, uint32_t number);
+/* The death of its host that the attempt is charged with, or NULL; of several deaths the one with the fewest suspects. */
+const struct view_death *view_attempt_death(const struct view_attempt *attempt);
 
-/* True once every member has said that its program can leave a group and enter the next one. */
-bool view_attempt_is_elastic(const struct view_attempt *attempt);
+/* Whether the trial is in quarantine. `nodes` and `count` (may be NULL) get the nodes where it failed, or the hosts that
+ * died, at most VIEW_QUARANTINE_NODES. The answer follows from the records alone, so that all coordinators come to the same
+ * one. */
+enum view_quarantine view_trial_quarantine(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES],
+                                           uint32_t *count);
 
-/* The owner of this rank's slot wants it back, or its node is to be empty at once; and the rank has not ended. */
-bool view_attempt_is_wanted_back(const struct view *view, const struct view_attempt *attempt, uint32_t rank);
-
-/* The members that are not wanted back and have not ended are enough for a group of their own. By the records alone, so that
- * all owners and the coordinator are of one mind: else the whole group is asked to stop. `leaver` (may be NULL): its members
- * count as wanted back, too. */
-bool view_attempt_can_shrink(const struct view *view, const struct view_experiment *experiment,
-                             const struct view_attempt *attempt, const node_id *leaver);
+/* ---- results.c: checkpoints and metrics
+ * ------------------------------------------------------------------------------------- */
 
 /* Unites the rows of one checkpoint: `first` and the rows behind it with the same step, attempt and blob. `*out` gets all their
  * holders (the first FACT_HOLDERS_MAX; none: the checkpoint is not kept any more), is durable if one of them is, and gets the
@@ -322,70 +429,18 @@ const struct view_manifest *view_manifest_unite(const struct view_manifest *firs
 void view_manifest_clear_holders(struct view_manifest *manifest);
 void view_manifest_add_holder(struct view_manifest *manifest, node_id holder);
 
-/* The verdict that counts: the lowest reason, then the lowest writer; NULL while the attempt lives. */
-const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt);
-
-/* Its node could not prepare or start it. Who was never begun for another reason, since the lease was over, has no code. */
-bool view_worker_is_unstarted(const struct view_worker *worker);
-
-/* The attempt whose result is shown (the lowest completed one), or NULL. */
-struct view_attempt *view_trial_completed(const struct view_trial *trial);
-
-/* The one that counts: of those that their coordinators have recorded the last, but for numbers that jump
- * (gossip/lamport.h). NULL: there is none. */
-struct view_attempt *view_trial_highest(const struct view_trial *trial);
-
-/* Of the next attempt: behind all that count, and of no attempt that anybody has spoken of; 0: there is none left. */
-uint32_t view_trial_next_number(const struct view_trial *trial);
-
-/* How often its program failed by itself: attempts that ended FAILED, and workers that failed before in attempts that have
- * ended, whose groups went on without them; nothing twice. */
-uint32_t view_trial_failures(const struct view_trial *trial);
-
-/* What the attempt counts for, should it end FAILED now: each elastic worker that failed in a group that went on without it,
- * and all of the last group as one. Who was to join and never came into a group is left out: it cost nobody anything. */
-uint32_t view_attempt_failures(const struct view_attempt *attempt);
-enum view_trial_state view_trial_state(const struct view_experiment *experiment, uint32_t index);
-
-/* The node that alone ran all ranks of the attempt, or none: of a group that spans nodes nobody can tell which of them it
- * failed on, since its ranks drag each other down. */
-node_id view_attempt_node(const struct view_attempt *attempt);
-
-/* The death of its host that the attempt is charged with, or NULL: of several the one with fewest suspects. */
-const struct view_death *view_attempt_death(const struct view_attempt *attempt);
-
-/* Follows from the records alone, so that all coordinators decide alike. `nodes` (may be NULL): where it failed, or which
- * hosts died; VIEW_QUARANTINE_NODES of them at most, `count` of them set. */
-enum view_quarantine view_trial_quarantine(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES],
-                                           uint32_t *count);
-
-bool view_experiment_cancelled(const struct view_experiment *experiment);
-bool view_experiment_paused(const struct view_experiment *experiment);
-enum view_experiment_state view_experiment_state(const struct view_experiment *experiment);
-
-/* Completed, cancelled or failed: nothing of it will begin any more. */
-bool view_experiment_over(const struct view_experiment *experiment);
-
-/* True while there may still be something to coordinate. */
-bool view_experiment_live(const struct view_experiment *experiment);
-
-/* Looks up the searcher's metric in a packed metrics map (group -> name -> number); false if it is not there. */
+/* Looks up one metric in a packed map of group -> name -> number. False: it is not there, and `*out` is untouched. */
 bool view_metric(const uint8_t *metrics, uint32_t bytes, const char *group, const char *name, double *out);
 
-/* What is known of an attempt's metrics, copied to `out` as a packed map of group -> name -> number; returns its length, 0:
- * nothing. An attempt that began at the last step had nothing left to do and says nothing: it has those of the attempt that
- * reached its first step and saved the checkpoint there. */
+/* Copies the attempt's metrics to `out` as a packed map of group -> name -> number, and returns its length; 0: none are
+ * known. An attempt that began at the last step had nothing left to do and has no metrics of its own: it gets the metrics of
+ * the attempt that reached that step and saved the checkpoint there. */
 uint32_t view_attempt_metrics(const struct view *view, const struct view_experiment *experiment,
                               const struct view_attempt *attempt, uint8_t out[FACT_METRICS_BYTES_MAX]);
 
-/* The best completed trial by the searcher's metric; false if there is none yet. Ties: the lower index. */
+/* The best completed trial by the searcher's metric; of equal ones the lower index. False: no trial has completed with a finite
+ * metric, and `*trial` and `*value` are untouched. */
 bool view_experiment_best(const struct view *view, const struct view_experiment *experiment, uint32_t *trial,
                           double *value);
-
-/* The row of a node, made if it is missing; NULL when memory is full. */
-struct view_member *view_member_row(struct view *view, node_id id);
-
-const char *view_trial_state_name(enum view_trial_state state);
-const char *view_experiment_state_name(enum view_experiment_state state);
 
 #endif
