@@ -25,15 +25,15 @@ static bool has_failed(const struct view_worker *worker)
     return worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED;
 }
 
-/* Its group lost it. Who was to join and never came into a group cost nobody anything. */
+/* An elastic worker failed in a group, so that the group lost it. A worker that never came into a group does not count. */
 static bool has_failed_its_group(const struct view_attempt *attempt, const struct view_worker *worker)
 {
     return has_failed(worker) && worker->is_elastic && (worker->generation > 0 || worker->number < attempt->first_count);
 }
 
 struct failures {
-    uint32_t before; /* each by itself */
-    bool has_last;   /* of the last group */
+    uint32_t before; /* workers that their groups went on without: each counts */
+    bool has_last;   /* a member of the last group has failed: all its members count as one */
 };
 
 static struct failures count_failures(const struct view_attempt *attempt)
@@ -53,8 +53,9 @@ uint32_t view_attempt_failures(const struct view_attempt *attempt)
     return failures.before + failures.has_last;
 }
 
-/* A verdict is about all members of the last group together, who drag each other down. If none of them has failed, its
- * writer meant one whom another coordinator's group went on without: that one counts by itself. */
+/* A verdict is about all members of the last group together, since they drag each other down. If no member of it has failed,
+ * the verdict's writer judged another group, and the failed worker is one that the last group went on without:
+ * count_failures has counted it already. */
 static uint32_t ended_attempt_failures(const struct view_attempt *attempt, enum fact_reason reason)
 {
     struct failures failures = count_failures(attempt);
@@ -75,7 +76,7 @@ uint32_t view_trial_failures(const struct view_trial *trial)
     return failures;
 }
 
-/* The host of a worker that ended in the boot in which it ran was cut off or suspended, and lived. */
+/* A worker ended in the same boot of its node in which it ran: the node was cut off or suspended, and did not die. */
 static bool death_is_void(const struct view_attempt *attempt, const struct fact_death *death)
 {
     for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
@@ -112,8 +113,8 @@ static void list_node(node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count, nod
     }
 }
 
-/* Failures on three nodes, none of which has brought the trial further than the one before (it starts from the same
- * step): then it is not the nodes. A trial that gets on between its failures has max_restarts of them. */
+/* Failures on three nodes, without progress between them (each attempt starts from the same step), are the trial's fault and
+ * not the nodes'. A trial that makes progress between its failures may fail max_restarts times. */
 static bool fails_everywhere(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
 {
     uint64_t step = 0;
@@ -133,9 +134,10 @@ static bool fails_everywhere(const struct view_trial *trial, node_id nodes[VIEW_
     return false;
 }
 
-/* A host that dies takes several trials with it, of which one is to blame, if any. So a first death makes suspects only,
- * of all that had just begun there; a second one convicts, unless another suspect was on the host too; three convict in
- * any case. Deaths of several hosts together (a rack without power) are not recorded at all (node/core/members/quarantine.c). */
+/* A host that dies takes several trials with it, and at most one of them is to blame. So after a first death every trial
+ * that had just begun there is a suspect; a second death convicts a suspect, unless another suspect was on the host, too; a
+ * third death convicts in any case. Deaths of several hosts together (a rack without power) are not recorded
+ * (members/quarantine.c). */
 static bool kills_hosts(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
 {
     uint32_t deaths = 0;

@@ -1,14 +1,14 @@
 #ifndef NODE_CORE_VIEW_FOLD_H
 #define NODE_CORE_VIEW_FOLD_H
-/* How one record of each kind enters the fold: the last column of FACT_KINDS (node/core/facts/facts.h). Each function returns 0,
- * ERR_MALFORMED (key or body does not decode, and nothing has changed but what is said beside the function) or ERR_FULL (the
- * arena is; the record is folded again later). */
+/* How one record of each kind enters the fold: the last column of FACT_KINDS (node/core/facts/facts.h). Each function
+ * returns 0, ERR_MALFORMED (key or body does not decode; the comment beside the function says what has changed, else
+ * nothing) or ERR_FULL (the arena is full; the record is folded again later). */
 
 #include "node/core/view/rows.h"
 
 /* roster.c */
-int fold_member(struct view *view, const struct records_entry *entry);
-int fold_eviction(struct view *view, const struct records_entry *entry);
+int fold_member(struct view *view, const struct records_entry *entry);   /* ERR_MALFORMED: the voucher counts no more */
+int fold_eviction(struct view *view, const struct records_entry *entry); /* ERR_MALFORMED: an eviction that lists no node */
 
 /* fold_nodes.c */
 int fold_node(struct view *view, const struct records_entry *entry);
@@ -28,11 +28,11 @@ int fold_tombstone(struct view *view, const struct records_entry *entry);
 int fold_attempt(struct view *view, const struct records_entry *entry);
 int fold_generation(struct view *view, const struct records_entry *entry);
 int fold_worker(struct view *view, const struct records_entry *entry);
-int fold_verdict(struct view *view, const struct records_entry *entry); /* ERR_MALFORMED: the writer's verdict is gone */
+int fold_verdict(struct view *view, const struct records_entry *entry); /* ERR_MALFORMED: the writer's verdict is removed */
 int fold_death(struct view *view, const struct records_entry *entry);
 int fold_manifest(struct view *view, const struct records_entry *entry);
 
-/* Kinds that the fold has no row for: they are looked up in the table of records. */
+/* For kinds without rows in the fold: readers look such records up in the table of records. */
 static inline int fold_nothing(struct view *view, const struct records_entry *entry)
 {
     (void)view;

@@ -1,11 +1,11 @@
-/* The fold of what records say about attempts, their groups and checkpoints. */
+/* The fold of records about attempts, their groups, workers, verdicts and checkpoints. */
 
 #include "node/core/view/fold.h"
 
 #include "base/err.h"
 #include "base/probe.h"
 
-/* The rows that an attempt's record, worker, verdict or manifest belongs to, made where missing. */
+/* Finds or makes the rows of the experiment, trial and attempt that the record's key names. 0, ERR_MALFORMED or ERR_FULL. */
 static int rows_of(struct view *view, const struct record *record, attempt_id *id, struct view_experiment **experiment,
                    struct view_trial **trial, struct view_attempt **attempt)
 {
@@ -177,7 +177,7 @@ int fold_worker(struct view *view, const struct records_entry *entry)
     return 0;
 }
 
-/* What cannot be read has taken the place of what this writer said before, and so nothing is left of that. */
+/* An unreadable record has replaced the writer's earlier verdict in the table, so the row of that verdict goes, too. */
 static void take_verdict_back(struct view *view, const struct record *record)
 {
     attempt_id id;

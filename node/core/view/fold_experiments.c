@@ -1,4 +1,4 @@
-/* The fold of what records say about experiments. */
+/* The fold of records about experiments: submission, pause and cancel, claims. */
 
 #include "node/core/view/fold.h"
 
@@ -19,7 +19,7 @@ int fold_experiment(struct view *view, const struct records_entry *entry)
         return ERR_FULL;
     }
     if (experiment->known && node_id_compare(experiment->submitter, record->writer) < 0) {
-        return 0; /* of two writers of one id the smaller counts */
+        return 0; /* two nodes have submitted one id: the smaller writer counts */
     }
     uint8_t *bytes = arena_take(view->arena, fact.config_bytes);
     struct config *kept = experiment->config != NULL ? experiment->config : arena_take(view->arena, sizeof *kept);
@@ -28,7 +28,7 @@ int fold_experiment(struct view *view, const struct records_entry *entry)
         arena_give(view->arena, kept != experiment->config ? kept : NULL, sizeof *kept);
         return ERR_FULL;
     }
-    experiment->config = kept; /* the row's from now on, whatever becomes of these bytes; looked at only if known */
+    experiment->config = kept; /* the row owns it, even if the bytes are refused below; read only if `known` */
     memcpy(bytes, fact.config, fact.config_bytes);
     struct pack_reader reader;
     pack_reader_init(&reader, bytes, fact.config_bytes);

@@ -1,4 +1,4 @@
-/* The fold of what records say about nodes and their slots. */
+/* The fold of records about nodes: their addresses, slots, drains and quarantines. */
 
 #include "node/core/view/fold.h"
 
@@ -34,7 +34,7 @@ int fold_drain(struct view *view, const struct records_entry *entry)
     return 0;
 }
 
-/* Room for at least `wanted` slots; false if memory is full. */
+/* Makes room for at least `wanted` slots. False: the arena is full. */
 static bool member_slots(struct view *view, struct view_member *member, uint32_t wanted)
 {
     uint32_t room = member->slot_room == 0 ? 1 : member->slot_room;

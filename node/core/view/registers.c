@@ -1,4 +1,4 @@
-/* The registers that several nodes write (gossip/lamport.h): drain, pause, cancel, claims. What they say now. */
+/* The present values of the registers that several nodes write (gossip/lamport.h): drain, pause, cancel and claims. */
 
 #include "node/core/view/rows.h"
 
@@ -36,7 +36,7 @@ struct lamport_top view_claim_top(const struct view_experiment *experiment, cons
     return top;
 }
 
-/* How many of a register are refused: its highest or none. */
+/* Of one register at most one clock is refused as a jump: the highest. */
 void view_count_jumps(struct view *view, struct lamport_top before, struct lamport_top after)
 {
     view->jump_count += lamport_jumps(&after);
@@ -54,7 +54,7 @@ struct fact_drain view_member_drain(const struct view_member *member)
         if (drain->fact.lamport > now.lamport) {
             now = (struct fact_drain){.lamport = drain->fact.lamport};
         }
-        /* Of concurrent ones (equal lamport) a drain wins. */
+        /* of concurrent values (equal lamport) a drain wins */
         now.drained |= drain->fact.drained;
         now.at_once |= drain->fact.drained && drain->fact.at_once;
         now.is_idle |= drain->fact.drained && drain->fact.is_idle && node_id_equal(drain->writer, member->id);
@@ -81,7 +81,7 @@ bool view_experiment_paused(const struct view_experiment *experiment)
         if (control->fact.lamport < newest || !lamport_counts(&top, control->fact.lamport)) {
             continue;
         }
-        /* Of concurrent ones (equal lamport) a pause wins. */
+        /* of concurrent values (equal lamport) a pause wins */
         paused = control->fact.lamport > newest ? control->fact.paused : paused || control->fact.paused;
         newest = control->fact.lamport;
     }

@@ -1,4 +1,4 @@
-/* What a trial has to show: its checkpoints, each from the rows of all its holders, and its metrics. */
+/* The results of a trial: its checkpoints, each united from the rows of all writers, and its metrics. */
 
 #include "node/core/view/view.h"
 
@@ -65,7 +65,8 @@ static uint32_t metrics_copy(const uint8_t *metrics, uint32_t bytes, uint8_t out
     return bytes;
 }
 
-/* Of a completed attempt what the verdict froze; else the latest that rank 0 has reported. `*step`: of that. */
+/* The attempt's own metrics: if it has completed, those in the verdict; else the latest that rank 0 has reported. `*step`: the
+ * step of these metrics. */
 static uint32_t own_metrics(const struct view *view, const struct view_attempt *attempt, uint64_t *step,
                             uint8_t out[FACT_METRICS_BYTES_MAX])
 {
@@ -85,7 +86,7 @@ static uint32_t own_metrics(const struct view *view, const struct view_attempt *
     return is_judged ? metrics_copy(fact.metrics, fact.metrics_bytes, out) : 0;
 }
 
-/* The attempt that saved the checkpoint which `attempt` began from, if its place in the order is lower; else NULL. */
+/* The attempt that saved the checkpoint from which `attempt` began; NULL if there is none lower in attempt order. */
 static const struct view_attempt *attempt_before(const struct view *view, const struct view_trial *trial,
                                                  const struct view_attempt *attempt, const struct view_manifest **saved)
 {
@@ -99,7 +100,7 @@ static const struct view_attempt *attempt_before(const struct view *view, const 
     return NULL;
 }
 
-/* {"validation": {METRIC: value}} */
+/* Packs {"validation": {METRIC: value}} into `out` and returns its length. */
 static uint32_t metric_alone(const char *name, double value, uint8_t out[FACT_METRICS_BYTES_MAX])
 {
     struct pack_writer writer;
@@ -125,12 +126,12 @@ uint32_t view_attempt_metrics(const struct view *view, const struct view_experim
         if (bytes > 0 && step == start_step) {
             return bytes;
         }
-        /* Its host may have died before its last report was out, and the checkpoint was there already. */
+        /* The host may have died between the save and its next report: the manifest has the metric. */
         if (saved->has_metric && experiment->known) {
             return metric_alone(experiment->config->metric, saved->metric, out);
         }
         if (bytes > 0 || attempt->start_step != start_step) {
-            return 0; /* what it said is of another step */
+            return 0; /* the reported metrics are of another step */
         }
     }
     return bytes;
@@ -148,7 +149,7 @@ bool view_experiment_best(const struct view *view, const struct view_experiment 
         double candidate;
         if (!view_metric(metrics, bytes, "validation", experiment->config->metric, &candidate) ||
             candidate - candidate != 0) {
-            continue; /* not completed, not reported, or diverged: infinite or not a number */
+            continue; /* not completed, without the metric, or diverged: infinite or not a number */
         }
         bool better = !found || (experiment->config->smaller_is_better ? candidate < *value : candidate > *value);
         if (better) {

@@ -2,10 +2,10 @@
 
 #include "base/probe.h"
 
-/* A checkpoint with a metric, and where it stands among all: by value, trial, then position in the trial's list, which has the
- * newest first. */
+/* A checkpoint with a metric, and its place among all: by metric, then trial, then position in the trial's list, the newest
+ * first. */
 struct candidate {
-    struct view_manifest *row; /* the first of its rows; NULL: none */
+    struct view_manifest *row; /* the checkpoint's first row; NULL: there is no candidate */
     double metric;
     uint32_t trial;
     uint32_t position;
@@ -19,7 +19,7 @@ static bool is_before(const struct view_experiment *experiment, const struct can
     return a->trial != b->trial ? a->trial < b->trial : a->position > b->position;
 }
 
-/* As view_manifest_unite, for rows that may be changed. */
+/* view_manifest_unite for rows that the caller changes: the next row is not const. */
 static struct view_manifest *unite(struct view_manifest *first, struct view_manifest *out)
 {
     const struct view_manifest *end = view_manifest_unite(first, out);
@@ -40,7 +40,8 @@ static void keep(struct view_manifest *first, bool is_best)
     }
 }
 
-/* The best of the trial behind `last` (no row: of all), if it is before `best`. */
+/* Replaces `*best` if the trial has a checkpoint that is behind `last` (a `last` without row: any checkpoint) and before
+ * `*best`. */
 static void find_best(const struct view_experiment *experiment, struct view_trial *trial, const struct candidate *last,
                       bool only_safe, struct candidate *best)
 {
@@ -57,7 +58,7 @@ static void find_best(const struct view_experiment *experiment, struct view_tria
     }
 }
 
-/* The same of the trial, or of all trials (NULL). */
+/* The best checkpoint behind `last`, of the trial or of all trials (NULL). */
 static struct candidate find_next_best(const struct view_experiment *experiment, struct view_trial *trial,
                                        const struct candidate *last, bool only_safe)
 {
@@ -74,7 +75,7 @@ static struct candidate find_next_best(const struct view_experiment *experiment,
     return best;
 }
 
-/* Keeps the best `count` of the trial, or of all trials (NULL). */
+/* Marks the best `count` checkpoints of the trial, or of all trials (NULL), as kept. */
 static void keep_best(struct view_experiment *experiment, struct view_trial *trial, uint32_t count)
 {
     struct candidate last = {NULL, 0, 0, 0};
@@ -162,7 +163,7 @@ void retention_find_bar(struct view_experiment *experiment)
                                         .position = last.position};
 }
 
-/* How many safe checkpoints of the trial are newer than the candidate of it, and how many better. */
+/* Adds up how many safe checkpoints of the trial are newer than the candidate, and how many are better. */
 static void count_safe(const struct view_experiment *experiment, const struct view_trial *trial,
                        const struct candidate *candidate, uint32_t *newer, uint32_t *better)
 {

@@ -1,21 +1,21 @@
-/* Who is a member: the fold over vouchers (FACT_MEMBER) and evictions (FACT_EVICTION). Part of node/core/view/view.h.
+/* Membership: the fold over vouchers (FACT_MEMBER) and evictions (FACT_EVICTION). A node is a member if it is admitted:
  *
- *   believed   The founder; and whomever a believed node vouches for. Evictions do not matter here, so this only grows.
- *   evicted    A believed node other than itself evicts it. So of two who evict each other both are out, and nobody gains by
- *              being evicted first: an eviction by one who is (or is later) evicted counts, whenever it was written. This
- *              only grows, too.
- *   stands     A voucher stands if its writer is not evicted, or if every eviction of its writer by a believed node lists
- *              whom it is for. Every, not any: so each further eviction leaves fewer standing, and nobody returns through
- *              one. An eviction whose body is not understood lists nobody.
- *   rooted     The founder; and for whom a voucher of a rooted node stands. The evicted stay links of the chain (the founder
- *              stays its root even when it is evicted): what they said before stands through the lists.
+ *   believed   The founder, and every node for which a believed node vouches. Evictions do not matter, so the set only grows.
+ *   evicted    Every node that a believed node, other than the node itself, has evicted. An eviction counts whenever it was
+ *              written, also if its writer is evicted, now or later: so of two nodes that evict each other both are out, and
+ *              being first gains nothing. The set only grows, too.
+ *   standing   A voucher stands if its writer is not evicted, or if every eviction of its writer by a believed node lists the
+ *              node that the voucher is for. Every eviction, not any: so each further eviction leaves fewer vouchers standing,
+ *              and no node returns through an eviction. An eviction with an unreadable body lists no node.
+ *   rooted     The founder, and every node for which a voucher of a rooted node stands. Evicted nodes stay links of the chain
+ *              (and an evicted founder stays its root), through the vouchers that the evictions list.
  *   admitted   Rooted and not evicted.
  *
- * Each step needs the whole of the one before it, and none the order in which records came. A node that is believed but not
- * rooted is out without being evicted: any member may vouch for it anew.
+ * Each step needs the whole result of the step before; the order in which records came does not matter. A node that is believed
+ * but not rooted is out without an eviction: any member may vouch for it anew.
  *
- * Known weakness: who is a member can evict everybody else with few words, and its victims it. That costs the mesh its
- * members, not its results; machines whose owners are at odds need two meshes. */
+ * Known weakness: a member can evict all others with few records, and they can evict it. That costs the mesh its members, not
+ * its results; machines whose owners are at odds need two meshes. */
 
 #include "base/bisect.h"
 #include "base/err.h"
@@ -96,8 +96,9 @@ static bool voucher_stands(const struct view *view, const struct view_statement 
     return true;
 }
 
-/* Marks the founder and whom a chain of vouchers ties to it: of all vouchers, or with `standing` of those that stand, and
- * of none by `without` (NULL: nobody). Vouchers come in any order: rounds go on until nobody new is marked. */
+/* Sets is_reached in the founder and in every node that a chain of vouchers connects to the founder: of all vouchers, or if
+ * `standing` only of those that stand; vouchers of `without` (may be NULL) are left out. Vouchers are in no helpful order, so
+ * rounds go on until a round reaches no further node. */
 static void reach_from_founder(struct view *view, bool standing, const struct view_member *without)
 {
     for (uint32_t i = 0; i < view->member_count; i++) {
@@ -128,15 +129,16 @@ static void fold_evictions(struct view *view)
         }
         if (eviction->member != NULL && !eviction->member->evicted && eviction_counts(view, eviction)) {
             eviction->member->evicted = true;
-            eviction->member->evictor = eviction->writer; /* the smallest one comes first */
+            eviction->member->evictor = eviction->writer; /* evictions are sorted: the smallest writer comes first */
         }
     }
 }
 
-/* The voucher that is shown, and what it says. */
+/* Sets the voucher that users see, with the key and the name that it gives. */
 static void fold_shown(struct view *view)
 {
-    /* Whose vouchers count no more, since a founder contradicted itself, is shown as nobody, whatever came first. */
+    /* A node whose vouchers count no more (a founder contradicted itself) has no voucher, in whatever order the records
+     * came. */
     for (uint32_t i = 0; i < view->member_count; i++) {
         struct view_member *member = view->members[i];
         member->voucher = (node_id){{0}};
@@ -161,7 +163,7 @@ static void fold_shown(struct view *view)
         member->voucher = voucher->writer;
         memcpy(member->public_key, fact.public_key, PUBLIC_KEY_BYTES);
         if (!member->has_node) {
-            bytes_copy_text(member->name, sizeof member->name, fact.name); /* its own word counts more */
+            bytes_copy_text(member->name, sizeof member->name, fact.name); /* the node's own record counts more */
         }
     }
 }

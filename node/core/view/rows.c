@@ -21,7 +21,7 @@ void *view_row(struct view *view, void *list, const void *wanted, size_t bytes, 
     return made;
 }
 
-/* Makes room for one more pointer in a sorted array that doubles. */
+/* Makes room for one more pointer; the array doubles. False: the arena is full, and nothing has changed. */
 static bool room_for_one(struct arena *arena, void **array, uint32_t count, uint32_t *slots)
 {
     if (count < *slots) {
@@ -142,7 +142,7 @@ struct view_trial *view_find_trial(const struct view_experiment *experiment, uin
     return at < experiment->stray_count && experiment->strays[at]->index == index ? experiment->strays[at] : NULL;
 }
 
-/* Room in the table for this index. */
+/* Makes room in the table of trials for this index. False: the arena is full, and nothing has changed. */
 static bool table_reserve(struct view *view, struct view_experiment *experiment, uint32_t index)
 {
     if (index < experiment->trial_slots) {

@@ -1,9 +1,9 @@
-/* What a suspend of this node does to the times in the fold (roof/stall.c). */
+/* What a suspend of this node does to the times in the fold: see roof/stall.c. */
 
 #include "base/shift.h"
 #include "node/core/view/view.h"
 
-/* Stays: running_ms, since its worker went on meanwhile; lived_ms is a span. */
+/* running_ms stays, since the worker went on while this node stood still; lived_ms is a duration. */
 static void shift_view_worker(struct view_worker *worker, uint64_t gap_ms)
 {
     time_shift(&worker->observed.died_ms, gap_ms);

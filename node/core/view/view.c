@@ -24,7 +24,7 @@ int view_apply(struct view *view, const struct records_entry *entry)
         FACT_KINDS(FOLD)
 #undef FOLD
     default:
-        break; /* a kind of a later version is only relayed */
+        break; /* a kind of a later version: the record is relayed, and not folded */
     }
     if (error == ERR_MALFORMED) {
         view->malformed_count++;
