@@ -88,8 +88,8 @@ static bool voucher_stands(const struct view *view, const struct view_statement 
     for (uint32_t i = statement_position(&view->evictions, evicted, none);
          i < view->evictions.count && node_id_equal(view->evictions.items[i].about, evicted); i++) {
         struct view_statement *eviction = &view->evictions.items[i];
-        bool lists = eviction->is_readable && fact_eviction_lists(&eviction->entry->record, voucher->about);
-        if (eviction_counts(view, eviction) && !lists) {
+        if (eviction_counts(view, eviction) &&
+            !(eviction->is_readable && fact_eviction_lists(&eviction->entry->record, voucher->about))) {
             return false;
         }
     }
@@ -109,12 +109,13 @@ static void reach_from_founder(struct view *view, bool standing, const struct vi
         for (uint32_t i = 0; i < view->vouchers.count; i++) {
             const struct view_statement *voucher = &view->vouchers.items[i];
             bool is_own = voucher->member == voucher->author;
-            if (!voucher->is_readable || voucher->member->is_reached || (is_own ? !voucher->is_founder : !voucher->author->is_reached) ||
+            struct view_member *member = voucher->member;
+            if (!voucher->is_readable || member->is_reached || (is_own ? !voucher->is_founder : !voucher->author->is_reached) ||
                 (!is_own && voucher->author == without) || (!is_own && standing && !voucher_stands(view, voucher))) {
                 continue;
             }
-            voucher->member->is_reached = true;
-            voucher->member->sponsor = without == NULL ? voucher->writer : voucher->member->sponsor;
+            member->is_reached = true;
+            member->sponsor = without == NULL ? voucher->writer : member->sponsor;
             changed = true;
         }
     }
