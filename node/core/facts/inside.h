@@ -1,7 +1,7 @@
 #ifndef NODE_CORE_FACTS_INSIDE_H
 #define NODE_CORE_FACTS_INSIDE_H
-/* What the files of facts share. Bodies are arrays; a reader takes the elements that it knows and skips what a later version
- * has added behind. */
+/* Shared by the files of facts. Bodies are arrays; a reader takes the elements of its own version and skips elements that later
+ * versions have appended. */
 
 #include "node/core/facts/facts.h"
 
@@ -12,10 +12,12 @@
 #define KEY_WORKER_BYTES (KEY_VERDICT_BYTES + 2)
 #define KEY_MANIFEST_BYTES (KEY_VERDICT_BYTES + 8)
 
-/* At least `least` elements, or the reader fails; *extra is how many more there are, which fact_body_close skips. */
+/* Opens a body of at least `least` elements; with fewer the reader fails. `*extra`: how many more there are. fact_body_close
+ * skips so many elements and returns 0, or ERR_MALFORMED if the reader has failed or is not at the end. */
 void fact_body_open(struct pack_reader *reader, const struct record *record, uint32_t least, uint32_t *extra);
-int fact_body_close(struct pack_reader *reader, uint32_t extra); /* 0 or ERR_MALFORMED */
+int fact_body_close(struct pack_reader *reader, uint32_t extra);
 
+/* An attempt id inside a body: the bytes of fact_key_verdict. */
 void fact_attempt_id_pack(struct pack_writer *writer, const attempt_id *attempt);
 void fact_attempt_id_read(struct pack_reader *reader, attempt_id *out);
 

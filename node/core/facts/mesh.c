@@ -137,7 +137,7 @@ int fact_slot_read(const struct record *record, struct fact_slot *out)
     fact_attempt_id_read(&reader, &fact.attempt);
     fact.rank = (uint32_t)pack_read_u64_max(&reader, UINT16_MAX);
     pack_read_bin_exact(&reader, fact.token_hash, sizeof fact.token_hash);
-    if (extra >= 2) { /* added later: a record of before says nothing of it */
+    if (extra >= 2) { /* records of older versions do not have these two */
         fact.withheld = pack_read_bool(&reader);
         fact.withheld_s = pack_read_u64_max(&reader, FACT_WITHHELD_S_MAX);
         extra -= 2;

@@ -170,7 +170,7 @@ static uint32_t places_read(struct pack_reader *reader, struct fact_place places
     return count;
 }
 
-/* No worker twice, and no slot among the members; who joins may take the place of one that has ended there. */
+/* True if no worker is listed twice and no two members have one slot. A joiner may have the slot of a member that has ended. */
 static bool places_differ(const struct fact_generation *fact)
 {
     uint32_t count = fact->member_count + fact->joiner_count;
@@ -343,7 +343,7 @@ int fact_manifest_read(const struct record *record, struct fact_manifest *out)
         pack_read_bin_exact(&reader, fact.holders[i].bytes, NODE_ID_BYTES);
     }
     fact.durable = pack_read_bool(&reader);
-    if (extra > 0) { /* as first landed it had no metric */
+    if (extra > 0) { /* records of the first version have no metric */
         extra--;
         fact.has_metric = pack_peek(&reader) != PACK_NIL;
         if (fact.has_metric) {
