@@ -108,8 +108,8 @@ struct fact_experiment {
 };
 
 /* Pause, resume and cancel. Key: experiment id; one per writer. Pause and resume are a register: the highest lamport counts,
- * and of equal (concurrent) ones a pause. A cancel is final. It is a record of its own, under fact_key_cancel and without a clock:
- * so a writer on an old disk that has forgotten the cancel cannot replace it with a newer pause or resume. */
+ * and of equal (concurrent) ones a pause. A cancel is final. It is a record of its own, under fact_key_cancel and without a
+ * clock: so a writer on an old disk that has forgotten the cancel cannot replace it with a newer pause or resume. */
 struct fact_control {
     uint64_t lamport; /* clock of the register; 0: this writer has never paused or resumed */
     bool paused;
@@ -286,7 +286,8 @@ int fact_key_read_slot(const struct record *record, uint32_t *out);      /* SLOT
 /* True if the record is deleted along with its experiment (FACT_KINDS) and its key names one; `*out` is then the experiment. */
 bool fact_is_of_experiment(const struct record *record, experiment_id *out);
 
-/* ---- names ---------------------------------------------------------------------------------------------------------------- */
+/* ---- names
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* The word of FACT_KINDS, as in event lines; "unknown" for a kind of another version. */
 const char *fact_kind_name(uint16_t kind);
