@@ -1,12 +1,14 @@
 #ifndef NODE_CORE_CORE_H
 #define NODE_CORE_CORE_H
-/* The node core: the whole control plane of one node as one deterministic state machine. It composes membership, records
- * and their exchange, slot leases, elections, the coordinator and groups. Events go in, effects come out, in an order
- * that the shell keeps; there is no other way in or out. shoald runs it with real sockets, disks and processes, tests/sim
- * with simulated ones.
+/* The node core: the whole control plane of one node as one deterministic state machine. It is made of membership, records
+ * and their exchange, slot leases, elections, the coordinator and groups. Events go in and effects come out, in an order
+ * that the shell keeps; there is no other way in or out. shoald runs the core with real sockets, disks and processes,
+ * tests/sim with simulated ones.
  *
- * Life: node_core_init; then, for what the disk held, NODE_EVENT_LOAD_RECORD and NODE_EVENT_LOAD_FENCE in any order;
- * NODE_EVENT_ADOPT for every worker found alive; NODE_EVENT_START once; from then on everything else. */
+ * The order of calls: node_core_init; NODE_EVENT_LOAD_RECORD and NODE_EVENT_LOAD_FENCE for everything on the disk, in any
+ * order; NODE_EVENT_ADOPT for every worker that was found alive; NODE_EVENT_START once; from then on all other events.
+ *
+ * Times are in ms by a clock of the shell that never goes back, or in seconds since 1970 (wall_s). */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,70 +21,74 @@
 #include "node/core/facts/config.h"
 #include "node/core/facts/facts.h"
 
-#define NODE_MEMBERS_MAX 1024
-#define NODE_REPLY_BYTES 512
+#define NODE_MEMBERS_MAX 1024 /* nodes of a mesh */
+#define NODE_REPLY_BYTES 512  /* the sentence of a reply, with its NUL */
+
+/* What a core needs to begin. */
 
 struct node_options {
     node_id self;
     uint8_t public_key[PUBLIC_KEY_BYTES];
     mesh_id mesh;
-    uint64_t boot; /* start number << 32 | 32 random bits: larger than any that the disk knows; the core raises it when the
-                    mesh knows of a later one */
-    uint64_t seed; /* of every random choice but secrets */
-    uint8_t secret[32]; /* tokens and group keys are hashes under it: from the system's generator, new in every boot */
+    uint64_t boot; /* start number << 32 | 32 random bits: larger than every boot of this node on the disk; the core raises it
+                    * when the mesh knows of a later boot */
+    uint64_t seed; /* of every random choice but the secrets */
+    uint8_t secret[32]; /* from the system's generator, new in every boot: tokens and group keys are hashes under it */
     uint64_t now_ms;
     uint64_t wall_s;
-    struct fact_node node; /* name, addresses, slots: what it will say of itself */
+    struct fact_node node; /* name, addresses, slots: what the node will publish of itself */
     struct trace trace;
-    void *memory; /* aligned to 16; the core's arena, kept until the core is done */
+    void *memory; /* aligned to 16; borrowed for the core's arena until the core is done */
     size_t memory_bytes;
 };
 
 /* ---- events ---------------------------------------------------------------------------------------------------- */
 
 enum node_event_kind {
-    NODE_EVENT_LOAD_RECORD, /* bytes: an envelope from the own disk */
+    NODE_EVENT_LOAD_RECORD, /* bytes: an envelope from this node's disk */
     NODE_EVENT_LOAD_FENCE,  /* bytes: a value that NODE_EFFECT_PERSIST_FENCE once wrote */
-    NODE_EVENT_ADOPT,       /* u.adopt */
-    NODE_EVENT_START,
+    NODE_EVENT_ADOPT,       /* u.adopt: a worker of an earlier daemon is still alive here */
+    NODE_EVENT_START,       /* everything on the disk and all workers have been told of */
     NODE_EVENT_TICK,      /* time passed; due at node_core_next_ms, early or late is safe */
-    NODE_EVENT_MESSAGE,   /* u.message; its records are verified */
-    NODE_EVENT_JOIN,      /* u.join: somebody with an invite's key asks to be vouched for */
-    NODE_EVENT_PERSISTED, /* u.persisted: a ticket is on disk. In the order of tickets. */
+    NODE_EVENT_MESSAGE,   /* u.message, from a peer; the signatures of its records are verified */
+    NODE_EVENT_JOIN,      /* u.join: a machine that has an invite's key asks for a voucher */
+    NODE_EVENT_PERSISTED, /* u.persisted: a ticket is on disk; tickets come in their order */
     NODE_EVENT_LINK,      /* u.link: the answer to NODE_EFFECT_CHECK_LINK */
     NODE_EVENT_REQUEST,   /* u.request: from a user */
-    NODE_EVENT_PREPARED,  /* u.worker: slot's directory is ready, or failed (code, text) */
-    NODE_EVENT_WORKER_LISTENS, /* u.worker: port; the worker is in no group (any more), and waits for the next; is_elastic,
-                                  generation, has_state and step as its record has them */
-    NODE_EVENT_WORKER_STATUS,  /* u.worker: step, bytes = latest metrics (map group -> map name -> number) */
-    NODE_EVENT_WORKER_EXITED,  /* u.worker: surely gone, with all below it; code, text = last lines */
-    NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on this disk; bytes = the
-                                  latest metrics when it did, as WORKER_STATUS has them */
-    NODE_EVENT_PUSHED,         /* u.blob: `node` confirmed that it holds `blob` (ok), or could not (not ok) */
-    NODE_EVENT_CONFIRMED,      /* u.blob: the answer to NODE_EFFECT_CONFIRM */
-    NODE_EVENT_DISK,           /* u.disk: full or not */
+    NODE_EVENT_PREPARED,  /* u.worker: the slot's directory is ready, or that has failed (code, text) */
+    NODE_EVENT_WORKER_LISTENS, /* u.worker: the worker is in no group (any more) and listens on `port` for the next one;
+                                  is_elastic, generation, has_state and step as in struct fact_worker */
+    NODE_EVENT_WORKER_STATUS,  /* u.worker: step; bytes: the latest metrics, packed as in struct fact_worker */
+    NODE_EVENT_WORKER_EXITED,  /* u.worker: the worker is gone for certain, with all its children; code; text: its last lines */
+    NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on this disk; bytes: the
+                                  latest metrics at that time, packed as in struct fact_worker */
+    NODE_EVENT_PUSHED,         /* u.blob: the answer to NODE_EFFECT_PUSH: `node` holds `blob` (ok), or the copy has failed */
+    NODE_EVENT_CONFIRMED,      /* u.blob: the answer to NODE_EFFECT_CONFIRM: `node` holds `blob` undamaged (ok), or not */
+    NODE_EVENT_DISK,           /* u.disk: the disk is full, or is no longer */
     NODE_EVENT_KEY,            /* u.key: the answer to NODE_EFFECT_NEW_KEY */
-    NODE_EVENT_SLOT_BUSY,      /* u.busy: whether a program outside Shoal uses the slot's device; said again now and then */
-    NODE_EVENT_FOREIGN,        /* u.foreign: a message was refused, since this program does not speak its version */
-    NODE_EVENT_MALFORMED       /* a message or a request to join could not be decoded: counted in node_core_counters */
+    NODE_EVENT_SLOT_BUSY,      /* u.busy: whether a program outside Shoal uses the slot's device; repeated now and then */
+    NODE_EVENT_FOREIGN,        /* u.foreign: a message was refused, because this program does not speak its version */
+    NODE_EVENT_MALFORMED       /* a message or a request to join could not be decoded; node_core_counters counts it */
 };
 
+/* What a user can ask for; beside each the fields of u.request that count. The answer is NODE_EFFECT_REPLY. */
 enum node_request_kind {
-    NODE_REQUEST_SUBMIT, /* experiment, code, config_text, bytes = packed config; blobs are on this disk already */
-    NODE_REQUEST_CANCEL,
-    NODE_REQUEST_PAUSE,
-    NODE_REQUEST_RESUME,
-    NODE_REQUEST_DELETE,
+    NODE_REQUEST_SUBMIT, /* experiment, code, config_text; bytes: the packed config; the blobs are on this disk already */
+    NODE_REQUEST_CANCEL, /* experiment */
+    NODE_REQUEST_PAUSE,  /* experiment */
+    NODE_REQUEST_RESUME, /* experiment */
+    NODE_REQUEST_DELETE, /* experiment */
     NODE_REQUEST_INVITE, /* public_key, expires_s */
-    NODE_REQUEST_REVOKE, /* public_key: of an invite */
-    NODE_REQUEST_EVICT,  /* node; with_vouched: those whom it alone vouched for go too */
-    NODE_REQUEST_WITHHOLD, /* slots, for_s: this node's slots are taken back by their owner */
-    NODE_REQUEST_RETURN,   /* slots */
-    NODE_REQUEST_DRAIN,    /* node, at_once: any node of the mesh */
+    NODE_REQUEST_REVOKE, /* public_key: the invite's */
+    NODE_REQUEST_EVICT,  /* node; with_vouched: nodes for which only that node vouched are evicted, too */
+    NODE_REQUEST_WITHHOLD, /* slots, for_s: the owner of this machine takes its slots back */
+    NODE_REQUEST_RETURN,   /* slots: the mesh may use them again */
+    NODE_REQUEST_DRAIN,    /* node (any of the mesh), at_once: the node gets no new work */
     NODE_REQUEST_UNDRAIN,  /* node */
-    NODE_REQUEST_LEAVE /* answered when no worker runs here any more and the others have been told */
+    NODE_REQUEST_LEAVE /* this node leaves the mesh; answered once no worker runs here and the other nodes know */
 };
 
+/* One event. `u` has the part that the comment beside the kind names. */
 struct node_event {
     enum node_event_kind kind;
     uint64_t now_ms;
@@ -91,14 +97,14 @@ struct node_event {
         struct {
             uint32_t slot;
             attempt_id attempt;
-            uint16_t number; /* in the attempt, as SPAWN gave it */
+            uint16_t number; /* the worker's number in the attempt, as SPAWN gave it */
             lease_token token;
-            uint32_t data_port; /* 0: not listening yet */
+            uint32_t data_port; /* 0: the worker does not listen yet */
             uint8_t group_key[MESSAGE_KEY_BYTES]; /* as SPAWN gave it */
         } adopt;
         struct {
             node_id from;
-            const struct message *message;
+            const struct message *message; /* borrowed for the call */
         } message;
         struct {
             node_id from;
@@ -113,12 +119,12 @@ struct node_event {
         struct {
             uint64_t ticket;
             bool ok; /* false: the disk refused it */
-            uint8_t signature[RECORD_SIGNATURE_BYTES]; /* own records */
+            uint8_t signature[RECORD_SIGNATURE_BYTES]; /* of an own record */
         } persisted;
         struct {
             node_id peer;
-            bool refused; /* its host answers and refuses; false: silence */
-            bool open;    /* somebody accepts */
+            bool refused; /* the host answers and refuses the connection; false: no answer */
+            bool open;    /* the host accepts the connection */
         } link;
         struct {
             uint64_t client; /* for NODE_EFFECT_REPLY */
@@ -131,23 +137,23 @@ struct node_event {
             uint64_t expires_s;
             uint64_t slots; /* bit i: slot i; 0: all */
             uint64_t for_s; /* 0: until they are returned */
-            node_id node;   /* none: this one */
-            bool at_once;   /* DRAIN: its workers are asked to save and leave */
+            node_id node;   /* none: this node */
+            bool at_once;   /* DRAIN: the workers there are asked to save and leave */
             bool with_vouched; /* EVICT */
         } request;
         struct {
             uint32_t slot;
             attempt_id attempt;
             int32_t code; /* PREPARED: 0 or an error; EXITED: exit status, or minus the signal */
-            bool killed;  /* EXITED: ended by NODE_EFFECT_KILL or by its lease, not by itself */
-            bool is_stopping; /* EXITED: it was asked to save and leave, perhaps by an earlier life of this daemon */
-            bool is_unstarted; /* EXITED: there never was a process, since this machine could not start one; code is not 0 */
+            bool killed;  /* EXITED: ended by NODE_EFFECT_KILL or because the lease was over, not by itself */
+            bool is_stopping; /* EXITED: the worker was asked to save and leave, perhaps by an earlier daemon */
+            bool is_unstarted; /* EXITED: this machine could not start a process; code is not 0 */
             uint32_t port; /* PREPARED: a free port for MASTER_PORT; LISTENS: the data port */
             uint64_t step;
-            bool is_elastic;     /* LISTENS: it can leave a group and enter the next */
-            bool has_state;      /* LISTENS: it has applied `step` steps, and can hand the state on */
-            uint32_t generation; /* LISTENS: that it was in last; 0: none */
-            const char *text; /* may be NULL */
+            bool is_elastic;     /* LISTENS: the program can leave a group and enter the next */
+            bool has_state;      /* LISTENS: the worker has applied `step` steps, and can give the state to others */
+            uint32_t generation; /* LISTENS: of the last group; 0: none */
+            const char *text; /* borrowed for the call; may be NULL */
         } worker;
         struct {
             uint32_t slot;
@@ -157,8 +163,8 @@ struct node_event {
             uint64_t bytes;
             node_id node;
             bool ok;
-            bool is_missing; /* PUSHED, not ok: it is not on this node's own disk; CONFIRMED, not ok: that node has
-                                answered, and has not all of it */
+            bool is_missing; /* PUSHED, not ok: the blob is not on this node's disk; CONFIRMED, not ok: `node` has answered
+                              * that chunks of the blob are missing or damaged */
         } blob;
         struct {
             bool full;
@@ -179,38 +185,40 @@ struct node_event {
 /* ---- effects --------------------------------------------------------------------------------------------------- */
 
 enum node_effect_kind {
-    NODE_EFFECT_SEND,           /* u.send: to one peer; lost if there is no connection */
-    NODE_EFFECT_PERSIST_RECORD, /* u.persist, bytes: an envelope; `own`: sign it first */
-    NODE_EFFECT_PERSIST_FENCE,  /* u.persist, key (in text), bytes; replaces what the key held */
-    NODE_EFFECT_FORGET_RECORD,  /* u.persist, key: takes it off the disk, behind every earlier PERSIST; nobody waits for it */
-    NODE_EFFECT_FORGET_FENCE,   /* u.persist, key: the same */
-    NODE_EFFECT_PEER,           /* u.peer: keep a connection to it at this address (again with another: move); `gone`:
-                                 * none any more, and nothing of its bulk either. Of this node itself: to another daemon
-                                 * that has its key */
-    NODE_EFFECT_ADMIT,          /* u.peer: this key may connect; `invite`: for JOIN only; `gone`: no longer */
-    NODE_EFFECT_CHECK_LINK,     /* u.peer.node: try to connect to its host, answer NODE_EVENT_LINK */
-    NODE_EFFECT_PREPARE,        /* u.worker: fresh directory with the code; answer NODE_EVENT_PREPARED */
-    NODE_EFFECT_SPAWN,          /* u.worker */
-    NODE_EFFECT_KILL,           /* u.worker: SIGTERM, after grace_ms SIGKILL; sure; answer WORKER_EXITED */
-    NODE_EFFECT_STOP_WORKER,    /* u.worker: ask it to save and leave; reason in text; killed after grace_ms */
-    NODE_EFFECT_GROUP,          /* u.worker, bytes: the group, an array of [rank, host, port, has_state] in MessagePack; `step`:
-                                   that all have applied who have the state, and the others are to get */
-    NODE_EFFECT_LEAVE_GROUP,    /* u.worker: generation; the worker is to leave it and say NODE_EVENT_WORKER_LISTENS: `at_once`
-                                   (somebody in it is gone: no collective of it will ever end), or after a step of its choice,
-                                   which is that of all ranks */
-    NODE_EFFECT_DURABLE,        /* u.worker: tell the worker that `step` is durable */
-    NODE_EFFECT_PUSH,           /* u.push: copy a blob to a peer; answer NODE_EVENT_PUSHED */
-    NODE_EFFECT_CONFIRM,        /* u.push: does that node hold the blob, every chunk undamaged? answer NODE_EVENT_CONFIRMED */
-    NODE_EFFECT_COLLECT,        /* u.collect, bytes: hashes laid end to end: whatever chunk is of none of these blobs, and was
-                                   not touched for idle_s, may go from this disk */
+    NODE_EFFECT_SEND,           /* u.send: a message to one peer; lost if there is no connection */
+    NODE_EFFECT_PERSIST_RECORD, /* u.persist; bytes: an envelope; `own`: sign it first */
+    NODE_EFFECT_PERSIST_FENCE,  /* u.persist; bytes: the value of the key, in place of an earlier value */
+    NODE_EFFECT_FORGET_RECORD,  /* u.persist: deletes the key, after every earlier PERSIST; without answer */
+    NODE_EFFECT_FORGET_FENCE,   /* u.persist: deletes the key, after every earlier PERSIST; without answer */
+    NODE_EFFECT_PEER,           /* u.peer: keep a connection to the node at this address (given again with another
+                                 * address: move); `gone`: close it, and all bulk transfers with the node. With this node's
+                                 * own id: a connection to another daemon with the same key */
+    NODE_EFFECT_ADMIT,          /* u.peer: this key may connect; `invite`: only to join; `gone`: no longer */
+    NODE_EFFECT_CHECK_LINK,     /* u.peer.node: try to connect to the host of the node; answer: NODE_EVENT_LINK */
+    NODE_EFFECT_PREPARE,        /* u.worker: make a fresh directory with the code; answer: NODE_EVENT_PREPARED */
+    NODE_EFFECT_SPAWN,          /* u.worker: start the program in the prepared directory */
+    NODE_EFFECT_KILL,           /* u.worker: SIGTERM, after grace_ms SIGKILL; answer for certain: WORKER_EXITED */
+    NODE_EFFECT_STOP_WORKER,    /* u.worker: ask the worker to save and leave, for the reason in text; killed after grace_ms */
+    NODE_EFFECT_GROUP,          /* u.worker: the worker enters a group; bytes: an array of [rank, host, port, has_state] in
+                                 * MessagePack; `step`: the step of the state, which members with has_state give to those
+                                 * without */
+    NODE_EFFECT_LEAVE_GROUP,    /* u.worker: the worker leaves the group `generation`; answer: NODE_EVENT_WORKER_LISTENS.
+                                 * `at_once`: a member is gone, so no collective of the group will ever end; else after a
+                                 * step upon which all ranks agree */
+    NODE_EFFECT_DURABLE,        /* u.worker: tell the worker that its checkpoint of `step` is durable */
+    NODE_EFFECT_PUSH,           /* u.push: copy a blob to a peer; answer: NODE_EVENT_PUSHED */
+    NODE_EFFECT_CONFIRM,        /* u.push: ask the node whether it holds the blob undamaged; answer: NODE_EVENT_CONFIRMED */
+    NODE_EFFECT_COLLECT,        /* u.collect; bytes: hashes of blobs, end to end: chunks of none of these blobs that were not
+                                 * touched for idle_s may be deleted from this disk */
     NODE_EFFECT_REPLY,          /* u.reply: the answer to a request */
-    NODE_EFFECT_NEW_KEY,        /* u.new_key: makes the key of the node that this one may become, on disk beside its own, or
-                                   finds it there; answer NODE_EVENT_KEY */
-    NODE_EFFECT_BECOME,         /* u.become: the key of NODE_EVENT_KEY takes the place of this node's own on disk, this core is
-                                   done and a new one begins with that key; said again until then */
-    NODE_EFFECT_WELCOME         /* u.reply, bytes: records laid end to end for the one who joins */
+    NODE_EFFECT_NEW_KEY,        /* u.new_key: make, or find on the disk, a second key beside this node's own, for the node that
+                                 * it may become; answer: NODE_EVENT_KEY */
+    NODE_EFFECT_BECOME,         /* u.become: put the key of NODE_EVENT_KEY in the place of this node's own on the disk, end this
+                                 * core and begin a new one with that key; repeated until then */
+    NODE_EFFECT_WELCOME         /* u.reply.client; bytes: records end to end, for the machine that joins */
 };
 
+/* One effect. `u` has the part that the comment beside the kind names. */
 struct node_effect {
     enum node_effect_kind kind;
     union {
@@ -219,10 +227,10 @@ struct node_effect {
             struct message message;
         } send;
         struct {
-            uint64_t ticket; /* 0: nobody waits for it */
+            uint64_t ticket; /* for NODE_EVENT_PERSISTED; 0: no answer is wanted */
             bool own;
             uint32_t key_bytes;
-            uint8_t key[RECORD_KEY_BYTES_MAX];
+            uint8_t key[RECORD_KEY_BYTES_MAX]; /* of a record: its ident; of a fence: the experiment's id */
         } persist;
         struct {
             node_id node;
@@ -235,7 +243,7 @@ struct node_effect {
             uint32_t slot;
             attempt_id attempt;
             uint32_t number;
-            uint32_t rank; /* SPAWN, GROUP: in the group as it is then */
+            uint32_t rank; /* SPAWN, GROUP: rank and size of the group */
             uint32_t size;
             uint32_t generation; /* SPAWN, GROUP, LEAVE_GROUP */
             bool at_once;        /* LEAVE_GROUP */
@@ -244,11 +252,11 @@ struct node_effect {
             char master_host[FACT_ADDRESS_BYTES]; /* SPAWN */
             uint32_t master_port;       /* SPAWN */
             uint32_t local_rank, local_size, node_rank; /* SPAWN */
-            hash256 code;               /* PREPARE: fetch from any living peer if not here */
-            hash256 checkpoint;         /* PREPARE: fetch too, if not none */
-            uint64_t step;              /* PREPARE, SPAWN: of that checkpoint; DURABLE */
-            uint64_t seed;              /* SPAWN: the trial's own seed */
-            uint8_t group_key[MESSAGE_KEY_BYTES]; /* SPAWN (to be given back by ADOPT), GROUP */
+            hash256 code;               /* PREPARE: fetched from any living peer if not on this disk */
+            hash256 checkpoint;         /* PREPARE: fetched likewise; none: there is no checkpoint */
+            uint64_t step;              /* PREPARE, SPAWN: of that checkpoint; GROUP; DURABLE */
+            uint64_t seed;              /* SPAWN: the trial's seed */
+            uint8_t group_key[MESSAGE_KEY_BYTES]; /* SPAWN (ADOPT gives it back), GROUP */
             char text[32];              /* STOP_WORKER: the reason */
         } worker;
         struct {
@@ -261,52 +269,55 @@ struct node_effect {
             uint32_t idle_s;
         } collect;
         struct {
-            bool afresh; /* what is found there will not do */
+            bool afresh; /* make a new key, even if one is on the disk: that one cannot be used */
         } new_key;
         struct {
             node_id node;
-            char address[FACT_ADDRESS_BYTES]; /* where the other daemon is that keeps the key */
+            char address[FACT_ADDRESS_BYTES]; /* of the other daemon, which keeps the present key */
         } become;
         struct {
             uint64_t client;
             int32_t code;                /* 0 or an error of base/err.h */
-            uint32_t stored_on;          /* on how many nodes it is on disk */
-            bool already;                /* DELETE: it had been deleted before */
-            char text[NODE_REPLY_BYTES]; /* one sentence when refused */
+            uint32_t stored_on;          /* nodes on whose disks the request's record is */
+            bool already;                /* DELETE: the experiment had been deleted before */
+            char text[NODE_REPLY_BYTES]; /* if refused: why, in one sentence */
         } reply;
     } u;
-    const uint8_t *bytes; /* in the effects' byte store, COLLECT's in the core's memory; valid until the effects are cleared */
+    const uint8_t *bytes; /* in the effects' byte store, of COLLECT in the core's memory; valid until `out` is cleared */
     uint32_t byte_count;
 };
 
-/* Room for what one event can cause at most: a change of membership or claim can concern every slot, every member and
- * every trial that fits the slots; whatever does not fit is done at the next step (the core asks for a tick at once). */
+/* Room for the effects of one event: a change of membership or of a claim can concern every slot, every member and every trial
+ * that fits the slots. The core does the rest, if there is more, at the next step, and asks for that tick at once. */
 #define NODE_EFFECTS_MAX 2048
 #define NODE_EFFECT_BYTES_MAX (4u << 20)
 
+/* The effects of one or several steps, in the order in which the shell has to perform them. */
 struct node_effects {
     uint32_t count;
     uint32_t used_bytes;
-    struct node_effect *items; /* NODE_EFFECTS_MAX, the caller's */
-    uint8_t *bytes;            /* NODE_EFFECT_BYTES_MAX, the caller's */
+    struct node_effect *items; /* [NODE_EFFECTS_MAX], the caller's */
+    uint8_t *bytes;            /* [NODE_EFFECT_BYTES_MAX], the caller's */
 };
 
 /* ---- the machine ------------------------------------------------------------------------------------------------ */
 
-struct node_core; /* its inside: node/core/ground/state.h, for node/core/ and for tests that look inside */
+struct node_core; /* defined in node/core/ground/state.h, for node/core/ and for tests that look inside */
 
-/* The bytes that a struct node_core takes from options.memory are inside it too. NULL when memory is too small. */
+/* A core in options->memory, which is the struct node_core and its arena; NULL: the memory is too small. There is nothing to
+ * close: the core is done when the caller takes the memory back. */
 struct node_core *node_core_init(const struct node_options *options);
 
-/* One step. Effects are appended to `out`, which the caller has cleared. Events that are malformed or come too late are
- * ignored with a trace line and counted; nothing a peer sends makes it fail. */
+/* One step. Appends effects to `out`, which the caller has cleared. An event->now_ms below an earlier one counts as the
+ * earlier one. An event that is malformed or too late is ignored, with a trace line, and counted; no message of a peer makes
+ * a step fail. */
 void node_core_step(struct node_core *core, const struct node_event *event, struct node_effects *out);
 
-/* When it wants the next TICK. */
+/* When the core needs its next NODE_EVENT_TICK, in ms by the clock of the events. */
 uint64_t node_core_next_ms(const struct node_core *core);
 
-/* The slot whose lease has this token, or -1: no lease has it (any more). Whatever a worker says is taken only after this
- * has found its token. */
+/* The slot whose lease has this token, or -1: no lease has the token (any more). The shell takes a message of a worker only
+ * after this has found the worker's token. */
 int node_core_find_token(const struct node_core *core, lease_token token);
 
 /* ---- readers ---------------------------------------------------------------------------------------------------- */
