@@ -1,7 +1,7 @@
 #ifndef NODE_CORE_LIMITS_H
 #define NODE_CORE_LIMITS_H
-/* How long the node core waits, and how much of each thing it holds: all in one place, by room. Names with _MS are
- * milliseconds, with _S seconds. Membership has its own times (gossip/swim.h), from the same probe interval. */
+/* How long the node core waits, and how much of each thing it holds: all in one place, by room. Names with _MS are milliseconds,
+ * with _S seconds. Membership has its own times (gossip/swim.h), from the same probe interval. */
 
 #include "gossip/lease.h"
 
@@ -11,14 +11,14 @@
 #define CORE_STALL_MS 5000    /* a longer gap between two steps was a suspend or a stall: deadlines move by the gap */
 #define CORE_RETRY_MS 1000    /* between two tries of a refused disk write, of a claim, or of a request's second copy */
 #define CORE_SWEEP_BUCKETS 16 /* buckets of the table of records that one step looks through for work that was left over */
-#define CORE_ROSTER_ROOM 600  /* effects that the admission of a large roster leaves free for the rest of the step */
+#define CORE_ROSTER_ROOM 600  /* effects left free by the admission of a large roster for the rest of its step */
 
 /* ---- memory, as parts of the arena ------------------------------------------------------------------------------- */
 
 #define CORE_MEMORY_SHORT 10         /* no new work begins while less than 1/10 is free */
 #define CORE_MEMORY_ENOUGH 8         /* new work begins again once 1/8 is free */
-#define CORE_MEMORY_RESERVE 25       /* the last 1/25 is only for records that free memory, or end something on this node */
-#define CORE_MEMORY_REFOLD 128       /* records that did not fit into the fold are tried again once a further 1/128 is free */
+#define CORE_MEMORY_RESERVE 25       /* the last 1/25 is only for records to free memory, or to end something on this node */
+#define CORE_MEMORY_REFOLD 128       /* records without room in the fold are tried again once a further 1/128 is free */
 #define CORE_TRIAL_BYTES 3072        /* of a trial, about: attempt, verdict, two checkpoints; measured in core_memory_test.c */
 #define CORE_TRIAL_WORKER_BYTES 1024 /* of each worker of a trial, about; measured in core_memory_test.c */
 
@@ -26,55 +26,55 @@
 
 #define CORE_DIRECT_NODES 64         /* up to so many living nodes, every change goes straight to every peer */
 #define CORE_SYNC_PEER_MS 1000       /* between two digests to one peer; above CORE_DIRECT_NODES nodes, to any two peers */
-#define CORE_SYNC_ALONE_MS 30000     /* a starting node that hears no peer catches up no longer than this (DESIGN 5) */
-#define CORE_SYNC_PATIENCE_MS 10000  /* a starting node that never agrees with its peers catches up no longer than this */
-#define CORE_SYNC_FILLING_MS 3000    /* catching up goes on while messages full of new records come this far apart or less */
-#define CORE_SYNC_FILLING_RECORDS 16 /* new records that make a message full of them */
-#define CORE_SYNC_LONG_MS 120000     /* catching up never takes longer: a large state takes 10 s for some megabytes */
-#define CORE_REFUSED_MS 8000         /* a host that refuses connections for this long has lost its daemon (DESIGN 6) */
+#define CORE_SYNC_ALONE_MS 30000     /* how long a starting node waits for records if no peer is heard (DESIGN 5) */
+#define CORE_SYNC_PATIENCE_MS 10000  /* how long a starting node waits to agree with living peers on all records */
+#define CORE_SYNC_FILLING_MS 3000    /* a starting node waits on while messages full of new records come so close together */
+#define CORE_SYNC_FILLING_RECORDS 16 /* new records in one message that prolong the wait of a starting node */
+#define CORE_SYNC_LONG_MS 120000     /* the longest wait of a starting node: a large state takes 10 s for some megabytes */
+#define CORE_REFUSED_MS 8000         /* a host that refuses connections for so long has lost its daemon (DESIGN 6) */
 #define CORE_CHECK_LINK_MS 1000      /* between two tries to connect to the host of an absent node */
 #define CORE_CHECK_LINKS_MAX 24      /* tries at one time: each takes up to 800 ms; the shell has room for 64 */
-#define CORE_REFUTE_MS 1500          /* a living node that is declared dead has refuted it within this time */
-#define CORE_TOGETHER_MS 60000       /* nodes that fall silent within this time of each other fell silent together */
-#define CORE_PATIENCE_MS 600000      /* how long at least work may still run on nodes that cannot be reached (DESIGN 7) */
+#define CORE_REFUTE_MS 1500          /* a living node refutes a declaration of death within so long */
+#define CORE_TOGETHER_MS 60000       /* nodes falling silent within so long of each other fell silent together */
+#define CORE_PATIENCE_MS 600000      /* how long at least work may still run on nodes out of reach (DESIGN 7) */
 #define CORE_FOREIGN_MS 600000       /* between two event lines about a node of another version */
-#define CORE_EQUIVOCATION_MS 3600000 /* a node that signed two records of one version gets no work from here for this long */
+#define CORE_EQUIVOCATION_MS 3600000 /* a node that signed two records of one version gets no work from here for so long */
 
 /* ---- members: outcasts, which members tell that they are out of the mesh ----------------------------------------- */
 
 #define CORE_FAREWELL_MS 5000       /* between the first CORE_FAREWELLS messages to one outcast */
 #define CORE_FAREWELL_LATE_MS 60000 /* between all later messages to one outcast */
 #define CORE_FAREWELLS 12           /* messages to one outcast before the pace slows down */
-#define CORE_FAREWELL_TELLERS 3     /* living nodes that send messages to one outcast: a large mesh, too, sends few */
+#define CORE_FAREWELL_TELLERS 3     /* living nodes that write to one outcast: a large mesh, too, sends few */
 #define CORE_OUTCAST_LINKS_MAX 32   /* connections to outcasts at one time; further outcasts wait for their turn */
 #define CORE_OUTCAST_LINK_MS 60000  /* how long an outcast keeps its connection while others wait for one */
 
 /* ---- members: quarantine ----------------------------------------------------------------------------------------- */
 
-#define CORE_YOUNG_MS 60000        /* a worker that fails this soon may have a bad host, and a host that dies, a bad worker */
-#define CORE_DEATH_SETTLE_MS 10000 /* hosts that lose their power together are all found dead within this time */
-#define CORE_QUARANTINE_TRIALS 3   /* early failures of trials, without a completed one in between, for a quarantine */
+#define CORE_YOUNG_MS 60000        /* a worker that fails so soon may have a bad host; a host that dies so soon, a bad worker */
+#define CORE_DEATH_SETTLE_MS 10000 /* hosts that lose their power together are all found dead within so long */
+#define CORE_QUARANTINE_TRIALS 3   /* early failures of trials, none completed in between, for a quarantine */
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 #define CORE_ACK_MS 5000              /* how long a request waits for a second node to have the record on disk */
 #define CORE_ACK_START_MS 3000        /* a node that started less than this ago may still find a peer for the second copy */
-#define CORE_ACKS_MAX 128             /* requests that wait for a second copy; further ones are refused */
-#define CORE_CODE_COPIES 2            /* nodes that hold the code and configuration of an experiment that is not over */
+#define CORE_ACKS_MAX 128             /* requests waiting for a second copy; any further request is refused */
+#define CORE_CODE_COPIES 2            /* holders of the code and configuration of an experiment that is not over */
 #define CORE_CODE_RETRY_MS 30000      /* before a failed fetch or copy of code is tried again; doubled with each failure */
 #define CORE_CODE_RETRY_MAX_MS 600000 /* the longest wait before a failed fetch or copy of code is tried again */
 #define CORE_CODE_PUSHES_MAX 8        /* copies of code under way */
-#define CORE_REPAIRS_MAX 8            /* copies of checkpoints under way that no worker waits for */
+#define CORE_REPAIRS_MAX 8            /* copies of checkpoints under way without a waiting worker */
 #define CORE_PUSHES_PEER 4            /* copies of either sort under way to one node; 1 until the node has taken one */
 #define CORE_REPAIR_MS 2000           /* between two searches for checkpoints and code with too few living copies */
-#define CORE_REPAIR_AGAIN_MS 300000   /* before a repair without success is tried again, while the same nodes live */
-#define CORE_RETENTION_MS 10000       /* between two searches for checkpoints that are kept no longer */
-#define CORE_COLLECT_MS 600000        /* between two deletions of chunks that no record names */
-#define CORE_COLLECT_FULL_MS 60000    /* between two deletions of chunks that no record names, while the disk is full */
-#define CORE_COLLECT_IDLE_S 3600      /* chunks untouched for less stay: they may be too new for a record to name them */
+#define CORE_REPAIR_AGAIN_MS 300000   /* before the next try of a repair without success, while the same nodes live */
+#define CORE_RETENTION_MS 10000       /* between two searches for checkpoints to let go of */
+#define CORE_COLLECT_MS 600000        /* between two deletions of chunks without a name in any record */
+#define CORE_COLLECT_FULL_MS 60000    /* between two deletions of chunks without a name, while the disk is full */
+#define CORE_COLLECT_IDLE_S 3600      /* chunks untouched for less stay: records may not name new chunks yet */
 #define CORE_COLLECT_FULL_IDLE_S 600  /* chunks untouched for less stay even while the disk is full */
-#define CORE_COLLECT_AWAY_MS 86400000 /* nothing is deleted while a member is away for less: it may know more (DESIGN 10) */
-#define CORE_CONFIRM_FRESH_MS 600000  /* how long a holder's answer counts: its copy is whole, or is missing */
+#define CORE_COLLECT_AWAY_MS 86400000 /* nothing is deleted while a member with its own records is away for less (DESIGN 10) */
+#define CORE_CONFIRM_FRESH_MS 600000  /* how long a holder's answer counts: the copy is whole, or missing */
 #define CORE_CONFIRM_RETRY_MS 60000   /* before a holder that could not answer is asked again */
 #define CORE_CONFIRMS_MAX 8           /* holders asked at one time: each reads a whole checkpoint */
 
@@ -82,7 +82,7 @@
 
 #define CORE_STATUS_MS 2000     /* between two progress records of one worker */
 #define CORE_KILL_GRACE_MS 3000 /* from SIGTERM to SIGKILL */
-#define CORE_UNHEARD_MS 5000    /* an adopted worker that waits for a group has reported so within this time of the start */
+#define CORE_UNHEARD_MS 5000    /* an adopted worker that waits for a group has reported so within so long of the start */
 
 /* ---- coordinator: claims and leases ------------------------------------------------------------------------------ */
 
@@ -93,11 +93,11 @@
 /* ---- coordinator: gangs and placing ------------------------------------------------------------------------------ */
 
 #define CORE_RESEND_MS 400                  /* before an unanswered reservation or confirmation is sent again */
-#define CORE_GANG_RESERVE_MS 5000           /* a gang whose slots are not all reserved within this time is given up */
-#define CORE_GANG_CONFIRM_MS 10000          /* a gang whose leases are not all confirmed within this time is given up */
+#define CORE_GANG_RESERVE_MS 5000           /* a gang whose slots are not all reserved within so long is given up */
+#define CORE_GANG_CONFIRM_MS 10000          /* a gang whose leases are not all confirmed within so long is given up */
 #define CORE_SLOT_BACKOFF_MS 1000           /* how long a slot is left alone after a refused reservation */
 #define CORE_UNWILLING_MS 60000             /* how long an owner that grants nothing (its disk is full, say) is asked last */
-#define CORE_SILENT_MS 2000                 /* an owner that does not answer for this long is silent */
+#define CORE_SILENT_MS 2000                 /* an owner that does not answer for so long is silent */
 #define CORE_SILENT_FOR_MS 10000            /* how long a silent owner is not asked, unless it answers */
 #define CORE_SILENT_DOUBT_MS 600000         /* how long an owner is asked last after it was silent */
 #define CORE_CHOOSY_MS 600000               /* how long a trial waits for a node where it has not failed, or for all slots */
@@ -110,26 +110,26 @@
 
 /* ---- coordinator: attempts --------------------------------------------------------------------------------------- */
 
-#define CORE_IDLE_MS 12000          /* an attempt is over once a record of one of its slots has lacked the lease this long */
+#define CORE_IDLE_MS 12000          /* an attempt is over once a record of one of its slots has lacked the lease so long */
 #define CORE_FAILURE_SETTLE_MS 6000 /* before a failed worker counts: it may echo a node's death, not yet found, or a stop */
 
 /* ---- coordinator: groups that change ----------------------------------------------------------------------------- */
 
-#define CORE_JOIN_LEASE_MS 5000      /* the records of coordinator and owner name a joiner within this time of its lease */
-#define CORE_JOIN_MS 60000           /* a joiner whose program does not listen within this time is lost; doubled each time */
+#define CORE_JOIN_LEASE_MS 5000      /* the records of coordinator and owner name a joiner within so long of its lease */
+#define CORE_JOIN_MS 60000           /* a joiner whose program does not listen within so long is lost; doubled each time */
 #define CORE_JOIN_DOUBLINGS 4        /* how often the time for a joiner's program to listen is doubled */
 #define CORE_LEAVE_MS 2000           /* from then on the coordinator itself tells members of a broken group to leave it */
 #define CORE_REGROUP_MS 30000        /* how long a broken group waits for enough members, or for a message of one of them */
-#define CORE_LEAVE_STEPS 5           /* how many of its longest steps a broken group has to leave: workers hear between steps */
+#define CORE_LEAVE_STEPS 5           /* how many of its longest steps a broken group has to leave */
 #define CORE_LEAVE_UNKNOWN_MS 600000 /* how long a broken group has to leave if the length of its steps is unknown */
 #define CORE_GENERATIONS 1000        /* numbers that one term of coordinating has for the generations of a group */
 
 /* ---- two daemons with one key ------------------------------------------------------------------------------------ */
 
 #define CORE_TWIN_TELL_MS 1000    /* between two messages to a member whose key is in use at another address, too */
-#define CORE_TWIN_ASK_MS 5000     /* how long a member that was told so looks for the other daemon */
+#define CORE_TWIN_ASK_MS 5000     /* how long a member looks for another daemon with its key */
 #define CORE_TWIN_ANSWER_MS 400   /* between two answers to the other daemon */
-#define CORE_TWIN_SILENT_MS 15000 /* a daemon that yields to its twin resumes when the twin has been silent for this long */
+#define CORE_TWIN_SILENT_MS 15000 /* a daemon that yields to its twin resumes when the twin has been silent for so long */
 
 _Static_assert(CORE_RENEW_MS * 2 < LEASE_MS, "a lost renewal must not end a lease");
 _Static_assert(CORE_GANG_RESERVE_MS <= LEASE_RESERVE_MS, "no gang waits longer than its reservations live");
