@@ -1,14 +1,14 @@
 #ifndef NODE_CORE_CORE_H
 #define NODE_CORE_CORE_H
 /* The node core: the whole control plane of one node as one deterministic state machine. It is made of membership, records
- * and their exchange, slot leases, elections, the coordinator and groups. Events go in and effects come out, in an order
- * that the shell keeps; there is no other way in or out. shoald runs the core with real sockets, disks and processes,
+ * and their exchange, slot leases, elections, the coordinator and groups. Events go in and effects come out, and the shell
+ * keeps the order of both; there is no other way in or out. shoald runs the core with real sockets, disks and processes,
  * tests/sim with simulated ones.
  *
  * The order of calls: node_core_init; NODE_EVENT_LOAD_RECORD and NODE_EVENT_LOAD_FENCE for everything on the disk, in any
- * order; NODE_EVENT_ADOPT for every worker that was found alive; NODE_EVENT_START once; from then on all other events.
+ * order; NODE_EVENT_ADOPT for every worker found alive; NODE_EVENT_START once; from then on all other events.
  *
- * Times are in ms by a clock of the shell that never goes back, or in seconds since 1970 (wall_s). */
+ * Times are in ms by a monotonic clock of the shell, or in seconds since 1970 (wall_s). */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,8 +30,8 @@ struct node_options {
     node_id self;
     uint8_t public_key[PUBLIC_KEY_BYTES];
     mesh_id mesh;
-    uint64_t boot; /* start number << 32 | 32 random bits: larger than every boot of this node on the disk; the core raises it
-                    * when the mesh knows of a later boot */
+    uint64_t boot; /* start number << 32 | 32 random bits: larger than every boot of the node on the disk; the core raises the
+                    * boot when the mesh knows of a later one */
     uint64_t seed; /* of every random choice but the secrets */
     uint8_t secret[32]; /* from the system's generator, new in every boot: tokens and group keys are hashes under it */
     uint64_t now_ms;
@@ -55,23 +55,23 @@ enum node_event_kind {
     NODE_EVENT_PERSISTED, /* u.persisted: a ticket is on disk; tickets come in their order */
     NODE_EVENT_LINK,      /* u.link: the answer to NODE_EFFECT_CHECK_LINK */
     NODE_EVENT_REQUEST,   /* u.request: from a user */
-    NODE_EVENT_PREPARED,  /* u.worker: the slot's directory is ready, or that has failed (code, text) */
+    NODE_EVENT_PREPARED,  /* u.worker: the slot's directory is ready, or making it has failed (code, text) */
     NODE_EVENT_WORKER_LISTENS, /* u.worker: the worker is in no group (any more) and listens on `port` for the next one;
                                   is_elastic, generation, has_state and step as in struct fact_worker */
     NODE_EVENT_WORKER_STATUS,  /* u.worker: step; bytes: the latest metrics, packed as in struct fact_worker */
-    NODE_EVENT_WORKER_EXITED,  /* u.worker: the worker is gone for certain, with all its children; code; text: its last lines */
-    NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on this disk; bytes: the
-                                  latest metrics at that time, packed as in struct fact_worker */
+    NODE_EVENT_WORKER_EXITED,  /* u.worker: the worker is gone for certain, with all children; code; text: the last lines */
+    NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on the disk; bytes: the
+                                  metrics at the time of the save, packed as in struct fact_worker */
     NODE_EVENT_PUSHED,         /* u.blob: the answer to NODE_EFFECT_PUSH: `node` holds `blob` (ok), or the copy has failed */
     NODE_EVENT_CONFIRMED,      /* u.blob: the answer to NODE_EFFECT_CONFIRM: `node` holds `blob` undamaged (ok), or not */
     NODE_EVENT_DISK,           /* u.disk: the disk is full, or is no longer */
     NODE_EVENT_KEY,            /* u.key: the answer to NODE_EFFECT_NEW_KEY */
     NODE_EVENT_SLOT_BUSY,      /* u.busy: whether a program outside Shoal uses the slot's device; repeated now and then */
-    NODE_EVENT_FOREIGN,        /* u.foreign: a message was refused, because this program does not speak its version */
+    NODE_EVENT_FOREIGN,        /* u.foreign: a message of a version that is not spoken here was refused */
     NODE_EVENT_MALFORMED       /* a message or a request to join could not be decoded; node_core_counters counts it */
 };
 
-/* What a user can ask for; beside each the fields of u.request that count. The answer is NODE_EFFECT_REPLY. */
+/* What a user can ask for; beside each kind the fields of u.request in use. The answer is NODE_EFFECT_REPLY. */
 enum node_request_kind {
     NODE_REQUEST_SUBMIT, /* experiment, code, config_text; bytes: the packed config; the blobs are on this disk already */
     NODE_REQUEST_CANCEL, /* experiment */
@@ -80,15 +80,15 @@ enum node_request_kind {
     NODE_REQUEST_DELETE, /* experiment */
     NODE_REQUEST_INVITE, /* public_key, expires_s */
     NODE_REQUEST_REVOKE, /* public_key: the invite's */
-    NODE_REQUEST_EVICT,  /* node; with_vouched: nodes for which only that node vouched are evicted, too */
-    NODE_REQUEST_WITHHOLD, /* slots, for_s: the owner of this machine takes its slots back */
+    NODE_REQUEST_EVICT,  /* node; with_vouched: nodes without another voucher are evicted, too */
+    NODE_REQUEST_WITHHOLD, /* slots, for_s: the owner of the machine takes the slots back */
     NODE_REQUEST_RETURN,   /* slots: the mesh may use them again */
     NODE_REQUEST_DRAIN,    /* node (any of the mesh), at_once: the node gets no new work */
     NODE_REQUEST_UNDRAIN,  /* node */
-    NODE_REQUEST_LEAVE /* this node leaves the mesh; answered once no worker runs here and the other nodes know */
+    NODE_REQUEST_LEAVE /* the node leaves the mesh; answered once no worker runs here and all other nodes know */
 };
 
-/* One event. `u` has the part that the comment beside the kind names. */
+/* One event. The comment beside the kind names the part of `u` in use. */
 struct node_event {
     enum node_event_kind kind;
     uint64_t now_ms;
@@ -163,8 +163,8 @@ struct node_event {
             uint64_t bytes;
             node_id node;
             bool ok;
-            bool is_missing; /* PUSHED, not ok: the blob is not on this node's disk; CONFIRMED, not ok: `node` has answered
-                              * that chunks of the blob are missing or damaged */
+            bool is_missing; /* PUSHED, not ok: the blob is not on the disk here; CONFIRMED, not ok: by the answer of `node`,
+                              * chunks of the blob are missing or damaged */
         } blob;
         struct {
             bool full;
@@ -191,8 +191,8 @@ enum node_effect_kind {
     NODE_EFFECT_FORGET_RECORD,  /* u.persist: deletes the key, after every earlier PERSIST; without answer */
     NODE_EFFECT_FORGET_FENCE,   /* u.persist: deletes the key, after every earlier PERSIST; without answer */
     NODE_EFFECT_PEER,           /* u.peer: keep a connection to the node at this address (given again with another
-                                 * address: move); `gone`: close it, and all bulk transfers with the node. With this node's
-                                 * own id: a connection to another daemon with the same key */
+                                 * address: move); `gone`: close it, and all bulk transfers with the node. With the
+                                 * id of the node itself: a connection to another daemon with the same key */
     NODE_EFFECT_ADMIT,          /* u.peer: this key may connect; `invite`: only to join; `gone`: no longer */
     NODE_EFFECT_CHECK_LINK,     /* u.peer.node: try to connect to the host of the node; answer: NODE_EVENT_LINK */
     NODE_EFFECT_PREPARE,        /* u.worker: make a fresh directory with the code; answer: NODE_EVENT_PREPARED */
@@ -205,20 +205,20 @@ enum node_effect_kind {
     NODE_EFFECT_LEAVE_GROUP,    /* u.worker: the worker leaves the group `generation`; answer: NODE_EVENT_WORKER_LISTENS.
                                  * `at_once`: a member is gone, so no collective of the group will ever end; else after a
                                  * step upon which all ranks agree */
-    NODE_EFFECT_DURABLE,        /* u.worker: tell the worker that its checkpoint of `step` is durable */
+    NODE_EFFECT_DURABLE,        /* u.worker: tell the worker that the checkpoint of `step` is durable */
     NODE_EFFECT_PUSH,           /* u.push: copy a blob to a peer; answer: NODE_EVENT_PUSHED */
     NODE_EFFECT_CONFIRM,        /* u.push: ask the node whether it holds the blob undamaged; answer: NODE_EVENT_CONFIRMED */
-    NODE_EFFECT_COLLECT,        /* u.collect; bytes: hashes of blobs, end to end: chunks of none of these blobs that were not
-                                 * touched for idle_s may be deleted from this disk */
+    NODE_EFFECT_COLLECT,        /* u.collect; bytes: hashes of blobs, end to end: chunks of none of these blobs, and
+                                 * untouched for idle_s, may be deleted from the disk */
     NODE_EFFECT_REPLY,          /* u.reply: the answer to a request */
-    NODE_EFFECT_NEW_KEY,        /* u.new_key: make, or find on the disk, a second key beside this node's own, for the node that
-                                 * it may become; answer: NODE_EVENT_KEY */
-    NODE_EFFECT_BECOME,         /* u.become: put the key of NODE_EVENT_KEY in the place of this node's own on the disk, end this
-                                 * core and begin a new one with that key; repeated until then */
+    NODE_EFFECT_NEW_KEY,        /* u.new_key: make, or find on the disk, a second key beside the node's own, with which the node
+                                 * may become another one; answer: NODE_EVENT_KEY */
+    NODE_EFFECT_BECOME,         /* u.become: put the key of NODE_EVENT_KEY in the place of the node's own on the disk, end the
+                                 * core and begin a new core with the new key; repeated until then */
     NODE_EFFECT_WELCOME         /* u.reply.client; bytes: records end to end, for the machine that joins */
 };
 
-/* One effect. `u` has the part that the comment beside the kind names. */
+/* One effect. The comment beside the kind names the part of `u` in use. */
 struct node_effect {
     enum node_effect_kind kind;
     union {
@@ -269,7 +269,7 @@ struct node_effect {
             uint32_t idle_s;
         } collect;
         struct {
-            bool afresh; /* make a new key, even if one is on the disk: that one cannot be used */
+            bool afresh; /* make a new key, even if there is a second key on the disk: it cannot be used */
         } new_key;
         struct {
             node_id node;
@@ -292,7 +292,7 @@ struct node_effect {
 #define NODE_EFFECTS_MAX 2048
 #define NODE_EFFECT_BYTES_MAX (4u << 20)
 
-/* The effects of one or several steps, in the order in which the shell has to perform them. */
+/* The effects of steps. The shell performs them in order. */
 struct node_effects {
     uint32_t count;
     uint32_t used_bytes;
@@ -308,16 +308,16 @@ struct node_core; /* defined in node/core/ground/state.h, for node/core/ and for
  * close: the core is done when the caller takes the memory back. */
 struct node_core *node_core_init(const struct node_options *options);
 
-/* One step. Appends effects to `out`, which the caller has cleared. An event->now_ms below an earlier one counts as the
- * earlier one. An event that is malformed or too late is ignored, with a trace line, and counted; no message of a peer makes
- * a step fail. */
+/* One step. Appends effects to `out`, which the caller has cleared. An event->now_ms below an earlier event's counts as
+ * the earlier time. A malformed or late event is ignored, with a trace line, and counted; no message of a peer makes a step
+ * fail. */
 void node_core_step(struct node_core *core, const struct node_event *event, struct node_effects *out);
 
 /* When the core needs its next NODE_EVENT_TICK, in ms by the clock of the events. */
 uint64_t node_core_next_ms(const struct node_core *core);
 
-/* The slot whose lease has this token, or -1: no lease has the token (any more). The shell takes a message of a worker only
- * after this has found the worker's token. */
+/* The slot with the lease of this token, or -1: no lease has the token (any more). The shell takes messages of a worker only
+ * while the worker's token has a slot. */
 int node_core_find_token(const struct node_core *core, lease_token token);
 
 /* ---- readers ---------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 #ifndef NODE_CORE_LIMITS_H
 #define NODE_CORE_LIMITS_H
-/* How long the node core waits, and how much of each thing it holds: all in one place, by room. Names with _MS are milliseconds,
- * with _S seconds. Membership has its own times (gossip/swim.h), from the same probe interval. */
+/* How long the node core waits, and how much of each thing it holds: all in one place, by room. Names with _MS are
+ * milliseconds, with _S seconds. Membership has its own times (gossip/swim.h), from the same probe interval. */
 
 #include "gossip/lease.h"
 

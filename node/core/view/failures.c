@@ -1,4 +1,4 @@
-/* What counts against a trial: failures of its program, deaths of its hosts, and the quarantine that follows (DESIGN 7). */
+/* Failures of a trial's program, deaths of hosts under the trial, and the quarantine of the trial (DESIGN 7). */
 
 #include "node/core/view/view.h"
 
@@ -25,15 +25,15 @@ static bool has_failed(const struct view_worker *worker)
     return worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED;
 }
 
-/* An elastic worker failed in a group, so that the group lost it. A worker that never came into a group does not count. */
+/* True if an elastic worker failed as a member of a group. A joiner that never came into a group does not count. */
 static bool has_failed_its_group(const struct view_attempt *attempt, const struct view_worker *worker)
 {
     return has_failed(worker) && worker->is_elastic && (worker->generation > 0 || worker->number < attempt->first_count);
 }
 
 struct failures {
-    uint32_t before; /* workers that their groups went on without: each counts */
-    bool has_last;   /* a member of the last group has failed: all its members count as one */
+    uint32_t before; /* failed workers outside of the last group: each counts */
+    bool has_last;   /* a member of the last group has failed: the whole group counts once */
 };
 
 static struct failures count_failures(const struct view_attempt *attempt)
@@ -53,9 +53,9 @@ uint32_t view_attempt_failures(const struct view_attempt *attempt)
     return failures.before + failures.has_last;
 }
 
-/* A verdict is about all members of the last group together, since they drag each other down. If no member of it has failed,
- * the verdict's writer judged another group, and the failed worker is one that the last group went on without:
- * count_failures has counted it already. */
+/* A verdict is about all members of the last group together, since a failed member drags the others down. If no member of
+ * the last group has failed, the verdict's writer judged an earlier group: count_failures has counted the failed worker
+ * already. */
 static uint32_t ended_attempt_failures(const struct view_attempt *attempt, enum fact_reason reason)
 {
     struct failures failures = count_failures(attempt);
@@ -76,7 +76,7 @@ uint32_t view_trial_failures(const struct view_trial *trial)
     return failures;
 }
 
-/* A worker ended in the same boot of its node in which it ran: the node was cut off or suspended, and did not die. */
+/* True if a worker ended in the same boot of the node: the node was cut off or suspended, and did not die. */
 static bool death_is_void(const struct view_attempt *attempt, const struct fact_death *death)
 {
     for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
@@ -113,8 +113,8 @@ static void list_node(node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count, nod
     }
 }
 
-/* Failures on three nodes, without progress between them (each attempt starts from the same step), are the trial's fault and
- * not the nodes'. A trial that makes progress between its failures may fail max_restarts times. */
+/* Failures on three nodes, without progress in between (each attempt starts from the same step), are the trial's fault and
+ * not the nodes'. A trial with progress between failures may fail max_restarts times. */
 static bool fails_everywhere(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
 {
     uint64_t step = 0;
@@ -134,8 +134,8 @@ static bool fails_everywhere(const struct view_trial *trial, node_id nodes[VIEW_
     return false;
 }
 
-/* A host that dies takes several trials with it, and at most one of them is to blame. So after a first death every trial
- * that had just begun there is a suspect; a second death convicts a suspect, unless another suspect was on the host, too; a
+/* A dying host takes several trials down, and at most one trial is to blame. So after a first death every trial that had
+ * just begun on the host is a suspect; a second death convicts a suspect, unless another suspect was on the host, too; a
  * third death convicts in any case. Deaths of several hosts together (a rack without power) are not recorded
  * (members/quarantine.c). */
 static bool kills_hosts(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)

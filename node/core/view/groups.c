@@ -1,4 +1,4 @@
-/* The group of an attempt as it is now: ranks, workers, and slots that are wanted back. */
+/* The present group of an attempt: ranks, workers, and slots wanted back. */
 
 #include "node/core/view/view.h"
 
@@ -49,7 +49,7 @@ bool view_attempt_is_wanted_back(const struct view *view, const struct view_atte
     const struct view_member *node = view_find_member(view, place->node);
     const struct view_slot *slot = node != NULL ? view_member_slot(node, place->slot) : NULL;
     if (has_ended(view_attempt_worker(attempt, rank))) {
-        return false; /* the worker has ended: its slot concerns this group no more */
+        return false; /* after the end of the worker the slot concerns the group no more */
     }
     return (slot != NULL && slot->withheld && attempt_id_equal(&slot->attempt, &attempt->id)) ||
            (node != NULL && view_member_drain(node).at_once);

@@ -36,7 +36,7 @@ struct lamport_top view_claim_top(const struct view_experiment *experiment, cons
     return top;
 }
 
-/* Of one register at most one clock is refused as a jump: the highest. */
+/* At most one clock of a register is refused as a jump: the highest. */
 void view_count_jumps(struct view *view, struct lamport_top before, struct lamport_top after)
 {
     view->jump_count += lamport_jumps(&after);

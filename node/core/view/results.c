@@ -1,4 +1,4 @@
-/* The results of a trial: its checkpoints, each united from the rows of all writers, and its metrics. */
+/* The results of a trial: checkpoints, each united from the rows of all writers, and metrics. */
 
 #include "node/core/view/view.h"
 
@@ -65,8 +65,8 @@ static uint32_t metrics_copy(const uint8_t *metrics, uint32_t bytes, uint8_t out
     return bytes;
 }
 
-/* The attempt's own metrics: if it has completed, those in the verdict; else the latest that rank 0 has reported. `*step`: the
- * step of these metrics. */
+/* The attempt's own metrics: after completion from the verdict, else the latest from rank 0. `*step`: the step of the
+ * metrics. */
 static uint32_t own_metrics(const struct view *view, const struct view_attempt *attempt, uint64_t *step,
                             uint8_t out[FACT_METRICS_BYTES_MAX])
 {

@@ -13,20 +13,21 @@
 
 #include "node/core/view/view.h"
 
-/* A living trial is queued or running, in an experiment that is not over: it goes on from its newest checkpoint. `is_over`
- * is the result of view_experiment_over, which the caller asks once for all trials, since it looks at all of them. */
+/* A living trial is queued or running, in an experiment that is not over: the trial goes on from the newest checkpoint.
+ * `is_over` is the result of view_experiment_over: the caller asks once for all trials, since the function looks at all
+ * trials. */
 bool retention_trial_lives(const struct view_experiment *experiment, const struct view_trial *trial, bool is_over);
 
 /* Sets is_kept and is_best in all manifest rows of an experiment. experiment->known must be true. */
 void retention_mark(struct view_experiment *experiment);
 
-/* Sets experiment->bar from the checkpoints that are marked as safe now. Called once before any number of retention_may_go,
- * because it looks through all trials. */
+/* Sets experiment->bar from the checkpoints now marked as safe. Looks through all trials, and so is called once before any
+ * number of retention_may_go. */
 void retention_find_bar(struct view_experiment *experiment);
 
-/* True if a checkpoint may be let go; `row` is any of its rows. It is not kept, and would not be kept either if the only other
- * checkpoints were the safe ones (in other trials: those that were safe when the bar was set). So a trial that saves faster
- * than copies can be confirmed still lets go of old checkpoints. */
+/* True if the checkpoint of `row` may be let go: retention does not keep the checkpoint, and would not keep it either among
+ * the safe checkpoints alone (safe now in the same trial, and in other trials when the bar was set). So a trial that saves
+ * faster than copies can be confirmed still lets go of old checkpoints. */
 bool retention_may_go(const struct view_experiment *experiment, const struct view_trial *trial,
                       const struct view_manifest *row);
 

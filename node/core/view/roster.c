@@ -2,8 +2,8 @@
  *
  *   believed   The founder, and every node for which a believed node vouches. Evictions do not matter, so the set only grows.
  *   evicted    Every node that a believed node, other than the node itself, has evicted. An eviction counts whenever it was
- *              written, also if its writer is evicted, now or later: so of two nodes that evict each other both are out, and
- *              being first gains nothing. The set only grows, too.
+ *              written, even if the writer is evicted, before or after: so of two nodes that evict each other both are
+ *              out, and being first gains nothing. The set only grows, too.
  *   standing   A voucher stands if its writer is not evicted, or if every eviction of its writer by a believed node lists the
  *              node that the voucher is for. Every eviction, not any: so each further eviction leaves fewer vouchers standing,
  *              and no node returns through an eviction. An eviction with an unreadable body lists no node.
@@ -11,11 +11,11 @@
  *              (and an evicted founder stays its root), through the vouchers that the evictions list.
  *   admitted   Rooted and not evicted.
  *
- * Each step needs the whole result of the step before; the order in which records came does not matter. A node that is believed
- * but not rooted is out without an eviction: any member may vouch for it anew.
+ * Each step needs the whole result of the step before; the order in which records came does not matter. A node that is
+ * believed but not rooted is out without an eviction: any member may vouch for it anew.
  *
- * Known weakness: a member can evict all others with few records, and they can evict it. That costs the mesh its members, not
- * its results; machines whose owners are at odds need two meshes. */
+ * Known weakness: one member can evict all other members with few records, and the other way round. The mesh then loses
+ * members, but no results; owners at odds need two meshes. */
 
 #include "base/bisect.h"
 #include "base/err.h"
@@ -135,7 +135,7 @@ static void fold_evictions(struct view *view)
     }
 }
 
-/* Sets the voucher that users see, with the key and the name that it gives. */
+/* Sets the voucher for users to see, and the key and name from that voucher. */
 static void fold_shown(struct view *view)
 {
     /* A node whose vouchers count no more (a founder contradicted itself) has no voucher, in whatever order the records

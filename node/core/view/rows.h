@@ -12,8 +12,8 @@ void *view_row(struct view *view, void *list, const void *wanted, size_t bytes, 
 
 struct view_experiment *view_experiment_row(struct view *view, experiment_id id);
 
-/* Trials of the configuration are in a table by index, and so are the first VIEW_TRIALS_FEW in any case. All other trials that
- * records name are strays, in a sorted array: so a made-up index costs no more memory than the record that names it. */
+/* Trials of the configuration are in a table by index, and so are the first VIEW_TRIALS_FEW in any case. All other trials named
+ * by records are strays, in a sorted array: so a made-up index costs no more memory than the record with the index. */
 #define VIEW_TRIALS_FEW 64
 struct view_trial *view_trial_row(struct view *view, struct view_experiment *experiment, uint32_t index);
 

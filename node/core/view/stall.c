@@ -1,4 +1,4 @@
-/* What a suspend of this node does to the times in the fold: see roof/stall.c. */
+/* The effect of a suspend of this node on times in the fold: see roof/stall.c. */
 
 #include "base/shift.h"
 #include "node/core/view/view.h"

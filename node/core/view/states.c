@@ -24,8 +24,8 @@ struct view_attempt *view_trial_completed(const struct view_trial *trial)
     return NULL;
 }
 
-/* The two highest attempt numbers of different coordinators. Only attempts that their own coordinator has recorded count, since
- * records of others can name any attempt. */
+/* The two highest attempt numbers of different coordinators. Only attempts recorded by their own coordinator count, since
+ * records of other nodes can name any attempt. */
 static struct lamport_top attempt_top(const struct view_trial *trial)
 {
     struct lamport_top top = {0};
@@ -118,7 +118,7 @@ bool view_experiment_live(const struct view_experiment *experiment)
     if (!view_experiment_over(experiment)) {
         return true;
     }
-    /* An attempt that may still run needs its verdict, whatever became of the experiment. */
+    /* A running attempt needs a verdict, whatever became of the experiment. */
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *trial = experiment->trials[i];
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {

@@ -2,10 +2,10 @@
 #define NODE_CORE_VIEW_VIEW_H
 /* The fold: what users and the coordinator see, computed from the records that a node holds (DESIGN 5). A core.
  *
- * The node calls view_apply for every entry that the table of records takes. The result depends on the set of newest records
- * only, not on the order in which they came: a row may be made before the row that it belongs to, and every list and array
- * is sorted. Texts, metrics and log tails stay in the records; a row names its record by ident. A tombstone takes all rows
- * of its experiment away, and later records of that experiment make no rows.
+ * The node calls view_apply for every new entry of the table of records. The result depends on the set of newest records
+ * only, not on their order of arrival: a worker's row may be made before the row of its attempt, and every list and array is
+ * sorted. Texts, metrics and log tails stay in the records; a row names its record by ident. A tombstone takes all rows of
+ * its experiment away, and later records of that experiment make no rows.
  *
  * The structs come first, then one section of functions for each file of this folder. All rows are in the view's arena. A
  * row that a function returns belongs to the view, and is valid until the next view_apply. */
@@ -20,7 +20,7 @@
 
 /* ---- rows: nodes ------------------------------------------------------------------------------------------------------ */
 
-/* A slot as the record of its owner has it (struct fact_slot). */
+/* A slot, by the record of its owner (struct fact_slot). */
 struct view_slot {
     uint32_t state; /* enum lease_state */
     attempt_id attempt;
@@ -29,7 +29,7 @@ struct view_slot {
     uint64_t withheld_s;
 };
 
-/* What one writer has published about the drain of a node: see view_member_drain. */
+/* The drain or undrain of a node by one writer: see view_member_drain. */
 struct view_drain {
     struct view_drain *next; /* by writer */
     node_id writer;
@@ -40,18 +40,18 @@ struct view_drain {
 struct view_member {
     node_id id;
     bool vouched;    /* there is a voucher for this node, by any writer */
-    bool believed;   /* a chain of vouchers connects it to the founder, evictions left aside: it is or was a member */
-    bool evicted;    /* a believed node has evicted it; never false again */
-    bool rooted;     /* a chain of standing vouchers connects it to the founder; evicted nodes may be links of the chain */
+    bool believed;   /* a chain of vouchers connects the node to the founder, evictions left aside: a member, or a former one */
+    bool evicted;    /* a believed node has evicted this one, for good */
+    bool rooted;     /* a chain of standing vouchers connects the node to the founder; evicted nodes may be links */
     bool admitted;   /* the node is a member: rooted and not evicted */
     bool is_reached; /* used by the search for chains while it runs */
     node_id sponsor; /* while rooted: the writer of the voucher that connects the node to the founder; of the founder, itself.
                       * From sponsor to sponsor the way always ends at the founder */
-    node_id voucher; /* the smallest writer of a standing voucher for it; while not rooted, the smallest believed writer */
+    node_id voucher; /* the smallest writer of a standing voucher for the node; while not rooted, the smallest believed one */
     node_id evictor; /* while evicted: the smallest believed writer of an eviction of the node */
     uint8_t public_key[PUBLIC_KEY_BYTES];
     char name[FACT_NAME_BYTES]; /* from the node's own record, else from the voucher */
-    bool has_node;              /* the node's own record (struct fact_node) is here: it gives the next fields */
+    bool has_node;              /* the node's own record (struct fact_node) is here: the fields up to slot_kinds are valid */
     uint64_t node_boot;
     bool left;
     struct version_range protocol; /* the versions that the node announces; newest 0: unknown */
@@ -66,7 +66,7 @@ struct view_member {
     struct fact_quarantine quarantine; /* as the node itself publishes it */
 };
 
-/* What one node states about the membership of another: a voucher or an eviction. */
+/* A statement of one node about the membership of another: a voucher or an eviction. */
 struct view_statement {
     node_id about, writer;
     struct view_member *member; /* the row of `about`; in an eviction NULL while there is no such row */
@@ -83,37 +83,37 @@ struct view_statements {
 
 /* ---- rows: attempts ----------------------------------------------------------------------------------------------------- */
 
-/* A worker as the record of its slot's owner has it (struct fact_worker). */
+/* A worker, by the record of the slot's owner (struct fact_worker). */
 struct view_worker {
     struct view_worker *next; /* by (number, writer) */
     uint32_t number;
     node_id writer;
-    record_ident ident; /* the record that has the host, the metrics and the log's tail */
+    record_ident ident; /* the record with the host, the metrics and the log's tail */
     uint64_t boot;      /* the writer's boot when it wrote the record */
     enum fact_worker_state state;
     enum fact_reason reason;
     int32_t exit_code;
-    bool has_started; /* the program was started; false again once it turned out that the machine could not start it */
+    bool has_started; /* the program was started; false again if the machine turned out to be unable to start it */
     uint32_t generation;
     uint32_t master_port, data_port;
     uint64_t step;
     bool is_elastic, waits, has_state;
     uint64_t applied_step;
-    /* Not from records: what this node has seen of the worker since its own boot, kept by members/quarantine.c. */
+    /* Not from records: observations of this node since its boot, kept by members/quarantine.c. */
     struct {
         uint64_t running_ms; /* when the worker was first seen to run; 0: never */
         bool is_start_seen;  /* the worker had started just before running_ms, not long before */
-        uint64_t boot;       /* the boot of the worker's node, by its last record of the running worker */
-        uint64_t died_ms;    /* when the worker's node was declared dead; 0: it was not, or has been heard since */
-        uint64_t lived_ms;   /* the time from running_ms to the last message of the node that died */
-        bool is_judged;      /* whether the trial is to blame for that death has been decided */
+        uint64_t boot;       /* the boot of the worker's node in the last record of the running worker */
+        uint64_t died_ms;    /* when the worker's node was declared dead; 0: never, or the worker was heard of since */
+        uint64_t lived_ms;   /* from running_ms to the last message of the dead node */
+        bool is_judged;      /* whether the trial is to blame for the death has been decided */
     } observed;
 };
 
 struct view_verdict {
     struct view_verdict *next; /* by writer */
     node_id writer;
-    record_ident ident; /* the record that has the metrics and the sentence */
+    record_ident ident; /* the record with the metrics and the sentence */
     enum fact_reason reason;
     uint64_t step;
 };
@@ -124,7 +124,7 @@ struct view_death {
     struct fact_death fact;
 };
 
-/* What one coordinator has published about the group of an attempt (struct fact_generation). */
+/* The group of an attempt, by the record of one coordinator (struct fact_generation). */
 struct view_group {
     struct view_group *next; /* by (generation, term, writer): the last one in the list counts */
     node_id writer;
@@ -141,13 +141,13 @@ struct view_attempt {
     attempt_id id;
     bool assigned; /* the coordinator's record of the attempt is here; other records of the attempt may come earlier */
     uint32_t first_count;
-    struct fact_place *first; /* [first_count]: the members that the attempt began with, by rank */
+    struct fact_place *first; /* [first_count]: the members at the beginning of the attempt, by rank */
     struct view_group *groups;
-    /* The group as it is now: the last one of `groups`, or if there is none the group that the attempt began with. */
+    /* The present group: the last of `groups`, or without any the first group. */
     uint32_t generation;
-    struct election_claim group_claim; /* the claim under which the group was made */
+    struct election_claim group_claim; /* the claim of the coordinator that made the group */
     bool is_leaving;                   /* the members are to leave the group */
-    uint64_t group_step;               /* steps that the members have applied when the group begins */
+    uint64_t group_step;               /* steps applied by the members when the group begins */
     uint32_t member_count, joiner_count;
     const struct fact_place *members; /* [member_count + joiner_count]: by rank, the joiners behind the members */
     uint64_t start_step;              /* the step of the checkpoint that the attempt starts from; 0: from nothing */
@@ -159,7 +159,7 @@ struct view_attempt {
 
 /* ---- rows: experiments -------------------------------------------------------------------------------------------------- */
 
-/* A checkpoint as one writer has published it (struct fact_manifest); view_manifest_unite joins the rows of all writers. */
+/* A checkpoint, by the record of one writer (struct fact_manifest); view_manifest_unite joins the rows of all writers. */
 struct view_manifest {
     struct view_manifest *next; /* the newest first: by step, then attempt, descending; then by writer */
     attempt_id attempt;
@@ -174,7 +174,7 @@ struct view_manifest {
     double metric;
     bool is_kept;        /* the checkpoint is kept, as of the last retention_mark */
     bool is_best;        /* the checkpoint is among the best of the experiment, as of the last retention_mark */
-    bool is_safe;        /* enough holders have confirmed lately that their copies are whole; set by copies/collection.c */
+    bool is_safe;        /* enough holders have lately confirmed whole copies; set by copies/collection.c */
     bool is_passed_over; /* the writer is gone, and this node has let the checkpoint go; false again after a newer record */
 };
 
@@ -184,7 +184,7 @@ struct view_trial {
     struct view_manifest *manifests;
 };
 
-/* What one writer has published about pause and cancel of an experiment. */
+/* The pause, resume or cancel of an experiment by one writer. */
 struct view_control {
     struct view_control *next; /* by writer; of one writer the pause register before the cancel */
     node_id writer;
@@ -201,7 +201,7 @@ struct view_claim {
 
 struct view_experiment {
     experiment_id id;
-    bool known;        /* the experiment's own record is here: it gives the fields up to trial_count */
+    bool known;        /* the experiment's own record is here: the fields up to trial_count are valid */
     node_id submitter; /* the smallest writer, should several nodes have submitted the experiment */
     uint64_t submitted_s;
     hash256 code;
@@ -213,7 +213,7 @@ struct view_experiment {
     uint32_t trial_count;
     struct view_trial **trials; /* [trial_slots], by index; NULL: no record of the trial is here */
     uint32_t trial_slots;
-    struct view_trial **strays; /* by index: trials that records name and no configuration (yet), see view_trial_row */
+    struct view_trial **strays; /* by index: trials named by records and (still) by no configuration, see view_trial_row */
     uint32_t stray_count, stray_slots;
     struct view_control *controls;
     struct view_claim *claims;
@@ -224,18 +224,17 @@ struct view_experiment {
         double metric;
         uint32_t trial, position;
     } bar;
-    bool changed; /* set by view_apply, cleared by the coordinator once it has looked at the experiment */
+    bool changed; /* set by view_apply, cleared by the coordinator after a look at the experiment */
 };
 
 /* A deleted experiment. No other row of the experiment is left. */
 struct view_tombstone {
     experiment_id experiment;
-    node_id writer; /* the smallest node that has deleted it */
+    node_id writer; /* of several nodes that deleted the experiment the smallest */
 };
 
-/* Evictions of one writer that count: a roster holds no more nodes than that. If a writer has published more, those of the
- * smallest keys count. So a writer that makes up evictions takes no more memory than that, and can undo at most evictions of
- * its own. */
+/* How many evictions of one writer count: a roster holds no more nodes. Beyond that number the smallest keys count. So a
+ * writer of made-up evictions takes a bounded part of the memory, and undoes at most evictions of its own. */
 #define VIEW_EVICTIONS_MAX 1024
 
 struct view {
@@ -249,7 +248,7 @@ struct view {
     uint32_t experiment_count, experiment_slots;
     struct view_tombstone *tombstones; /* by experiment id */
     uint32_t tombstone_count, tombstone_slots;
-    bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared by the reader that has acted on it */
+    bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared after the reader has acted */
     uint64_t malformed_count;                          /* records whose key or body did not decode */
     uint64_t jump_count; /* registers (drain, pause, claim) whose highest clock is refused as a jump at present */
 };
@@ -278,19 +277,19 @@ struct view_attempt *view_find_attempt(const struct view *view, const attempt_id
 /* The row of a node, made if there was none; NULL: the arena is full. */
 struct view_member *view_member_row(struct view *view, node_id id);
 
-/* The slot's row, or NULL: no record has told of it. For a slot below slot_count there always is one. */
+/* The slot's row, or NULL: no record names the slot. A slot below slot_count always has a row. */
 const struct view_slot *view_member_slot(const struct view_member *member, uint32_t slot);
 
 /* The tombstone of a deleted experiment, or NULL. */
 const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id);
 
-/* True once a tombstone of the experiment is known: no work of it begins from then on. */
+/* True once a tombstone of the experiment is known: from then on no work of the experiment begins. */
 bool view_is_deleted(const struct view *view, experiment_id id);
 
 /* ---- roster.c: membership
  * ------------------------------------------------------------------------------------------------- */
 
-/* The node was a member and is none now: it was evicted, or no voucher for it stands any more. */
+/* True for a former member: evicted, or without a standing voucher. */
 bool view_member_is_out(const struct view_member *member);
 
 /* Would `node` stay rooted if some member evicted `evicted` now, and no voucher of `evicted` stood any more? Changes is_reached
@@ -306,9 +305,8 @@ struct lamport_top view_drain_top(const struct view_member *member, const node_i
 struct lamport_top view_control_top(const struct view_experiment *experiment, const node_id *but);
 struct lamport_top view_claim_top(const struct view_experiment *experiment, const node_id *but);
 
-/* The present value of the member's drain register; lamport 0: no node has ever written it. `at_once`: at least one of the
- * concurrent drains that count asks for it. `is_idle`: the member itself has published that it is idle under this very
- * drain. */
+/* The present value of the member's drain register; lamport 0: never written. Of concurrent values that count a drain wins;
+ * `at_once`: at least one such drain has at_once. `is_idle`: the member itself has published is_idle with the same clock. */
 struct fact_drain view_member_drain(const struct view_member *member);
 
 bool view_experiment_cancelled(const struct view_experiment *experiment);
@@ -319,28 +317,28 @@ bool view_experiment_paused(const struct view_experiment *experiment);
 /* ---- groups.c: the group of an attempt as it is now
  * ------------------------------------------------------------------------- */
 
-/* The record of the worker that has this rank, by the owner of the worker's slot; NULL: there is none yet. Ranks from
- * member_count on are the joiners. */
+/* The row of the worker with this rank, by the owner of the worker's slot; NULL: no record yet. Ranks from member_count on
+ * are the joiners. */
 const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank);
 
-/* The present rank of the worker with this number in this slot of this node; UINT32_MAX: the group has no such worker. */
+/* The present rank of the worker with the number in the slot of the node; UINT32_MAX: the group has no such worker. */
 uint32_t view_attempt_rank(const struct view_attempt *attempt, node_id node, uint32_t slot, uint32_t number);
 
-/* True once every member has published that its program can leave a group and enter the next one. */
+/* True once the record of every member has is_elastic: the program can leave a group and enter the next one. */
 bool view_attempt_is_elastic(const struct view_attempt *attempt);
 
 /* The worker of this rank has to give its slot back, and has not ended: the slot's owner withholds the slot, or the node is
  * drained at once. */
 bool view_attempt_is_wanted_back(const struct view *view, const struct view_attempt *attempt, uint32_t rank);
 
-/* True if the members that stay are enough for a group of their own (min_slots): they have not ended, and their slots are not
- * wanted back. `leaver` (may be NULL): a node whose members count as wanted back, too. False: the whole group is asked to stop.
- * The answer follows from the records alone, so that all owners and the coordinator come to the same one. */
+/* True if the staying members, neither ended nor wanted back, are enough for a group of their own (min_slots). False: the
+ * whole group is asked to stop. `leaver` (may be NULL): a node with members that count as wanted back, too. The answer
+ * follows from the records alone, so that all owners and the coordinator agree. */
 bool view_attempt_can_shrink(const struct view *view, const struct view_experiment *experiment,
                              const struct view_attempt *attempt, const node_id *leaver);
 
-/* The node that runs all ranks of the attempt; none if the group spans nodes. In such a group one failed rank drags the others
- * down, and no node can tell where the failure began. */
+/* The node that runs all ranks of the attempt; none if the group spans nodes. In a group across nodes a failed rank drags
+ * all ranks down, and no node can tell where the failure began. */
 node_id view_attempt_node(const struct view_attempt *attempt);
 
 /* ---- states.c
@@ -360,11 +358,11 @@ enum view_experiment_state {
 /* The verdict that counts: the lowest reason, then the lowest writer. NULL: the attempt has not ended. */
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt);
 
-/* The attempt whose result users see: the lowest completed one. NULL: none has completed. */
+/* The attempt with the result for users: the lowest completed attempt. NULL: none has completed. */
 struct view_attempt *view_trial_completed(const struct view_trial *trial);
 
-/* The attempt that decides the trial's state: the highest in attempt order among those whose own coordinator has recorded them,
- * numbers that jump left out (gossip/lamport.h). NULL if there is none. */
+/* The attempt that decides the trial's state: the highest in attempt order among attempts recorded by their own coordinator,
+ * numbers that jump left out (gossip/lamport.h). NULL: there is no such attempt. */
 struct view_attempt *view_trial_highest(const struct view_trial *trial);
 
 /* The number for the trial's next attempt: above all numbers that count, and not yet used in any record. 0: none is left. */
@@ -376,7 +374,7 @@ enum view_experiment_state view_experiment_state(const struct view_experiment *e
 /* Completed, cancelled or failed: no further work of the experiment begins. */
 bool view_experiment_over(const struct view_experiment *experiment);
 
-/* True while a coordinator may be needed: the experiment is not over, or an attempt of it has no verdict yet. */
+/* True while a coordinator may be needed: the experiment is not over, or an attempt has no verdict yet. */
 bool view_experiment_live(const struct view_experiment *experiment);
 
 /* The states as users read them: "queued", "running" ... */
@@ -390,51 +388,50 @@ const char *view_experiment_state_name(enum view_experiment_state state);
 enum view_quarantine { VIEW_NO_QUARANTINE, VIEW_QUARANTINE_FAILURES, VIEW_QUARANTINE_DEATHS };
 
 #define VIEW_QUARANTINE_NODES 3         /* failures on so many nodes, without progress between them */
-#define VIEW_QUARANTINE_HOST_DEATHS 2   /* deaths of hosts, if no other trial is suspected of the last one */
+#define VIEW_QUARANTINE_HOST_DEATHS 2   /* deaths of hosts, if no other trial is suspected of the last death */
 #define VIEW_QUARANTINE_SHARED_DEATHS 3 /* deaths of hosts, whatever other trials are suspected */
 
-/* The node could not prepare or start the worker. A worker that was not started because its lease was over first is not meant:
- * its exit code is 0. */
+/* True if the node could not prepare or start the worker. (A worker without a start because the lease ended first has exit code
+ * 0.) */
 bool view_worker_is_unstarted(const struct view_worker *worker);
 
-/* How often the trial's program failed by itself: attempts that ended FAILED, and elastic workers that failed earlier in
- * attempts that have ended and whose groups went on without them. No failure counts twice. */
+/* How often the trial's program failed by itself: attempts that ended FAILED, and in ended attempts each elastic worker that
+ * failed earlier, in a group that went on. No failure counts twice. */
 uint32_t view_trial_failures(const struct view_trial *trial);
 
-/* How many failures the attempt counts for if it ends FAILED now: one for each elastic worker that failed in a group that
- * went on without it, and one for the whole last group. A worker that was to join and never came into a group does not
- * count: its failure cost no other worker anything. */
+/* How many failures the attempt counts for if the verdict is FAILED now: one for each elastic worker that failed in a group
+ * that went on, and one for the whole last group. A joiner that failed before entering a group does not count: the failure
+ * cost no other worker anything. */
 uint32_t view_attempt_failures(const struct view_attempt *attempt);
 
-/* The death of its host that the attempt is charged with, or NULL; of several deaths the one with the fewest suspects. */
+/* The death of a host with which the attempt is charged, or NULL; of several deaths the one with the fewest suspects. */
 const struct view_death *view_attempt_death(const struct view_attempt *attempt);
 
-/* Whether the trial is in quarantine. `nodes` and `count` (may be NULL) get the nodes where it failed, or the hosts that
- * died, at most VIEW_QUARANTINE_NODES. The answer follows from the records alone, so that all coordinators come to the same
- * one. */
+/* Whether the trial is in quarantine. `nodes` and `count` (may be NULL) get the nodes of the failures, or the dead hosts, at
+ * most VIEW_QUARANTINE_NODES. The answer follows from the records alone, so that all coordinators agree. */
 enum view_quarantine view_trial_quarantine(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES],
                                            uint32_t *count);
 
 /* ---- results.c: checkpoints and metrics
  * ------------------------------------------------------------------------------------- */
 
-/* Unites the rows of one checkpoint: `first` and the rows behind it with the same step, attempt and blob. `*out` gets all their
- * holders (the first FACT_HOLDERS_MAX; none: the checkpoint is not kept any more), is durable if one of them is, and gets the
- * metric of the first row that has one; out->next is NULL. Returns the first row of the next checkpoint, or NULL. */
+/* Unites the rows of one checkpoint: `first` and the rows behind it with the same step, attempt and blob. `*out` gets the
+ * holders of all rows (the first FACT_HOLDERS_MAX; none: the checkpoint is not kept any more), is durable if a row is, and
+ * gets the metric of the first row with a metric; out->next is NULL. Returns the first row of the next checkpoint, or NULL. */
 const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out);
 
-/* The holders of a united checkpoint in another order: clear, then add the preferred ones of all its rows first. All rows
- * together may name more holders than a manifest has room for. Adding a holder that is listed already, or one more than
- * FACT_HOLDERS_MAX, changes nothing. */
+/* The holders of a united checkpoint in another order: clear, then add the preferred holders of all rows first. All rows
+ * together may name more holders than a manifest has room for. Adding a listed holder again, or more than FACT_HOLDERS_MAX,
+ * changes nothing. */
 void view_manifest_clear_holders(struct view_manifest *manifest);
 void view_manifest_add_holder(struct view_manifest *manifest, node_id holder);
 
-/* Looks up one metric in a packed map of group -> name -> number. False: it is not there, and `*out` is untouched. */
+/* Looks up one metric in a packed map of group -> name -> number. False: the metric is not there, and `*out` is untouched. */
 bool view_metric(const uint8_t *metrics, uint32_t bytes, const char *group, const char *name, double *out);
 
 /* Copies the attempt's metrics to `out` as a packed map of group -> name -> number, and returns its length; 0: none are
- * known. An attempt that began at the last step had nothing left to do and has no metrics of its own: it gets the metrics of
- * the attempt that reached that step and saved the checkpoint there. */
+ * known. An attempt that began at the last step has nothing left to do and reports no metrics: `out` gets the metrics of the
+ * attempt that saved the checkpoint of that step. */
 uint32_t view_attempt_metrics(const struct view *view, const struct view_experiment *experiment,
                               const struct view_attempt *attempt, uint8_t out[FACT_METRICS_BYTES_MAX]);
 
