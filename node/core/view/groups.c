@@ -2,6 +2,8 @@
 
 #include "node/core/view/view.h"
 
+#include "base/check.h"
+
 const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank)
 {
     if (!attempt->assigned || rank >= attempt->member_count + attempt->joiner_count) {
@@ -45,6 +47,7 @@ bool view_attempt_is_elastic(const struct view_attempt *attempt)
 
 bool view_attempt_is_wanted_back(const struct view *view, const struct view_attempt *attempt, uint32_t rank)
 {
+    CHECK(rank < attempt->member_count + attempt->joiner_count);
     const struct fact_place *place = &attempt->members[rank];
     const struct view_member *node = view_find_member(view, place->node);
     const struct view_slot *slot = node != NULL ? view_member_slot(node, place->slot) : NULL;

@@ -2,6 +2,7 @@
 
 #include "node/core/view/rows.h"
 
+#include "base/check.h"
 #include "base/probe.h"
 
 static bool is_writer(node_id writer, const node_id *but)
@@ -39,6 +40,7 @@ struct lamport_top view_claim_top(const struct view_experiment *experiment, cons
 /* At most one clock of a register is refused as a jump: the highest. */
 void view_count_jumps(struct view *view, struct lamport_top before, struct lamport_top after)
 {
+    CHECK(view->jump_count >= lamport_jumps(&before)); /* counted when these clocks came */
     view->jump_count += lamport_jumps(&after);
     view->jump_count -= lamport_jumps(&before);
 }

@@ -1,5 +1,6 @@
 #include "node/core/view/retention.h"
 
+#include "base/check.h"
 #include "base/probe.h"
 
 /* A checkpoint with a metric, and its place among all: by metric, then trial, then position in the trial's list, the newest
@@ -137,6 +138,7 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
 
 void retention_mark(struct view_experiment *experiment)
 {
+    CHECK(experiment->known);
     bool is_over = view_experiment_over(experiment);
     for (uint32_t t = 0; t < experiment->trial_slots; t++) {
         if (experiment->trials[t] != NULL) {
@@ -148,6 +150,7 @@ void retention_mark(struct view_experiment *experiment)
 
 void retention_find_bar(struct view_experiment *experiment)
 {
+    CHECK(experiment->known);
     struct candidate last = {NULL, 0, 0, 0};
     uint32_t count = 0;
     while (count < experiment->config->save_experiment_best) {
@@ -199,6 +202,7 @@ static struct candidate candidate_of(const struct view_trial *trial, const struc
 bool retention_may_go(const struct view_experiment *experiment, const struct view_trial *trial,
                       const struct view_manifest *row)
 {
+    CHECK(experiment->known);
     struct view_manifest united;
     const struct candidate candidate = candidate_of(trial, row, &united);
     if (row->is_kept) {

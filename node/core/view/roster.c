@@ -18,6 +18,7 @@
  * members, but no results; owners at odds need two meshes. */
 
 #include "base/bisect.h"
+#include "base/check.h"
 #include "base/err.h"
 #include "node/core/view/fold.h"
 
@@ -65,6 +66,7 @@ static struct view_statement *statement_add(struct arena *arena, struct view_sta
 static void statement_drop(struct view_statements *list, struct view_statement *statement)
 {
     uint32_t at = (uint32_t)(statement - list->items);
+    CHECK(at < list->count);
     list->count--;
     memmove(list->items + at, list->items + at + 1, (list->count - at) * sizeof *list->items);
 }

@@ -30,7 +30,7 @@ void view_group_free(struct arena *arena, struct view_group *group);
  * to the caller from then on. */
 struct view_experiment *view_experiment_take_out(struct view *view, experiment_id id);
 
-/* The clocks of a register have changed from `before` to `after`: corrects view->jump_count. */
+/* The clocks of one register have changed from `before` to `after`: corrects view->jump_count. */
 void view_count_jumps(struct view *view, struct lamport_top before, struct lamport_top after);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include "node/core/view/view.h"
 
+#include "base/check.h"
+
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt)
 {
     const struct view_verdict *lowest = NULL;
@@ -133,11 +135,13 @@ bool view_experiment_live(const struct view_experiment *experiment)
 const char *view_trial_state_name(enum view_trial_state state)
 {
     static const char *const names[] = {"queued", "running", "completed", "failed"};
+    CHECK(state < sizeof names / sizeof names[0]);
     return names[state];
 }
 
 const char *view_experiment_state_name(enum view_experiment_state state)
 {
     static const char *const names[] = {"queued", "running", "paused", "completed", "cancelled", "failed"};
+    CHECK(state < sizeof names / sizeof names[0]);
     return names[state];
 }

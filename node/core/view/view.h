@@ -327,8 +327,8 @@ uint32_t view_attempt_rank(const struct view_attempt *attempt, node_id node, uin
 /* True once the record of every member has is_elastic: the program can leave a group and enter the next one. */
 bool view_attempt_is_elastic(const struct view_attempt *attempt);
 
-/* The worker of this rank has to give its slot back, and has not ended: the slot's owner withholds the slot, or the node is
- * drained at once. */
+/* The worker of this rank (below member_count + joiner_count) has to give its slot back, and has not ended: the slot's owner
+ * withholds the slot, or the node is drained at once. */
 bool view_attempt_is_wanted_back(const struct view *view, const struct view_attempt *attempt, uint32_t rank);
 
 /* True if the staying members, neither ended nor wanted back, are enough for a group of their own (min_slots). False: the
