@@ -75,7 +75,8 @@ static bool says_the_same(const struct message *a, const struct message *b)
            election_claim_compare(a->u.lease.claim, b->u.lease.claim) == 0;
 }
 
-/* While the disk refuses nothing is answered, and who hears no answer asks again, without end. */
+/* The equal message that waits already. While the disk refuses, we answer nothing, so each peer asks again without end: keeping
+ * every answer would fill the memory. */
 static struct core_pending *find_answer(const struct node_core *core, node_id to, const struct message *message)
 {
     struct core_pending *pending = core->disk->refused_count > 0 ? core->disk->pending_first : NULL;
@@ -98,7 +99,7 @@ void core_send_after_disk(struct node_core *core, node_id to, const struct messa
     MARK(answer_waits_for_disk);
     struct core_pending *before = find_answer(core, to, message);
     if (before != NULL) {
-        before->message = *message; /* of several askings for a slot only the last one is waited for */
+        before->message = *message; /* a RESERVE_ANSWER may differ in its asking: only the last asking for a slot counts */
         return;
     }
     struct core_pending *kept = pending_append(core, disk->ticket, CORE_ACTION_SEND);
@@ -241,7 +242,7 @@ struct core_pending *core_persist(struct node_core *core, struct records_entry *
     return pending;
 }
 
-/* True if what waits for the disk can be remembered. */
+/* True if there is memory for a pending write. */
 static bool has_memory_to_wait(struct node_core *core)
 {
     struct core_pending *pending = arena_take(&core->arena, sizeof *pending);
@@ -249,8 +250,8 @@ static bool has_memory_to_wait(struct node_core *core)
     return pending != NULL;
 }
 
-/* Records that went to the disk while there was no memory to wait for it go there once more, now that there is: their own
- * writer tells nobody of them before. */
+/* Our own record is published at the end of a write that was waited for. So a record that was written without memory to wait is
+ * written again, now that there is memory. */
 void core_disk_persist_unawaited(struct node_core *core)
 {
     struct core_disk *disk = core->disk;
@@ -283,7 +284,7 @@ bool core_claim_is_awaited(const struct node_core *core, experiment_id experimen
     return has_claim(core->disk->pending_first, experiment) || has_claim(core->disk->refused, experiment);
 }
 
-/* ---- what the disk says ------------------------------------------------------------------------------------------ */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static bool is_of_same(const struct core_pending *a, const struct core_pending *b)
 {
@@ -291,14 +292,14 @@ static bool is_of_same(const struct core_pending *a, const struct core_pending *
                                                                  : record_ident_equal(a->ident, b->ident));
 }
 
-/* True if what happens once `a` is on the disk is about a newer version than `b`, or there is something and of `b` nothing. */
+/* Of two refused writes of one record or fence: true if `a` is kept, with a newer version, or with an action for the same
+ * version. */
 static bool stands_for(const struct core_pending *a, const struct core_pending *b)
 {
     int order = a->write == CORE_WRITE_FENCE ? 0 : record_version_compare(a->version, b->version);
     return order > 0 || (order == 0 && a->action != CORE_ACTION_NONE);
 }
 
-/* Of one record or fence one is tried again for all that were refused, or a disk that refuses for long would fill the memory. */
 void core_disk_refuse(struct node_core *core, struct core_pending *pending)
 {
     struct core_disk *disk = core->disk;
@@ -324,7 +325,6 @@ void core_disk_refuse(struct node_core *core, struct core_pending *pending)
     disk->retry_ms = core->now_ms + CORE_RETRY_MS;
 }
 
-/* Takes out the entry that is for this very ticket, or the first that waits for all up to it. */
 struct core_pending *core_disk_take(struct node_core *core, uint64_t ticket, bool is_own_ticket)
 {
     struct core_disk *disk = core->disk;
@@ -342,8 +342,8 @@ struct core_pending *core_disk_take(struct node_core *core, uint64_t ticket, boo
     return NULL;
 }
 
-/* Tries again what the disk refused, with new tickets and as it is by now: what waits for an older version may go on only when
- * a newer one is on the disk, and not while that is still on its way there. What is forgotten is not tried. */
+/* A retry counts in refused_count until the disk has it. So WAITING actions, which may rely on a refused version, stay until
+ * the version or a newer one is on disk, and not just on the way there. */
 void core_disk_retry(struct node_core *core)
 {
     struct core_disk *disk = core->disk;
@@ -364,7 +364,7 @@ void core_disk_retry(struct node_core *core)
         }
         if (is_overtaken) {
             pending->version = entry->record.version;
-            pending->action = CORE_ACTION_NONE; /* that was about the older one */
+            pending->action = CORE_ACTION_NONE; /* the action was about the older version */
         }
         pending->next = NULL;
         pending_move(pending, CORE_PENDING_RETRYING);
@@ -386,7 +386,7 @@ bool core_disk_is_sound(const struct core_disk *disk)
     const struct core_pending *before = NULL;
     for (const struct core_pending *pending = disk->pending_first; pending != NULL; pending = pending->next) {
         bool has_write = pending->write != CORE_WRITE_NONE;
-        uint64_t least = before == NULL ? 0 : before->ticket + has_write; /* each write has a ticket of its own */
+        uint64_t least = before == NULL ? 0 : before->ticket + has_write; /* each write has a ticket for itself */
         is_sound &= pending->ticket >= least && pending->ticket <= disk->ticket;
         is_sound &= has_write == (pending->state != CORE_PENDING_WAITING) && pending->state != CORE_PENDING_REFUSED;
         refused_count += pending->state == CORE_PENDING_RETRYING;

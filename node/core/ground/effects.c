@@ -1,4 +1,4 @@
-/* What one step puts out: effects, the bytes that they point to, and the secrets of this boot. */
+/* Effects, the bytes behind them, and the secrets of a boot. */
 
 #include <sodium/crypto_generichash.h>
 

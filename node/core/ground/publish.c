@@ -1,12 +1,10 @@
-/* This node's own records: into the table and the fold at once, to the disk, and to all others once they are there. */
+/* Our own records: into the table and the fold at once, to the disk, and from the disk to all peers. */
 
 #include "base/check.h"
 #include "base/err.h"
 #include "node/core/ground/disk.h"
 #include "node/core/ground/publish.h"
 
-/* What frees memory or ends something, if that is held here and each writer can say it once: so nobody can use the reserve
- * up with what he made up. Of the own disk a tombstone may be read before what it buries. */
 bool core_may_take_reserve(const struct node_core *core, const struct record *record, bool from_disk)
 {
     experiment_id experiment;
@@ -20,7 +18,7 @@ bool core_may_take_reserve(const struct node_core *core, const struct record *re
         is_sound = (record->kind == FACT_TOMBSTONE ? fact_tombstone_read(record) : fact_control_read(record, &control)) == 0;
         return from_disk || (is_sound && fact_key_read_experiment(record, &experiment) == 0 &&
                              view_find_experiment(&core->view, experiment) != NULL);
-    case FACT_WORKER: /* others can say any number */
+    case FACT_WORKER: /* only our own: another writer could invent any number of workers */
         is_sound = node_id_equal(record->writer, core->options.self) && fact_worker_read(record, &worker) == 0 &&
                    worker.state == FACT_WORKER_ENDED;
         return is_sound && fact_key_read_attempt(record, &attempt) == 0 && view_find_attempt(&core->view, &attempt) != NULL;

@@ -1,5 +1,5 @@
-/* Who comes into the mesh and who goes, as this node is asked: invites, evictions, its own leaving, those who join (DESIGN 11).
- * What all nodes make of those records is in view.c and members.c; other requests are in requests.c. */
+/* Requests about members of the mesh: invites, evictions, nodes that join, this node's leave (DESIGN 11). The effect of these
+ * records on every node is in node/core/view/ and node/core/members/. */
 
 #include "base/check.h"
 #include "base/err.h"
@@ -52,7 +52,7 @@ void requests_revoke(struct node_core *core, const struct node_event *event)
     struct fact_key key = fact_key_public_key(event->u.request.public_key);
     const struct records_entry *own =
         records_find(&core->records, record_ident_of(core->options.self, FACT_INVITE, key.bytes, key.count));
-    struct fact_invite fact = {0}; /* without a time: somebody else's invite */
+    struct fact_invite fact = {0}; /* without a time, if the invite is another node's */
     if (own != NULL) {
         (void)fact_invite_read(&own->record, &fact);
     }
@@ -66,7 +66,8 @@ void requests_revoke(struct node_core *core, const struct node_event *event)
 
 /* ---- evicting ------------------------------------------------------------------------------------------------------------ */
 
-/* For whom there is no room in the list this node vouches itself, so that nobody goes whom nobody wanted to go. */
+/* The eviction's list is full: vouch for the remaining members ourselves, so that they are not evicted along with their
+ * sponsor. */
 static void vouch_again(struct node_core *core, const struct view_statement *voucher)
 {
     struct fact_member fact;
@@ -81,7 +82,8 @@ static void vouch_again(struct node_core *core, const struct view_statement *vou
     (void)core_put(core, FACT_MEMBER, fact_key_node_id(voucher->about), &writer);
 }
 
-/* Whom `evicted` vouched for; this node always has room, since an eviction by one who is out itself helps nobody. */
+/* Lists the members for which `evicted` vouched. If we are among them there always is room for us, since
+ * an eviction that puts out its own author helps no node. */
 static void list_vouched(struct node_core *core, node_id evicted, struct fact_eviction *fact)
 {
     const struct view_statements *vouchers = &core->view.vouchers;
@@ -94,7 +96,7 @@ static void list_vouched(struct node_core *core, node_id evicted, struct fact_ev
             continue;
         }
         if (node_id_equal(voucher->about, core->options.self)) {
-            fact->standing[fact->standing_count++] = voucher->about; /* ascending, as the words are */
+            fact->standing[fact->standing_count++] = voucher->about; /* ascending, as the vouchers are */
         } else if (room > 0) {
             room--;
             fact->standing[fact->standing_count++] = voucher->about;
@@ -116,7 +118,7 @@ void requests_evict(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_USAGE, 0, "A node cannot evict itself; `shoal leave` takes it out of the mesh.");
         return;
     }
-    if (core->members->syncing) { /* of an old disk: it may not know all for whom that node vouched, and so let them fall */
+    if (core->members->syncing) { /* after an old disk some vouchers of the node may be unknown here: too many would go */
         core_reply(core, client, ERR_AGAIN, 0,
                    "This node is still catching up with the others and may not know yet whom that node vouched for; try again "
                    "in some seconds.");
@@ -140,12 +142,12 @@ void requests_evict(struct node_core *core, const struct node_event *event)
     }
     struct fact_eviction before = {0}, fact = {0};
     bool has_before = said != NULL && fact_eviction_read(&said->record, &before) == 0;
-    /* Evictions only grow: a second word never lets anybody stand whom the first did not. */
+    /* Evictions only grow: a second eviction never keeps a member that the first one put out. */
     if (has_before && (!event->u.request.with_vouched ||
                        (before.standing_count == 0 && record_ident_equal(said->ident, own)))) {
         struct core_ack *ack = core_ack_append(core, client, said->ident, said->record.version, no_blob, no_blob);
         if (ack != NULL && said->on_disk) {
-            core_ack_on_disk(core, client, said->ident, said->record.version); /* a retry, or somebody was quicker */
+            core_ack_on_disk(core, client, said->ident, said->record.version); /* a retry, or another member was quicker */
         }
         return;
     }
@@ -160,7 +162,7 @@ void requests_evict(struct node_core *core, const struct node_event *event)
     (void)core_ack_begin(core, client, core_put(core, FACT_EVICTION, key, &writer), no_blob, no_blob);
 }
 
-/* ---- leaving ---------------------------------------------------------------------------------------------------------------- */
+/* ---- leaving ------------------------------------------------------------------------------------------------------------- */
 
 static const bool MAY_MOVE[CORE_LEAVE_STATES][CORE_LEAVE_STATES] = {
     [CORE_LEAVE_STAYS] = {[CORE_LEAVE_ASKED] = true},
@@ -184,7 +186,8 @@ void requests_leave_ask(struct node_core *core, uint64_t client)
     }
 }
 
-/* Says in its node record that it leaves, and sees to it that somebody hears that: the daemon ends with the answer. */
+/* Publishes that we leave, in our node record, and waits until another node has stored the record: the daemon ends with the
+ * answer to the client. */
 static void leave_tell(struct node_core *core)
 {
     struct core_requests *requests = core->requests;
@@ -211,7 +214,7 @@ void requests_leave_advance(struct node_core *core)
 {
     struct core_requests *requests = core->requests;
     bool is_busy = !core_owner_idle(core) || core->copies->pushes != NULL;
-    bool is_deaf = core->members->syncing && !core->is_out; /* until it is in step it may know nobody who could hear it */
+    bool is_deaf = core->members->syncing && !core->is_out; /* while syncing we may know no node that could hear of the leave */
     bool is_stored = core->disk->ticket_done >= requests->leave_ticket && !core->copies->leave_is_waited;
     if (is_busy || is_deaf) {
         return;
@@ -225,7 +228,7 @@ void requests_leave_advance(struct node_core *core)
     }
 }
 
-/* ---- those who join ----------------------------------------------------------------------------------------------------------- */
+/* ---- nodes that join ----------------------------------------------------------------------------------------------------- */
 
 static void refuse_join(struct node_core *core, uint64_t client, const char *why)
 {
@@ -236,7 +239,7 @@ static void refuse_join(struct node_core *core, uint64_t client, const char *why
     TRACE(&core->options.trace, "a join was refused: %s", why);
 }
 
-/* Once `pending` is on disk. */
+/* Welcomes the joiner once `pending` is on disk. */
 static void welcome_later(struct node_core *core, uint64_t client, node_id joiner, struct core_pending *pending)
 {
     if (pending == NULL) {
@@ -268,8 +271,8 @@ void core_requests_join(struct node_core *core, const struct node_event *event)
     struct fact_key key = fact_key_node_id(id);
     const struct records_entry *own =
         records_find(&core->records, record_ident_of(core->options.self, FACT_MEMBER, key.bytes, key.count));
-    if (own != NULL && !own->published) { /* an earlier try, whose voucher is still on its way to the disk */
-        struct core_pending *asked = core_find_welcome(core, id); /* once more: its last try is the one that is answered */
+    if (own != NULL && !own->published) { /* an earlier try; the voucher is still on its way to the disk */
+        struct core_pending *asked = core_find_welcome(core, id); /* only the joiner's last try is answered */
         welcome_later(core, event->u.join.client, id, asked != NULL ? asked : core_after_disk(core, CORE_ACTION_WELCOME));
         return;
     }
@@ -331,8 +334,8 @@ static bool welcome_entry(void *context, const struct records_entry *entry)
     return true;
 }
 
-/* The joiner believes what a chain of vouchers ties to the founder, so these come first, and with them where this node is; of
- * the other members and where they are what fits. The exchange brings the rest. */
+/* The joiner believes members that a chain of vouchers ties to the founder. So the joiner's own chain comes first, then our
+ * address, then as many other vouchers and addresses as fit. The exchange brings the rest. */
 void core_requests_welcome(struct node_core *core, uint64_t client, node_id joiner)
 {
     struct welcome welcome = {.kind = FACT_MEMBER};

@@ -1,5 +1,5 @@
-/* What users ask of this node: whether it can be, and the record that makes it so (DESIGN 12). What is asked about members is in
- * requests_members.c; on how many disks a record is before the user hears of it, in acks.c. */
+/* Requests of users: whether a request can be granted, and the record that grants it (DESIGN 12). Requests about members are in
+ * members.c; on how many disks a record is before the user is answered, in copies/acks.c. */
 
 #include "base/err.h"
 #include "base/probe.h"
@@ -14,7 +14,7 @@
 #include "node/core/requests/members.h"
 #include "train/search/search.h"
 
-/* ---- users ---------------------------------------------------------------------------------------------------------------- */
+/* ---- users --------------------------------------------------------------------------------------------------------------- */
 
 static const hash256 no_blob = {{0}};
 
@@ -33,7 +33,7 @@ static uint64_t bytes_of_trials(const struct config *config, uint64_t trials)
     return trials * (CORE_TRIAL_BYTES + (uint64_t)config->slots_per_trial * CORE_TRIAL_WORKER_BYTES);
 }
 
-/* What the experiments that are known will take of the memory until they are over, about. */
+/* About how much more memory the known experiments will take until they are over. */
 static uint64_t bytes_spoken_for(const struct node_core *core)
 {
     uint64_t bytes = 0;
@@ -89,7 +89,7 @@ static void submit(struct node_core *core, const struct node_event *event)
         records_find(&core->records, record_ident_of(submitter, FACT_EXPERIMENT, key.bytes, key.count));
     if (entry != NULL) {
         MARK(submit_repeated);
-        /* A retry, here or at another node than before: what was put is answered for again, not written again. */
+        /* A retry, perhaps at another node than before: the record is there, so the client is answered without a new one. */
         struct core_ack *ack = core_ack_append(core, client, entry->ident, entry->record.version, event->u.request.code,
                                                event->u.request.config_text);
         if (ack != NULL && entry->on_disk) {
@@ -140,7 +140,7 @@ static struct core_pending *put_cancel(struct node_core *core, experiment_id exp
     return core_put(core, FACT_CONTROL, fact_key_cancel(experiment), &writer);
 }
 
-/* Or a resume. */
+/* Writes a pause, or a resume. */
 static struct core_pending *put_pause(struct node_core *core, const struct view_experiment *experiment, bool paused)
 {
     struct fact_control fact = {0};
@@ -191,7 +191,7 @@ static void delete(struct node_core *core, const struct node_event *event)
     experiment_id id = event->u.request.experiment;
     const struct records_entry *tombstone = find_tombstone(core, id);
     if (tombstone != NULL) {
-        /* A retry, or somebody else was first: that is answered for. */
+        /* A retry, or another user was first: the client is answered without a new record. */
         struct core_ack *ack =
             core_ack_append(core, client, tombstone->ident, tombstone->record.version, no_blob, no_blob);
         if (ack != NULL) {
@@ -215,9 +215,9 @@ static void delete(struct node_core *core, const struct node_event *event)
     (void)core_ack_begin(core, client, core_put(core, FACT_TOMBSTONE, fact_key_experiment(id), &writer), no_blob, no_blob);
 }
 
-/* ---- owners ------------------------------------------------------------------------------------------------------------------- */
+/* ---- owners -------------------------------------------------------------------------------------------------------------- */
 
-/* Takes back or returns slots of this node, and answers once all their records are on two disks. */
+/* Takes back or returns slots of this node, and answers once the records of all slots are on two disks. */
 static void hold_slots(struct node_core *core, const struct node_event *event)
 {
     uint64_t client = event->u.request.client;
@@ -253,12 +253,12 @@ static void hold_slots(struct node_core *core, const struct node_event *event)
                                            ? core_owner_withhold(core, slot, event->u.request.for_s)
                                            : core_owner_return(core, slot);
         if (!core_ack_begin(core, client, pending, no_blob, no_blob)) {
-            return; /* the client has been told that memory is full; what it hears after that is nobody's */
+            return; /* the client has been told that memory is full; a later answer reaches no client */
         }
     }
 }
 
-/* ---- drains ------------------------------------------------------------------------------------------------------------------- */
+/* ---- drains -------------------------------------------------------------------------------------------------------------- */
 
 static uint64_t own_drain_lamport(const struct node_core *core, const struct view_member *member)
 {
@@ -269,7 +269,7 @@ static uint64_t own_drain_lamport(const struct node_core *core, const struct vie
     return lamport;
 }
 
-/* Or an undrain. */
+/* Writes a drain, or an undrain. */
 static struct core_pending *put_drain(struct node_core *core, const struct view_member *member, bool drained, bool at_once)
 {
     struct lamport_top others = view_drain_top(member, &core->options.self);
@@ -305,7 +305,7 @@ static void drain(struct node_core *core, const struct node_event *event)
     (void)core_ack_begin(core, client, put_drain(core, member, is_drain, event->u.request.at_once), no_blob, no_blob);
 }
 
-/* ---- words that would be taken back ---------------------------------------------------------------------------------------- */
+/* ---- values that would be taken back ------------------------------------------------------------------------------------- */
 
 struct core_register core_requests_register(const struct node_core *core, const struct record *given)
 {
@@ -350,11 +350,11 @@ void core_requests_restore(struct node_core *core, const struct core_register *w
     } else {
         return;
     }
-    /* It has replaced a record, for which there always is memory: perhaps not to wait for the disk. */
+    /* The table always has memory to replace a record. Memory to wait for the disk may have lacked. */
     core_acks_renew(core, record_ident_of(core->options.self, (uint16_t)word->kind, key.bytes, key.count));
 }
 
-/* ---- a request arrives ---------------------------------------------------------------------------------------------------- */
+/* ---- a request arrives --------------------------------------------------------------------------------------------------- */
 
 static bool refused_when_out(struct node_core *core, const struct node_event *event)
 {
@@ -414,7 +414,7 @@ static void receive(struct node_core *core, const struct node_event *event)
     }
 }
 
-/* Those for which the last of the memory is kept. */
+/* True for a request that may take the last of the memory. */
 static bool may_end_something(enum node_request_kind kind)
 {
     return kind == NODE_REQUEST_CANCEL || kind == NODE_REQUEST_PAUSE || kind == NODE_REQUEST_DELETE;

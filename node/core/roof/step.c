@@ -31,7 +31,7 @@ static void look_at_memory(struct node_core *core)
     }
 }
 
-/* ---- the machine ---------------------------------------------------------------------------------------------------------- */
+/* ---- the machine --------------------------------------------------------------------------------------------------------- */
 
 /* The core and the struct of every room, in one block of the arena. */
 struct house {
