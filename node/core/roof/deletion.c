@@ -1,11 +1,11 @@
-/* Experiments that are deleted (DESIGN 5, 10). A tombstone is a record like others, and kept for ever. As soon as one is
- * known nothing of its experiment begins any more and what runs is ended. Once it is on disk, and not before, the records
- * that it buries go: from the table, so from the digests too, and from the disk. Else a crash in between could leave half
- * an experiment and no reason for it.
+/* Experiments that are deleted (DESIGN 5, 10). A tombstone is an ordinary record, and kept for ever. As soon as a tombstone is
+ * known, nothing of the experiment begins any more, and its workers are ended. Once the tombstone is on disk, and not before,
+ * all other records of the experiment go: from the table, so from the digests too, and from the disk. Otherwise a crash in
+ * between could leave half an experiment, and no tombstone to explain the gap.
  *
- * Two nodes, one of which has swept and the other of which has not heard of the tombstone, differ in the tombstone itself.
- * So their exchange goes on until the other has it, then it sweeps too, and both hold the same again. What the first is
- * offered meanwhile it does not take. */
+ * If one node has swept and another has not heard of the tombstone, the two differ in the tombstone itself. So their exchange
+ * goes on until both have the tombstone. Then the second node sweeps too, and both hold the same records again. Until then the
+ * first node takes no record of the experiment from the second. */
 
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
@@ -31,7 +31,7 @@ void deletion_stored(struct node_core *core)
     core->intake->sweep_bucket = 0;
 }
 
-/* By the tombstone of the smallest writer: should another one be on disk first, that of the smallest sweeps later. */
+/* True once the tombstone of the smallest writer is on disk: another writer's tombstone, on disk before, sweeps nothing yet. */
 static bool is_buried(const struct node_core *core, experiment_id experiment)
 {
     const struct view_tombstone *tombstone = view_find_tombstone(&core->view, experiment);
@@ -53,7 +53,7 @@ static void forget_record(struct node_core *core, record_ident ident)
     (void)records_forget(&core->records, ident);
 }
 
-/* False when there was no room for all. */
+/* False when the step had no room for all effects. */
 static bool sweep_bucket(struct node_core *core, uint32_t bucket)
 {
     for (struct records_entry *entry = core->records.buckets[bucket], *next; entry != NULL; entry = next) {

@@ -1,5 +1,5 @@
-/* Records on their way in, from the disk and from others: refused, put into the table, stored, folded; and what follows from
- * each in the rooms. */
+/* Records on their way in, from our disk and from peers: refused, or put into the table, stored, folded, and passed to the
+ * rooms that follow such records. */
 
 #include "base/err.h"
 #include "base/probe.h"
@@ -62,7 +62,6 @@ void intake_record_put(struct node_core *core, struct records_entry *entry)
     }
 }
 
-/* Those that there was no memory to fold, now that some has become free. */
 void intake_refold(struct node_core *core)
 {
     struct core_memory *memory = &core->memory;
@@ -75,9 +74,9 @@ void intake_refold(struct node_core *core)
             if (!core_has_room(core, 1024, 1u << 20)) {
                 return;
             }
-            intake_record_put(core, entry); /* where there is no room still, smaller ones behind it may find some */
+            intake_record_put(core, entry); /* may find no memory again; smaller records behind it may find some */
             if (!entry->is_unfolded && entry->record.kind == FACT_TOMBSTONE) {
-                deletion_stored(core); /* it may have come to the disk meanwhile */
+                deletion_stored(core); /* perhaps on disk already */
             }
         }
         memory->refold_bucket++;
@@ -128,9 +127,9 @@ static const struct records_entry *find_held(const struct node_core *core, const
     return records_find(&core->records, record_ident_of(given->writer, given->kind, given->key, given->key_bytes));
 }
 
-/* A completed result that the record is about to replace with another verdict. A coordinator on an old disk may judge an
- * attempt a second time, and its new verdict replaces its old one in the table. The result stays, because this node then
- * writes it as a verdict of its own, and the fold takes the best of all verdicts. */
+/* A completed result that a record is about to replace with another verdict. A coordinator on an old disk may judge an attempt
+ * a second time, and the new verdict then replaces the old one in the table. The result stays all the same: we write the old
+ * verdict again as our own, and the fold takes the best of all verdicts. */
 struct kept_result {
     bool is_kept;
     struct fact_key key;
@@ -157,8 +156,8 @@ static void keep_result(const struct node_core *core, const struct record *given
     kept->is_kept = !kept->body.failed && !BUG(result_undone, "a result that is known never un-happens");
 }
 
-/* The table did not take the record: counts the cause. A sender that waits for the record to be stored is answered if the
- * version held here is on the disk; if not it asks again. */
+/* The table did not take the record: counts the cause. If the sender waits until the record is stored, and an equal or newer
+ * version is on our disk, the sender is answered; otherwise the sender will ask again. */
 static void refused_by_table(struct node_core *core, const struct record *given, int error, bool from_disk,
                              const node_id *stored_to)
 {
@@ -175,8 +174,8 @@ static void refused_by_table(struct node_core *core, const struct record *given,
     }
 }
 
-/* The record is in the table: to the disk, and on to others where records spread by fan-out. A node that catches up relays
- * nothing, since what it lacks is news to itself alone. */
+/* The record is in the table: sends it to the disk, and where records spread by fan-out to peers. While syncing we relay
+ * nothing, since records that we lack are no news to the mesh. */
 static void store_and_relay(struct node_core *core, struct records_entry *entry, const node_id *stored_to)
 {
     (void)core_persist(core, entry);
@@ -219,7 +218,7 @@ static int take(struct node_core *core, const struct record *given, const uint8_
     intake_record_put(core, entry);
     if (result.is_kept) {
         MARK(result_said_again);
-        (void)intake_raise_boot(core); /* the replaced verdict may be this node's own, of another boot or of a copy */
+        (void)intake_raise_boot(core); /* the replaced verdict may be our own, of another boot or of a twin */
         (void)core_put(core, FACT_VERDICT, result.key, &result.body);
     }
     if (word.kind != 0) {
@@ -256,7 +255,7 @@ int intake_take_message(struct node_core *core, node_id from, const struct messa
     int error = 0;
     while (offset < message->byte_count &&
            (error = record_length(message->bytes + offset, message->byte_count - offset, &length)) == 0 &&
-           core_has_room(core, 600, (uint32_t)length + (1u << 20))) { /* what is left comes by exchange */
+           core_has_room(core, 600, (uint32_t)length + (1u << 20))) { /* the exchange brings the rest */
         (void)intake_take(core, message->bytes + offset, (uint32_t)length, false, message->want_stored ? &from : NULL);
         offset += length;
     }

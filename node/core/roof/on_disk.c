@@ -1,4 +1,4 @@
-/* What goes on once a ticket is on disk, and what is tried again when the disk has refused. */
+/* Actions after a disk write, and the next try after a refused write. */
 
 #include "base/check.h"
 #include "base/err.h"
@@ -54,7 +54,7 @@ void on_disk_run(struct node_core *core, const struct core_pending *pending)
     }
 }
 
-/* ---- what is told to all -------------------------------------------------------------------------------------------- */
+/* ---- publishing ----------------------------------------------------------------------------------------------------- */
 
 void on_disk_flush(struct node_core *core)
 {
@@ -69,7 +69,7 @@ void on_disk_flush(struct node_core *core)
             continue;
         }
         if (!core_has_room(core, 1, bytes == NULL ? disk->outbox_bytes : 0)) {
-            break; /* the digests will differ, and exchange brings it */
+            break; /* the digests will differ, so the exchange brings the records */
         }
         if (bytes == NULL) {
             bytes = core_effect_bytes(core, disk->outbox, disk->outbox_bytes);
@@ -99,7 +99,7 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
     struct records_entry *entry = records_find(&core->records, pending->ident);
     if (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0) {
         MARK(older_version_on_disk);
-        return; /* a newer version has its own ticket */
+        return; /* the newer version has a ticket too */
     }
     entry->on_disk = true;
     experiment_id about;
@@ -109,7 +109,7 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
                fact_is_of_experiment(&entry->record, &about)) {
         struct view_experiment *experiment = view_find_experiment(&core->view, about);
         if (experiment != NULL) {
-            experiment->changed = true; /* a worker may have waited for that */
+            experiment->changed = true; /* a worker may have waited for the record */
         }
     }
     if (!entry->published &&
@@ -122,8 +122,8 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
     }
 }
 
-/* What waits for all tickets up to its own goes on, in order, only while nothing that was refused is outstanding, so that
- * a later write never stands in for an earlier one. */
+/* Performs WAITING actions, in order, up to ticket_done. None while a refused write is outstanding, so that a later write never
+ * stands in for an earlier one. */
 static void run_waiting(struct node_core *core)
 {
     struct core_disk *disk = core->disk;
@@ -159,7 +159,7 @@ void on_disk_persisted(struct node_core *core, const struct node_event *event)
         if (pending->write == CORE_WRITE_RECORD) {
             record_on_disk(core, pending, event->u.persisted.signature);
         }
-        run_waiting(core); /* what was said before comes first */
+        run_waiting(core); /* actions with earlier tickets come first */
         on_disk_run(core, pending);
         arena_give(&core->arena, pending, sizeof *pending);
     }

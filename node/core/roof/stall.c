@@ -1,15 +1,15 @@
-/* A suspend or a stall of this node: for a while it heard nobody, and nobody heard it (DESIGN 5). Here it is decided of
- * every absolute time of the core whether it moves by the gap, room by room in their stall.c, beside the name of the struct;
- * tests/shape.py sees that none is left out.
+/* A suspend or a stall of this node: for a while we heard no node, and no node heard us (DESIGN 5). For every absolute time of
+ * the core the stall.c of its room decides, beside the name of the struct, whether the time moves by the gap; tests/shape.py
+ * sees to it that no time is left out.
  *
- * What moves: deadlines that others have to meet; since when others are silent, refuse or lag; back-offs after their
- * answers. So this node concludes nothing from a silence that was its own.
+ * These times move: deadlines that other nodes have to meet; the beginnings of their silence, refusal or lag; back-offs after
+ * their answers. So we conclude nothing from a silence that was our own.
  *
- * What stays:
- *   - when something was last done, or is due again: it may be done at once, since news is wanted now;
- *   - how old something is out there, where time went on: a copy that was whole before the gap is no fresh confirmation,
- *     and a worker beyond it has lived through it;
- *   - what users were told in minutes. */
+ * These times stay:
+ *   - when something was last done, or is due again: a thing that is due may be done at once, since news is wanted now;
+ *   - the age of a thing on another node, where time went on: a copy that was whole before the gap is no fresh confirmation,
+ *     and a worker there has lived through the gap;
+ *   - times that users were told in minutes. */
 
 #include "base/shift.h"
 #include "node/core/coordinator/coordination.h"

@@ -1,4 +1,4 @@
-/* Whether this node is a member itself: what ends when it is out of the mesh, and begins again when it is back. */
+/* Whether this node is a member itself. A node that is out of the mesh ends its work, and begins again once a member again. */
 
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
@@ -13,7 +13,7 @@ static const char *name_or_unknown(const struct view_member *member)
     return member != NULL && member->name[0] != '\0' ? member->name : "?";
 }
 
-/* Nobody of the mesh is talked to any more. What one step has no room for is left to the next. */
+/* Ends all connections to members. If the step has no room for all, the next step goes on. */
 static void end_links(struct node_core *core)
 {
     for (uint32_t i = 0; i < core->members->peer_count && core_has_room(core, 64, 0); i++) {
@@ -41,7 +41,7 @@ void standing_update(struct node_core *core)
     }
     core->is_out = is_out;
     core->members->changed = true;
-    core->owner->lease.granting = false; /* the next step looks again */
+    core->owner->lease.granting = false; /* the next step decides anew */
     if (!is_out) {
         core->view.roster_changed = true; /* connections are made again */
         TRACE(&core->options.trace, "this node is a member again");

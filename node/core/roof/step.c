@@ -85,7 +85,7 @@ struct node_core *node_core_init(const struct node_options *options)
         .self = options->self,
         .seed = random_u64(&core->random),
         .now_ms = options->now_ms,
-        .incarnation = (options->boot >> 32) << 16, /* above all of earlier boots, for 65,536 refutations each */
+        .incarnation = (options->boot >> 32) << 16, /* above those of all earlier boots: each has room for 65,536 refutations */
     };
     if (core->disk->outbox == NULL || records_init(&core->records, &core->arena) != 0 ||
         swim_init(&core->members->swim, &swim, &core->arena) != 0) {
@@ -126,13 +126,13 @@ static void start(struct node_core *core)
     twin_start(core);
     core->started_ms = core->now_ms;
     core->housekeep_ms = core->now_ms;
-    core->copies->retention_ms = core->now_ms + CORE_RETENTION_MS; /* copies are not read while there is so much else to do */
+    core->copies->retention_ms = core->now_ms + CORE_RETENTION_MS; /* much else is to be done before copies are read */
     core_members_start(core);
     put_node(core);
     core_owner_start(core);
     core_quarantine_start(core);
     core_owner_end_deleted(core);
-    deletion_stored(core); /* a crash may have come between a tombstone and the end of what it buries */
+    deletion_stored(core); /* a crash may have interrupted a sweep */
 }
 
 static void receive(struct node_core *core, node_id from, const struct message *message)
@@ -189,8 +189,8 @@ static void receive(struct node_core *core, node_id from, const struct message *
     swim_heard(&core->members->swim, core->now_ms, from);
 }
 
-/* In a mesh of a thousand somebody is suspected or refutes all the time: who may be elected is looked up only while there
- * is something to coordinate. */
+/* In a mesh of a thousand nodes a suspicion begins or ends all the time: so the candidates are made anew only while there is an
+ * experiment to coordinate. */
 static void refresh_elections(struct node_core *core)
 {
     if (core->members->elections_are_stale && core->view.experiment_count > 0) {
@@ -199,8 +199,9 @@ static void refresh_elections(struct node_core *core)
     }
 }
 
-/* Everything that follows from what an event changed, until nothing does any more. Own records change the view too; the
- * bound only guards against a rule that undoes another. */
+/* Everything that follows from the changes of an event, until nothing changes any more: our own records change the view, too.
+ * No room calls the coordinator: a change that concerns an experiment sets `changed`, which is read here. The bound of 16 rounds
+ * only guards against two rules that undo each other. */
 static void settle(struct node_core *core)
 {
     for (int round = 0; round < 16; round++) {
@@ -252,7 +253,7 @@ static void tick(struct node_core *core)
         put_node(core);
     }
     if (core_members_catch_up(core)) {
-        core_owner_restate(core); /* others' records of this node's slots are known now */
+        core_owner_restate(core); /* all records of our slots are known now */
     }
     core_members_housekeep(core);
     core_owner_housekeep(core);

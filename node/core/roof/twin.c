@@ -1,28 +1,29 @@
-/* Two daemons with one key: somebody copied a data directory, or a machine's image, and both run (DESIGN 5).
+/* Two daemons with one key: a data directory or a machine's image was copied, and both copies run (DESIGN 5). Each of the two
+ * is the other's twin. members/twin.h has the states and moves.
  *
- * Who is heard. Others connect to one of the two only, where the newest record of the node says that it is. That one hears
- * and answers, the other is deaf: it says to everybody where it can be reached, as whoever finds its peers silent does. A
- * member that hears this of a node which it knows alive elsewhere tells the node (TWIN, `life` 0). That proves nothing yet:
- * what was said before a restart may come late.
+ * How the two find each other. Peers connect to one of the two only, at the address in the newest node record. That daemon
+ * hears and answers. The other one is deaf: like any node with silent peers, it tells every peer its address. A member that
+ * hears such an address of a node, and knows the node alive at another address, tells the node (MESSAGE_TWIN, `life` 0). This
+ * proves nothing yet: a message from before a restart may come late.
  *
- * Proof. The node then connects there with its own key. If somebody speaks to this daemon with its own key, and not from
- * its own life, then both live now: to get in, whoever it is had to find this daemon's socket, which is as old as this life.
- * No message of an earlier life can do that, since the directory is locked until that life is over. Both tell each other the
- * boot with which their life began. Boots are raised (core.c), these are not, so both compare the same two numbers.
+ * Proof. The node then connects to that address with its own key. A message that comes in under our own key, and not from our
+ * own boot, proves that both daemons live now: the sender had to find our socket, which is as old as our boot. No message of an
+ * earlier boot can do so, since the data directory is locked until the earlier daemon has ended. Both tell each other their
+ * first boot (`life`). Boots are raised (intake_raise_boot), first boots are not, so both compare the same two numbers.
  *
- * Who yields. The larger, unless the other one says that it does already. (A late word of an earlier life of the other, or
- * a third copy, may make both yield: then the smaller goes on.) It grants and coordinates nothing any more, ends
- * its workers, has a new key made and vouches for that with its old one: the last that it writes with it. Once the other one
- * has that voucher on its disk, and no worker is left, it becomes another node. It does not raise its boot any more, so
- * nothing that it writes meanwhile takes the place of what the other one says; the two never write one version, because
- * the boots of different lives differ. If the other one falls silent before, this one goes on as it was.
+ * Giving way. The daemon with the larger first boot does so, unless the twin announces the same already. (A late message of the
+ * twin's earlier boot, or a third copy, may make both give way: then the smaller goes on.) To give way is to grant and
+ * coordinate nothing any more, end all workers, have a new key made, and vouch for the new key: the last record under the old
+ * key. Once the twin has the voucher on disk, and no worker is left, the daemon becomes the node of the new key. Until then
+ * the boot is not raised, so no record written meanwhile replaces a record of the twin. The two never write one version, since
+ * the boots of two daemons differ. If the twin falls silent before the voucher is stored, the daemon goes on as before.
  *
- * Who stays raises its boot above the other's and says where it is to all who do not hear it.
+ * The daemon that stays raises its boot above the twin's, and tells its address to every peer that does not answer.
  *
  * Known weakness: until the two find each other, seconds after they can, both may coordinate one experiment under one (term,
- * node id). A twin that no member can connect to is not found: it hears nobody and grants slots to itself only.
- * If all that were told of the new key are lost before the others have heard of it, nobody lets the new node in; as after any
- * join whose sponsor is lost at once, it has to be invited again, with an empty directory. */
+ * node id). A twin that no member can connect to is never found: it hears no peer, and grants slots to itself only. If all
+ * nodes that were told of the new key are lost before the rest of the mesh has heard, no member lets the new node in; as after
+ * any join whose sponsor is lost at once, the node has to be invited again, with an empty directory. */
 
 #include "base/check.h"
 #include "base/probe.h"
@@ -121,7 +122,7 @@ void twin_told(struct node_core *core, const struct message *message)
     say(core);
 }
 
-/* ---- who yields --------------------------------------------------------------------------------------------------------- */
+/* ---- giving way --------------------------------------------------------------------------------------------------------- */
 
 static void ask_for_key(struct node_core *core)
 {
@@ -129,8 +130,8 @@ static void ask_for_key(struct node_core *core)
     core_effect(core, NODE_EFFECT_NEW_KEY)->u.new_key.afresh = core->twin->is_key_used;
 }
 
-/* A new key may have lain on the disk for long: this node had yielded, then went on as it was, and the key that it had
- * vouched for was evicted, since nobody ran with it; or a copy of the disk has become that node. */
+/* A new key may have lain on the disk for long: we gave way once, then went on as before, and a user evicted the node of the
+ * new key, which never ran; or another copy of the disk has become that node. */
 static bool is_used(const struct node_core *core, const uint8_t public_key[PUBLIC_KEY_BYTES])
 {
     const struct view_member *member = view_find_member(&core->view, node_id_of_key(public_key));
@@ -171,13 +172,13 @@ static void stay(struct node_core *core, uint64_t boot)
           "THIS NODE'S KEY IS IN USE TWICE: a daemon on a copy of this data directory runs at %s; that one gives way and "
           "becomes another node",
           core->twin->address);
-    intake->seen_boot = boot > intake->seen_boot ? boot : intake->seen_boot; /* this one's own is raised above it */
+    intake->seen_boot = boot > intake->seen_boot ? boot : intake->seen_boot; /* intake_raise_boot goes above it */
 }
 
 static void go_on(struct node_core *core)
 {
     twin_move(core->twin, CORE_TWIN_STAYS);
-    core->is_out = false; /* standing_update looks whether it is for another reason */
+    core->is_out = false; /* standing_update sets it again if we are out for another reason */
     core->members->changed = true;
     core->view.roster_changed = true;
 }
@@ -187,12 +188,12 @@ static void hear_twin(struct node_core *core, const struct message *message)
     struct core_twin *twin = core->twin;
     uint64_t life = message->u.twin.life;
     if (life == 0 || life == core->first_boot || core->leaving || (core->is_out && !core_twin_yields(twin))) {
-        return; /* our own word, come back by an address of ours */
+        return; /* our own message, come back through an address of ours; or we are on our way out */
     }
     bool is_new = twin->life != life;
     twin->life = life;
     twin->heard_ms = core->now_ms;
-    twin->ask_until_ms = core->now_ms + CORE_TWIN_ASK_MS; /* who yields says so twice a second until it is another node */
+    twin->ask_until_ms = core->now_ms + CORE_TWIN_ASK_MS; /* a twin that gives way repeats that twice a second until the end */
     connect_twin(core, message->u.twin.address);
     bool yields = life < core->first_boot && !message->u.twin.is_yielding;
     yields &= !BUG(clone_goes_on, "of two daemons with one key the larger yields");
@@ -208,7 +209,7 @@ static void hear_twin(struct node_core *core, const struct message *message)
     } else if (!core_twin_yields(twin) && is_new) {
         stay(core, message->boot);
     }
-    CHECK(twin->state >= CORE_TWIN_STAYS); /* as `life`, which was never 0 before either if it is not new */
+    CHECK(twin->state >= CORE_TWIN_STAYS); /* `life` is set now; if not new, it was set before */
     if (is_new || core->now_ms - twin->told_ms >= CORE_TWIN_ANSWER_MS) {
         say(core);
     }
@@ -218,7 +219,7 @@ void twin_receive(struct node_core *core, const struct message *message)
 {
     struct core_twin *twin = core->twin;
     if (!core_has_room(core, 128, 0)) {
-        return; /* it is said again */
+        return; /* the sender repeats it */
     }
     if (message->kind == MESSAGE_TWIN) {
         hear_twin(core, message);
@@ -242,7 +243,7 @@ static const struct records_entry *own_entry(const struct node_core *core, enum 
     return records_find(&core->records, record_ident_of(core->options.self, (uint16_t)kind, key.bytes, key.count));
 }
 
-/* The new key in the core's hands: vouched for, unless that was done before a restart. */
+/* Vouches for the new key, unless a voucher of an earlier boot is here. */
 void twin_key(struct node_core *core, const struct node_event *event)
 {
     struct core_twin *twin = core->twin;
@@ -279,7 +280,7 @@ static void send_record(struct node_core *core, node_id to, const struct records
     core_send(core, to, &message);
 }
 
-/* To every member, or to those only that do not answer. */
+/* Sends a record to every peer, or only to peers that are not alive. */
 static void tell_peers(struct node_core *core, const struct records_entry *entry, bool absent_only)
 {
     if (!core_has_room(core, core->members->peer_count + 64, entry->envelope_bytes)) {
