@@ -1,4 +1,4 @@
-/* The attempts that live: how they look to their coordinator, when one is over, and its verdict (DESIGN 7, 8). */
+/* Living attempts: as the coordinator sees them, the end of an attempt, and the verdict (DESIGN 7, 8). */
 
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
@@ -11,7 +11,7 @@
 #include "node/core/members/quarantine.h"
 #include "node/core/owner/groups.h"
 
-/* This verdict of this node if it is said already, and there was no memory for what it says; or NULL. */
+/* Our record of the same verdict, if the record is in the table but not in the fold for lack of memory; or NULL. */
 static struct records_entry *find_unfolded(const struct node_core *core, const struct view_attempt *attempt,
                                            enum fact_reason reason)
 {
@@ -23,8 +23,8 @@ static struct records_entry *find_unfolded(const struct node_core *core, const s
     return is_same ? own : NULL;
 }
 
-/* By this node's own clock: the wall clocks of two machines may be hours apart (DESIGN 5). So it is known, not 0, only
- * of what this coordinator has started itself. */
+/* How long an attempt has run, by this node's own clock: the wall clocks of two machines may be hours apart (DESIGN 5). 0 of
+ * an attempt that another coordinator has started. */
 static uint64_t duration_s(const struct node_core *core, const attempt_id *attempt)
 {
     const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
@@ -71,7 +71,7 @@ void attempts_put_verdict(struct node_core *core, const struct view_attempt *att
     bool is_published;
     (void)core_try_put(core, FACT_VERDICT, fact_key_verdict(&attempt->id), &writer, &is_published);
     if (!is_published) {
-        return; /* it is judged again */
+        return; /* the next pass judges the attempt again */
     }
     TRACE(&core->options.trace, "%s trial %u attempt %u: %s, %s",
           coordinator_name(view_find_experiment(&core->view, attempt->id.experiment)), attempt->id.trial,
@@ -87,8 +87,8 @@ void attempts_put_verdict(struct node_core *core, const struct view_attempt *att
     }
 }
 
-/* 2 x the median duration of the experiment's completed trials, where it is known, in ms; at least CORE_PATIENCE_MS
- * (DESIGN 7). */
+/* How long a silent node may keep its attempts: twice the median duration of the experiment's completed trials, as far as
+ * durations are known, and at least CORE_PATIENCE_MS (DESIGN 7). */
 static uint64_t patience_ms(const struct node_core *core, const struct view_experiment *experiment)
 {
     uint64_t durations[64];
@@ -157,8 +157,10 @@ struct attempt_sight attempts_look(struct node_core *core, const struct view_exp
         const struct core_peer *peer = is_self ? NULL : core_find_peer(core, member->node);
         if (peer != NULL && worker != NULL && peer->boot > worker->boot) {
             MARK(restarted_owner_awaited);
-            sight.unsure++;           /* it was restarted and has not said yet what became of its workers; */
-            sight.idle += !is_leased; /* ... on an old disk it never will */
+            /* The node was restarted and has not published the fate of its workers yet. With an old disk it never will: then
+             * the idle slot ends the attempt. */
+            sight.unsure++;
+            sight.idle += !is_leased;
             continue;
         }
         if (!is_self && watch->failed_ms != 0 && swim_heard_ms(&core->members->swim, member->node) <= watch->failed_ms) {
@@ -169,7 +171,7 @@ struct attempt_sight attempts_look(struct node_core *core, const struct view_exp
     return sight;
 }
 
-/* The slots that lost their worker are asked last for a moment, so that the next try goes elsewhere if it can. */
+/* The slots of lost workers are not asked for a moment, so that the next attempt begins elsewhere if possible. */
 static void avoid_losers(struct node_core *core, const struct view_attempt *attempt)
 {
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
@@ -196,8 +198,8 @@ uint64_t attempts_stop_ms(const struct view_experiment *experiment)
     return (uint64_t)experiment->config->preemption_timeout_s * 1000 + CORE_IDLE_MS;
 }
 
-/* A collective fails, too, where another rank has left as it was asked to: perhaps before the owner here has heard of that, and
- * before the word of its end has come, since it saves still or its network is slow. */
+/* A rank can fail because another rank has stopped as it was asked to: then a collective fails. The failure may be known here
+ * before the stop is, since the stopping rank still saves or its network is slow. */
 bool attempts_failure_is_settled(const struct node_core *core, const struct view_experiment *experiment,
                                  const struct view_attempt *attempt, const struct attempt_sight *sight,
                                  const struct core_watch *watch)
@@ -229,13 +231,13 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     if (coordination->unstarted_losses > 0 && !attempts_never_ran(attempt)) {
         coordination->unstarted_losses = 0;
     }
-    watch->failed_ms = sight.failed == 0 ? 0 : watch->failed_ms; /* its group has gone on without who failed */
+    watch->failed_ms = sight.failed == 0 ? 0 : watch->failed_ms; /* 0: the group goes on without the failed member */
     if (sight.failed > 0 && watch->failed_ms == 0) {
         watch->failed_ms = core->now_ms;
         sight.heard_since_failure = false;
     }
     if (sight.overdue == 0) {
-        watch->waiting = (struct core_waiting){0, 0}; /* it was given up for lost, and is there again */
+        watch->waiting = (struct core_waiting){0, 0}; /* the attempt, given up for lost, is there again */
     }
     watch_since(&watch->stopped_ms, watch->stopped_ms != 0 || sight.stopped > 0, core->now_ms);
     watch_since(&watch->idle_ms, sight.idle > 0 && !gangs_begins(coordination, &attempt->id), core->now_ms);
@@ -262,7 +264,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     } else if (sight.lost > 0) {
         avoid_losers(core, attempt);
         if (attempt->start_step > 0 && attempts_never_ran(attempt)) {
-            /* Perhaps its checkpoint is not where its manifest says: a holder lost its disk, or was another daemon with the
+            /* Maybe the checkpoint is not where the manifest says: a holder has lost its disk, or was another daemon with the
              * same key. */
             MARK(checkpoint_doubted);
             core_collection_doubt(core, trial, attempt);
@@ -299,7 +301,7 @@ void attempts_renew(struct node_core *core, const struct core_coordination *coor
     }
     struct message message = {.kind = MESSAGE_RENEW};
     message.u.lease.attempt = attempt->id;
-    /* Leases are renewed by whichever coordinator the owner obeys; the attempt keeps its own name. */
+    /* An owner takes renewals from the coordinator that it obeys, whichever coordinator the attempt is named after. */
     message.u.lease.claim = coordination->election.highest;
     for (uint32_t rank = 0; rank < attempt->member_count + attempt->joiner_count; rank++) {
         bool asked = rank > 0 && node_id_equal(attempt->members[rank].node, attempt->members[rank - 1].node);

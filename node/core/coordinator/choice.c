@@ -1,4 +1,4 @@
-/* On which slots a gang begins. */
+/* The choice of slots for a gang. */
 
 #include "node/core/coordinator/choice.h"
 
@@ -6,10 +6,10 @@
 #include "base/probe.h"
 #include "node/core/limits.h"
 
-/* Which nodes are left out, from the strictest rule to none. A node on which everything fails at once is always idle, so it is
- * left out even where the others are busy. A quarantine ends by itself. But the other nodes may be busy for weeks, or their
- * slots held by a process that does not die: hence the bound CORE_CHOOSY_MS. A node that could not start the trial is left out
- * for a while only, since what it lacked may have come. */
+/* The rules by which nodes are left out, from the strictest to none. A node where everything fails at once is always idle, so
+ * such a node is left out even while all others are busy. A quarantine ends by itself. But the other nodes may be busy for
+ * weeks, or a process that does not die may hold the slots: hence the bound CORE_CHOOSY_MS. A node that could not start the
+ * trial is left out for a while only, since the lack may be over by now. */
 enum care { CARE_FOR_ALL, CARE_FOR_FAILURES, CARE_FOR_NOTHING };
 
 #define CANDIDATES_MAX 256
@@ -24,9 +24,9 @@ struct candidate {
 /* Slots of the nodes that are not left out. */
 struct at_best {
     uint32_t slots; /* if none were busy and every node answered */
-    uint32_t heard; /* of these, on nodes that answer */
-    uint32_t idle;  /* of `slots`, idle ones, whether or not they can be asked for now */
-    uint32_t free;  /* of these, the ones that can */
+    uint32_t heard; /* of `slots`, on nodes that answer */
+    uint32_t idle;  /* of `slots`, idle, whether or not they can be asked for now */
+    uint32_t free;  /* of `idle`, those that can be asked for now */
 };
 
 _Static_assert(FACT_SLOTS_MAX <= 64, "a mask has a bit for every slot");
@@ -59,7 +59,7 @@ static uint32_t collect(const struct placing_snapshot *snapshot, enum care care,
         if ((care == CARE_FOR_ALL && node->is_quarantined) || (care != CARE_FOR_NOTHING && is_avoided(snapshot, node))) {
             continue;
         }
-        /* A slot that is not asked for longer than for a moment is nothing to wait for. */
+        /* A slot refused for longer than a moment is nothing to wait for. */
         uint64_t slots = care == CARE_FOR_NOTHING ? node->usable : node->usable & ~node->refused_long;
         uint64_t idle = slots & node->idle, free = node->is_silent ? 0 : idle & ~node->refused;
         at_best->slots += count_bits(slots);
@@ -117,7 +117,7 @@ static void sort_members(struct placing_choice *out)
     }
 }
 
-/* Doubtful nodes come last: asked in turns they would keep a gang from what is free elsewhere. */
+/* Doubtful nodes come last: a gang that asks them in turns would miss the free slots elsewhere. */
 static bool take_slots(struct candidate *candidates, uint32_t count, uint32_t wanted, struct placing_choice *out)
 {
     const struct candidate *tightest = NULL;
@@ -155,7 +155,7 @@ bool placing_choose(const struct placing_snapshot *snapshot, struct placing_choi
     for (enum care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
         count = collect(snapshot, care, candidates, &at_best);
         if (at_best.slots >= wanted) {
-            break; /* a silent node is asked again soon: that is waited for, rather than to take a worse node */
+            break; /* silent nodes are asked again soon: better to wait for them than to take a worse node */
         }
     }
     uint32_t best = at_best.heard >= least ? at_best.heard : at_best.slots;
@@ -166,7 +166,7 @@ bool placing_choose(const struct placing_snapshot *snapshot, struct placing_choi
         MARK(gang_smaller_than_wanted);
         wanted = best;
     }
-    /* By what is idle, not by what can be asked for: a node that is suspect for a moment does not begin the wait anew. */
+    /* By the idle slots, not by the free ones: a node that is suspect for a moment does not begin the wait anew. */
     *out = (struct placing_choice){.has_least = at_best.idle >= least};
     return wanted <= FACT_MEMBERS_MAX && take_slots(candidates, count, wanted, out);
 }

@@ -1,5 +1,5 @@
-/* One experiment's coordinator (DESIGN 7, 8). It holds nothing that its records do not say: gangs on their way and what
- * it has noticed since when are volatile, and a successor notices them again. */
+/* One experiment's coordinator (DESIGN 7, 8). The records hold all that counts. Gangs and the watches of attempts are volatile:
+ * a successor builds them up anew. */
 
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
@@ -90,7 +90,7 @@ static void observe(struct node_core *core, struct core_coordination *coordinati
     if (election_take(&coordination->election, claim, released, core->options.self, &action) == 0 &&
         action == ELECTION_YIELD) {
         yield(core, coordination);
-    } else if (led && !leads(coordination)) { /* its own claim is released, perhaps by an earlier life of this node */
+    } else if (led && !leads(coordination)) { /* our claim was released, maybe in an earlier boot */
         gangs_drop(core, coordination);
         elastic_drop(core, coordination);
     }
@@ -128,7 +128,7 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     coordination->claiming = false;
     if (election_claim_compare(coordination->election.highest, claim) > 0) {
         MARK(claim_overtaken_on_its_way);
-        return; /* overtaken on the way to the disk */
+        return;
     }
     election_led(&coordination->election, claim);
     TRACE(&core->options.trace, "coordinates %s with term %llu", coordinator_name(row), (unsigned long long)term);
@@ -138,8 +138,8 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     row->changed = true;
 }
 
-/* Somebody has kept what an earlier life of ours said under a larger boot, since our disk is an old one: it took the
- * place of our claim, so that our records do not say any more that we lead. */
+/* This node runs on an old disk, and another node has kept a claim of ours from a boot with a larger number. The old claim
+ * has replaced the present claim in the records, so the records do not name us as the coordinator any more. */
 static bool claim_is_replaced(const struct node_core *core, const struct core_coordination *coordination,
                               const struct view_claim *claim)
 {
@@ -148,7 +148,7 @@ static bool claim_is_replaced(const struct node_core *core, const struct core_co
            claim->fact.term < term;
 }
 
-/* Who coordinates the experiment by what is on record, or none: whoever has the highest claim there has released it. */
+/* The coordinator by the records: the node of the highest claim; none if the claim is released. */
 static node_id on_record(const struct view_experiment *experiment, const struct lamport_top *top)
 {
     struct election_claim highest = {0};
@@ -163,9 +163,9 @@ static node_id on_record(const struct view_experiment *experiment, const struct 
     return is_released ? (node_id){0} : highest.node;
 }
 
-/* A claim is known from its record, from an owner's fence, or from the word of one who obeys it. If its record does not
- * come though its node lives, that node lost it with its disk and does not know that it leads, or somebody lied. Then
- * nobody waits for it for ever: it counts as released. */
+/* A claim is known from its record, from an owner's fence, or from a message of an owner that obeys the claim. If the record
+ * stays away although the claimant lives, the claimant has lost the record with its disk and does not know that it leads, or a
+ * node has lied. After CORE_UNCONFIRMED_MS the claim counts as released, so that no node waits for ever. */
 static void doubt(struct node_core *core, struct core_coordination *coordination,
                   const struct view_experiment *experiment)
 {
@@ -189,7 +189,7 @@ static void doubt(struct node_core *core, struct core_coordination *coordination
     }
 }
 
-/* Whoever changed a group has claimed the experiment, though the record of that may not have come yet, or may be lost. */
+/* A coordinator that has changed a group has claimed the experiment, even if the record of the claim is late or lost. */
 static void observe_groups(struct node_core *core, struct core_coordination *coordination,
                            const struct view_experiment *experiment)
 {
@@ -210,8 +210,8 @@ static void observe_groups(struct node_core *core, struct core_coordination *coo
     }
 }
 
-/* The disk refused our claim, and what an earlier life of ours said of the same term or a later one has taken its place there:
- * nobody will say any more that ours is on the disk. */
+/* The disk refused our claim, and a claim of an earlier boot with the same or a later term has taken the place: no event will
+ * ever report our claim on the disk. */
 static bool claim_is_lost(const struct node_core *core, const struct core_coordination *coordination)
 {
     if (!coordination->claiming) {
@@ -237,14 +237,14 @@ static void elect(struct node_core *core, struct core_coordination *coordination
             elastic_drop(core, coordination);
             election_lost(&coordination->election);
         }
-        /* What another's claim bore out stays so here, although its record may be gone. */
+        /* A claim next to the highest claim known here counts, even if the record of the highest claim is gone. */
         bool is_next = !node_id_equal(coordination->election.highest.node, claim->writer) &&
                        lamport_follows(coordination->election.highest.term, claim->fact.term);
         if (lamport_counts(&top, claim->fact.term) || is_next) {
             observe(core, coordination, (struct election_claim){claim->fact.term, claim->writer}, claim->fact.released);
         }
     }
-    /* What this owner has obeyed counts too: its record may never have come, or have been lost with a disk. */
+    /* A claim obeyed by this node as an owner counts too: the record may never have come, or was lost with a disk. */
     struct election_claim fence = core_fence_get(core, experiment->id);
     if (!node_id_is_none(fence.node) && election_claim_compare(fence, coordination->election.highest) > 0) {
         MARK(fence_ahead_of_claims);
@@ -260,7 +260,7 @@ static void elect(struct node_core *core, struct core_coordination *coordination
     if (core->members->syncing || core->leaving || core->is_out || coordination->claiming) {
         return;
     }
-    if (coordination->election.claiming) { /* there was no memory for the record */
+    if (coordination->election.claiming) { /* there was no memory for the claim's record */
         if (core->now_ms >= coordination->claim_ms) {
             put_claim(core, coordination, election_next_term(&coordination->election), false);
         }
@@ -324,8 +324,8 @@ bool coordinator_minority_pauses(const struct node_core *core, const struct view
     return alive * 2 < total || (alive * 2 == total && !has_lowest);
 }
 
-/* An owner obeys a higher claim, it says; nobody signed that. So it lifts our next term only so far above the claims of
- * all but the three concerned that these still bear it out for everybody else. */
+/* An owner says that it obeys a higher claim; no signature proves so. The claim may lift our next term only so far that other
+ * nodes still find our term confirmed by the claims of nodes apart from the three concerned. */
 static void stale(struct node_core *core, struct core_coordination *coordination, node_id from,
                   struct election_claim claim)
 {
@@ -362,7 +362,7 @@ void core_coordinator_receive(struct node_core *core, node_id from, const struct
     }
     struct core_peer *peer = core_find_peer(core, from);
     if (peer != NULL) {
-        peer->silent_until_ms = 0; /* an answer, to whatever it was asked */
+        peer->silent_until_ms = 0; /* any answer of an owner will do */
     }
     struct core_coordination *coordination = core_find_coordination(core, message->u.lease.attempt.experiment);
     if (coordination == NULL) {
@@ -377,8 +377,7 @@ void core_coordinator_receive(struct node_core *core, node_id from, const struct
 
 /* ---- drained ----------------------------------------------------------------------------------------------------- */
 
-/* A drained node gives away what it coordinates as soon as somebody can take it: a node that has been up for a while
- * and is not drained itself. */
+/* A drained node hands over as soon as another node can take over: a node without a drain, and up for ELECTION_UP_MS. */
 static bool wants_to_hand_over(const struct node_core *core, const struct core_coordination *coordination)
 {
     if (!core_node_drained(core, core->options.self) || core->now_ms < coordination->hand_over_ms) {
@@ -404,12 +403,12 @@ static void hand_over(struct node_core *core, struct core_coordination *coordina
 
 /* ---- one experiment ---------------------------------------------------------------------------------------------- */
 
-/* Judges the attempts, and renews the leases of those that live when that is due. There may be many more of them than effects
- * of a step: the next ones go on with the renewals where there was no room. True: all were looked at. */
+/* Judges the attempts, and renews the leases of living attempts when renewal is due. One step has too few effects for very many
+ * attempts: the next steps go on with the renewals from renew_from. True: every attempt was looked at. */
 static bool look_after(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
 {
     bool renews = core->now_ms >= coordination->renew_ms;
-    uint32_t left_off = UINT32_MAX; /* the first trial for which there was no room */
+    uint32_t left_off = UINT32_MAX; /* the first trial without room in the step */
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *trial = experiment->trials[i];
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
@@ -443,7 +442,7 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
     bool has_seen_all = look_after(core, coordination, experiment);
     gangs_tick(core, coordination, experiment);
     if (wants_to_hand_over(core, coordination)) {
-        if (coordination->gangs == NULL && leads(coordination)) { /* else as soon as they are complete */
+        if (coordination->gangs == NULL && leads(coordination)) { /* gangs on their way come first */
             TRACE(&core->options.trace, "hands %s over: this node is drained", coordinator_name(experiment));
             coordination->hand_over_ms = core->now_ms + CORE_HAND_OVER_MS;
             hand_over(core, coordination);
@@ -497,7 +496,7 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
     }
 }
 
-/* What is over wants no coordinator. What does not fit into one step is left to the housekeeping. */
+/* Experiments that are over need no coordinator. Housekeeping goes on where the step has no room. */
 void core_coordinator_leave(struct node_core *core)
 {
     struct core_coordination *c = core->coordinator->coordinations;
@@ -516,7 +515,7 @@ void core_coordinator_housekeep(struct node_core *core)
     for (struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {
         struct view_experiment *experiment = c->settled ? NULL : view_find_experiment(&core->view, c->experiment);
         if (experiment != NULL) {
-            experiment->changed = true; /* settle looks at it in this step */
+            experiment->changed = true; /* settle (roof/step.c) looks at the experiment in this step */
         }
     }
 }
@@ -530,7 +529,7 @@ void core_coordinator_forget(struct node_core *core, experiment_id experiment)
     gangs_drop(core, coordination);
     elastic_drop(core, coordination);
     placing_forget_ranks(core, coordination);
-    coordination->pass++; /* of all watches */
+    coordination->pass++; /* so that no watch counts as seen */
     watch_forget_unseen(core, coordination);
     arena_give(&core->arena, coordination->watches, coordination->watch_slots * sizeof *coordination->watches);
     struct core_coordination **link = &core->coordinator->coordinations;

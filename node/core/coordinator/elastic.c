@@ -1,15 +1,16 @@
-/* The group of a living attempt from one generation to the next (DESIGN 9). A lost worker costs its group the step that it
- * was in: the others leave the group, say what they have applied, and wait; the coordinator names who goes on together,
- * from which step, and who hands the state to those without it. Programs that link libshoal can do that; for others an
- * attempt ends with its first loss (attempts.c).
+/* The group of a living attempt from one generation to the next (DESIGN 9). A lost worker costs the group the step under way:
+ * the remaining members leave the group, report the steps applied so far, and wait. The coordinator then names the members of
+ * the next generation, the first step, and the members that hand on the state. Programs linked with libshoal can do so; the
+ * attempt of any other program ends with the first loss (attempts.c).
  *
- * The decision is a record (FACT_GENERATION); the key of the group goes to the owners beside it, once it is on the disk. A
- * successor has the record and not the key: if somebody never came into that group, it makes the next one.
+ * The decision is a record (FACT_GENERATION). Once the record is on the disk, the owners get the group's key in a message. A
+ * successor of the coordinator has the record and not the key: if a member never entered the generation, the successor makes
+ * the next generation.
  *
- *      in group g --somebody is gone--> all others wait --record--> generation g + 1 without it
- *                 --its slot is wanted back--> the record says that g is to be left --> all wait --record--> g + 1 without it
- *                 --slots are free----> they are leased, their workers start and wait as joiners
- *                 --joiners wait------> the record says that g is to be left --> all wait --record--> g + 1 with them */
+ *      generation g --a member is gone-------> all others wait --record--> g + 1 without the member
+ *                   --a slot is wanted back-> the record says: leave g --> all wait --record--> g + 1 without the slot's worker
+ *                   --slots are free--------> these are leased; the new workers start, and wait as joiners
+ *                   --joiners wait----------> the record says: leave g --> all wait --record--> g + 1 with the joiners */
 
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
@@ -23,19 +24,19 @@
 #include "node/core/members/members.h"
 #include "node/core/owner/groups.h"
 
-/* What became of the members. */
+/* The condition of the members. Each member counts for one of done, gone, dead, unsure and here. */
 struct census {
-    uint32_t done;    /* ended, with all steps made */
-    uint32_t gone;    /* ended otherwise, */
-    uint32_t dead;    /* ... or their node is dead or out */
-    uint32_t unsure;  /* their node does not answer, was restarted, or may have said what has not come here yet */
-    uint32_t here;    /* the rest; of these, */
-    uint32_t left;    /* ... who have left this group, */
-    uint32_t unwanted; /* ... of whom the slot is wanted back, */
-    uint32_t coming;  /* ... who have not come into it yet */
-    bool has_first;   /* of all that have not ended the lowest rank is here */
-    bool is_behind;   /* somebody speaks of a later generation, whose record has not come */
-    bool is_unheard;  /* of those dead and unsure somebody may not have heard of this generation */
+    uint32_t done;     /* ended, with all steps made */
+    uint32_t gone;     /* ended before all steps were made, or forgotten by the owner */
+    uint32_t dead;     /* not ended; the node is dead or out of the mesh */
+    uint32_t unsure;   /* not ended; the node does not answer, was restarted, or has news not known here yet */
+    uint32_t here;     /* all other members */
+    uint32_t left;     /* members here that have left the group */
+    uint32_t unwanted; /* members here, with a slot that is wanted back */
+    uint32_t coming;   /* members here that have not entered the present generation yet */
+    bool has_first;    /* the lowest living rank is here */
+    bool is_behind;    /* a member reports a later generation, and the record of it is missing */
+    bool is_unheard;   /* a dead or unsure member may not have heard of this generation */
 };
 
 static bool is_dead(const struct node_core *core, node_id node)
@@ -54,10 +55,10 @@ static bool is_unsure(const struct node_core *core, node_id node, const struct v
     }
     const struct core_peer *peer = core_find_peer(core, node);
     return swim_state_of(&core->members->swim, node) != SWIM_ALIVE || !core_node_in_step(core, node) ||
-           (peer != NULL && worker != NULL && peer->boot > worker->boot); /* it has not said yet what became of it */
+           (peer != NULL && worker != NULL && peer->boot > worker->boot); /* the worker's fate is not published yet */
 }
 
-/* Its owner says so: to this very worker of the attempt. */
+/* By the owner's record the slot is leased to this very worker of the attempt. */
 static bool is_leased(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)
 {
     const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
@@ -66,8 +67,8 @@ static bool is_leased(const struct node_core *core, const struct view_attempt *a
            slot->rank == attempt->members[rank].number;
 }
 
-/* Its owner has said for a while that the slot is not its: on an old disk or an empty one it knows of no worker whose end it
- * could tell. */
+/* The owner is heard, and for a while its records have not named the attempt in the slot. With an old or an empty disk an owner
+ * knows of no worker, and will never report the worker's end. */
 static bool is_forgotten(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
                          uint32_t rank)
 {
@@ -130,8 +131,8 @@ static struct census take_census(const struct node_core *core, const struct core
     return out;
 }
 
-/* A group that has one size only begins anew from its checkpoint when somebody is lost, wherever there is room for all of
- * it. */
+/* A group of one size cannot go on with fewer members. After a loss the trial begins anew from the checkpoint, on any slots
+ * with room for the whole group. */
 static bool has_one_size(const struct view_experiment *experiment)
 {
     return experiment->config->min_slots == experiment->config->max_slots;
@@ -150,13 +151,13 @@ static bool is_larger_side(uint32_t count, uint32_t all, bool has_first)
            BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
 }
 
-/* Of a group that a partition has cut through only one side goes on: that with more than half of those who have not ended; at
- * half that of the lowest rank. (Those who have ended would count for both sides, if both have heard of it. Who has not
- * heard of it counts more than there are, and waits.)
+/* When a partition cuts through a group, only one side goes on: the side with more than half of the living members; at half,
+ * the side with the lowest living rank. Ended members count for neither side. A side that has not heard of an end counts more
+ * living members than there are, and waits.
  *
- * A member that is away and may not have heard of this generation is still one of the generation before, and may be part of
- * that one's larger side together with those who were left behind then. So nobody goes on from a generation that not all
- * who are away have come into, or let pass. */
+ * An absent member that may not have heard of the present generation is still in the generation before. Together with the
+ * members left behind at that time, it may be the larger side of the former generation. So no side goes on from a generation
+ * that an absent member has neither entered nor seen replaced. */
 static bool may_go_on(const struct census *census)
 {
     return !census->is_behind && !census->is_unheard &&
@@ -183,7 +184,7 @@ static bool joiner_is_ready(const struct node_core *core, const struct view_atte
            !is_unsure(core, attempt->members[rank].node, worker);
 }
 
-/* A claim above ours has changed the group: what we would write of it does not count. */
+/* A coordinator with a higher claim has changed the group: our records would not count. */
 static bool is_overruled(const struct core_coordination *coordination, const struct view_attempt *attempt)
 {
     return election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 ||
@@ -246,7 +247,7 @@ bool elastic_record_joiners(struct node_core *core, struct core_coordination *co
     if (watch == NULL) {
         return false;
     }
-    watch->joined_ms = core->now_ms; /* the last one has as much time as the first */
+    watch->joined_ms = core->now_ms; /* each gang of joiners has the full time from now on */
     struct fact_generation fact = as_it_is(coordination, attempt);
     gang->first_number = elastic_next_number(attempt);
     for (uint32_t i = 0; i < gang->member_count; i++) {
@@ -328,14 +329,14 @@ void core_coordinator_grouped(struct node_core *core, const attempt_id *id, stru
 
 /* ---- decisions ------------------------------------------------------------------------------------------------------- */
 
-/* Of the members of the group that was: who goes on, in the order of the new ranks. */
+/* The members of the present generation that go on to the next, in the order of the new ranks. */
 struct next_group {
     uint32_t count, ranks[FACT_MEMBERS_MAX];
-    uint32_t wanted; /* of these, whose slots are not wanted back: they come first */
-    bool has_first;  /* the lowest rank of all that have not ended is among them */
-    bool has_state;  /* of somebody */
-    bool has_source; /* somebody can begin: it has the state, or the checkpoint that the attempt began with if that is where
-                        the group is, or there is none */
+    uint32_t wanted; /* how many have slots that are not wanted back: these come first */
+    bool has_first;  /* the lowest living rank is among them */
+    bool has_state;  /* one of them has the state in memory */
+    bool has_source; /* one of them can begin: with the state, or with the checkpoint if the group is still at the checkpoint's
+                        step; or the group is at step 0 and needs neither */
 };
 
 static bool can_take_part(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
@@ -356,15 +357,15 @@ static void admit(struct next_group *next, const struct view_attempt *attempt, u
     next->has_source |= worker->has_state || (is_at_start && attempt->members[rank].number < attempt->first_count);
 }
 
-/* What is said here of who does not go on may be old: it may have gone on with others, whom another coordinator named. So it
- * takes those who do to be a side of the cut that keeps the attempt. */
+/* True if the members that go on are the side of a cut that keeps the attempt. The others may already have gone on without
+ * them, in a generation of another coordinator: our records about them may be old. */
 static bool is_side(const struct next_group *next, const struct census *census)
 {
     return is_larger_side(next->count, count_living(census), next->has_first);
 }
 
-/* Without those whose slots are wanted back, or with as many of them as it takes to be a side: they come last, so that the next
- * generation can do without them. Or with all. */
+/* Members in slots that are wanted back come last, so that a later generation can do without them. All of them go on with
+ * with_all; otherwise only as many as are needed for the side that keeps the attempt. */
 static struct next_group choose_next(const struct node_core *core, const struct core_watch *watch,
                                      const struct view_attempt *attempt, const struct census *census, bool with_all)
 {
@@ -387,9 +388,10 @@ static struct next_group choose_next(const struct node_core *core, const struct 
     return out;
 }
 
-/* A number that no other coordinator gives to another group of this attempt: a successor may lack what its predecessor named
- * last, and beyond a cut somebody else may succeed, too. So each term has numbers of its own, the later the higher, and two
- * coordinators of one term begin at different places among them. Who began the attempt begins at 2. */
+/* A number that no other coordinator gives to another generation of the attempt. A successor may lack the predecessor's last
+ * record, and beyond a cut another node may succeed, too. So each term has CORE_GENERATIONS numbers of its own, a later term
+ * higher numbers, and two coordinators of the same term begin at different places among the numbers. The coordinator that began
+ * the attempt begins at 2. */
 static uint32_t next_generation(const struct core_coordination *coordination, const struct view_attempt *attempt)
 {
     struct election_claim own = coordination->election.highest, first = {attempt->id.term, attempt->id.coordinator};
@@ -398,7 +400,7 @@ static uint32_t next_generation(const struct core_coordination *coordination, co
         !BUG(generation_without_term, "each term has numbers of its own for the generations of a group")) {
         place = (own.term - first.term) * CORE_GENERATIONS + bytes_get_u64(own.node.bytes) % (CORE_GENERATIONS / 2);
     }
-    bool is_ours = place > next && place < UINT32_MAX; /* else it has begun there already, or terms have made a jump */
+    bool is_ours = place > next && place < UINT32_MAX; /* false: begun there already, or terms have jumped */
     return (uint32_t)(is_ours ? place : next);
 }
 
@@ -418,9 +420,9 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
         }
         fact.members[fact.member_count++] = attempt->members[next->ranks[i]];
     }
-    uint32_t unwanted = next->count - next->wanted; /* these go next, and make room */
+    uint32_t unwanted = next->count - next->wanted; /* left out by the generation after the next */
     for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
-        bool is_full = fact.member_count >= experiment->config->max_slots; /* somebody given up for dead was not */
+        bool is_full = fact.member_count >= experiment->config->max_slots; /* a member given up for dead was alive */
         bool has_room = fact.member_count - unwanted + fact.joiner_count < experiment->config->max_slots;
         if (joiner_is_ready(core, attempt, rank) && !is_full) {
             fact.members[fact.member_count++] = attempt->members[rank];
@@ -466,7 +468,7 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
     }
 }
 
-/* The members leave it, each at once if somebody is missing, else all after one and the same step. */
+/* Asks the members to leave the group: at once if a member is missing, otherwise all after the same step. */
 static void ask_to_leave(struct node_core *core, const struct core_coordination *coordination,
                          const struct view_attempt *attempt)
 {
@@ -477,7 +479,8 @@ static void ask_to_leave(struct node_core *core, const struct core_coordination 
     }
 }
 
-/* Of a group of which nobody is here any more nobody can be joined either: their slots are for those who can begin anew. */
+/* Takes lost joiners out of the record. With no member left all joiners are lost: there is no group to join, and a new
+ * attempt needs the slots. */
 static void drop_lost_joiners(struct node_core *core, const struct core_coordination *coordination,
                               struct core_watch *watch, const struct view_attempt *attempt, const struct census *census)
 {
@@ -490,7 +493,7 @@ static void drop_lost_joiners(struct node_core *core, const struct core_coordina
         if (!is_nobody_here && !joiner_is_lost(core, coordination, watch, attempt, rank)) {
             fact.joiners[fact.joiner_count++] = attempt->members[rank];
         } else {
-            /* Longer than nobody is asked: if there is another slot, that is tried next. */
+            /* For longer than the pause of wait_ms, so that another slot is tried next if possible. */
             placing_back_off(core, attempt->members[rank].node, attempt->members[rank].slot, 2 * wait_ms);
         }
     }
@@ -523,7 +526,7 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     struct fact_key key = fact_key_verdict(&attempt->id);
     const struct records_entry *entry =
         records_find(&core->records, record_ident_of(core->options.self, FACT_GENERATION, key.bytes, key.count));
-    regroup->on_disk |= entry != NULL && entry->on_disk; /* perhaps a later version: a full disk may have refused the first */
+    regroup->on_disk |= entry != NULL && entry->on_disk; /* maybe a later version: a full disk can refuse the first */
     bool is_over = regroup->generation != attempt->generation || (regroup->on_disk && census->coming == 0);
     if (is_over) {
         drop_regroup(core, coordination, regroup);
@@ -532,8 +535,8 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     }
 }
 
-/* One more member has failed by itself, and so the program more often than max_restarts allows, in whichever groups. What
- * is heard late of another group ends none that does well. */
+/* With this group's failure the program has failed more often than max_restarts allows, counted over all groups. Only while the
+ * present group has a failure: a late report about an earlier group does not end a healthy group. */
 static bool fails_too_often(const struct view_experiment *experiment, const struct view_trial *trial,
                             const struct view_attempt *attempt, const struct attempt_sight *sight)
 {
@@ -541,7 +544,7 @@ static bool fails_too_often(const struct view_experiment *experiment, const stru
            view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
 }
 
-/* How long a step takes, by what is reported while the group is as it should be. */
+/* Measures how long a step takes, from the reports of a whole group. */
 static void measure(const struct node_core *core, struct core_watch *watch, const struct view_attempt *attempt)
 {
     uint64_t step = 0;
@@ -554,20 +557,22 @@ static void measure(const struct node_core *core, struct core_watch *watch, cons
         watch->step_ms_max = took_ms > watch->step_ms_max ? took_ms : watch->step_ms_max;
     }
     if (is_new || step > watch->step) {
-        watch->stepped_ms = is_new ? 0 : core->now_ms; /* the first one counts from when it was seen */
+        watch->stepped_ms = is_new ? 0 : core->now_ms; /* a generation's first report only starts the clock */
         watch->step = step;
         watch->step_generation = attempt->generation;
     }
 }
 
-/* A program hears that its group is broken in its next collective: after the step that it computes, however long. */
+/* How long members may take to leave a broken group. A program notices the break in the next collective: after the present
+ * step, however long the step takes. */
 static uint64_t leave_ms(const struct core_watch *watch)
 {
     uint64_t known_ms = CORE_LEAVE_STEPS * watch->step_ms_max;
     return watch->step_ms_max == 0 ? CORE_LEAVE_UNKNOWN_MS : known_ms > CORE_REGROUP_MS ? known_ms : CORE_REGROUP_MS;
 }
 
-/* All who are here have left, or should have: who goes on? */
+/* The group is broken, and this side may go on: waits until all present members have left the group, or the time
+ * for leaving is over, and then begins the next generation or gives up. */
 static void decide(struct node_core *core, struct core_coordination *coordination,
                    const struct view_experiment *experiment, const struct view_attempt *attempt, struct core_watch *watch,
                    const struct attempt_sight *sight, const struct census *census, uint32_t ready)
@@ -577,32 +582,34 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
                         BUG(stale_word_taken, "a group is made of what its members say after the last one");
     watch_since(&watch->broken.unsure_ms, census->unsure > 0, core->now_ms);
     if (census->unsure > 0 && core->now_ms - watch->broken.unsure_ms < CORE_REGROUP_MS) {
-        MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so, and is left behind */
+        MARK(group_waits_for_word); /* a node on an old disk may never answer: hence the bound */
         return;
     }
     if (!has_all_left && since_ms < leave_ms(watch)) {
-        if (census->gone + census->dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
+        if (census->gone + census->dead == 0 || since_ms >= CORE_LEAVE_MS) { /* after a loss the owners tell them */
             ask_to_leave(core, coordination, attempt);
         }
         return;
     }
-    /* Who shall give its slot back goes with the others once more if these are too few without it: then all stop. */
+    /* A worker whose slot is wanted back stays for one more generation if the group would otherwise fall below min_slots; the
+     * group then saves and stops. */
     uint32_t least = census->done > 0 ? 1 : experiment->config->min_slots;
     struct next_group others = choose_next(core, watch, attempt, census, false);
     struct next_group all = choose_next(core, watch, attempt, census, true);
     bool are_enough = others.has_source && others.wanted > 0 && others.wanted + ready >= least;
     const struct next_group *next = are_enough ? &others : &all;
     bool is_on_its_way = attempt->joiner_count > ready || gangs_has(coordination, &attempt->id);
-    /* Who is late may have gone on elsewhere, with others of this generation, or of the one before if it never came into this. It
-     * has as long as a program has that is asked to stop: then its owner has ended it, too, if it wants the slot back. */
+    /* A late member may have gone on elsewhere: in a group of this generation, or of the generation before if it never entered
+     * this one. It has as long as a program that is asked to stop: by then the owner has ended it, too, if the slot is wanted
+     * back. */
     bool has_strays = attempt->generation > 1 && census->coming > 0, is_short = has_strays || !is_side(next, census);
     if (is_short && since_ms < leave_ms(watch) + attempts_stop_ms(experiment)) {
         return;
     }
     watch_since(&watch->broken.gathered_ms, true, core->now_ms);
-    if (!next->has_source || (!has_all_left && !next->has_state)) { /* who is late may have what is not to be made again */
+    if (!next->has_source || (!has_all_left && !next->has_state)) { /* a late member may have the only state */
         MARK(group_without_state);
-        bool were_asked = sight->stopped > 0 && sight->lost + sight->failed + sight->away == 0; /* by a pause that is over */
+        bool were_asked = sight->stopped > 0 && sight->lost + sight->failed + sight->away == 0; /* by a pause, over by now */
         attempts_put_verdict(core, attempt, were_asked ? FACT_STOPPED : FACT_LOST,
                              were_asked ? "all who had its state have stopped" : "all who had its state are gone");
     } else if (is_short) {
@@ -613,7 +620,7 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
             MARK(unwanted_go_on_once_more);
         }
         if (!has_all_left) {
-            MARK(late_are_left_behind); /* their owners end them, since the record names them no more */
+            MARK(late_are_left_behind); /* the owners end workers without a record */
         }
         begin_generation(core, coordination, experiment, attempt, next);
     } else if (!is_on_its_way && core->now_ms - watch->broken.gathered_ms >= CORE_REGROUP_MS) {
@@ -665,11 +672,11 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         return false;
     }
     watch_since(&watch->broken.stopping_ms, is_stopping, core->now_ms);
-    if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
+    if (is_stopping) { /* members are asked to save and leave; attempts.c judges once all have left or had their time */
         return census.here > 0 && core->now_ms - watch->broken.stopping_ms < attempts_stop_ms(experiment);
     }
     bool is_elsewhere = !may_go_on(&census) && (census.dead + census.unsure > 0 || census.is_behind) && !is_lower;
-    bool lacks_record = census.is_behind && census.dead + census.unsure == 0; /* all are heard, and so it comes within seconds */
+    bool lacks_record = census.is_behind && census.dead + census.unsure == 0; /* all are heard: the record comes soon */
     watch_since(&watch->broken.behind_ms, lacks_record, core->now_ms);
     if (lacks_record && core->now_ms - watch->broken.behind_ms >= CORE_REGROUP_MS) {
         attempts_put_verdict(core, attempt, FACT_LOST, "the record of its last group is lost");
@@ -677,24 +684,25 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     }
     if (is_elsewhere && sight->away + sight->overdue == 0) {
         MARK(group_may_go_on_elsewhere);
-        watch_broken_anew(watch, core->now_ms); /* its time to regroup is after the heal */
+        watch_broken_anew(watch, core->now_ms); /* the time to gather begins after the heal */
         return true;
     }
     if (census.here == 0 || !may_go_on(&census)) {
-        return false; /* its attempt is over: attempts.c knows why */
+        return false; /* the attempt is over: attempts.c knows why */
     }
     if (fails_too_often(experiment, trial, attempt, sight)) {
-        bool may_be_echo = census.unsure > 0 && core->now_ms - watch->failed_ms < CORE_FAILURE_SETTLE_MS; /* of a node's death */
+        /* The failure may be the echo of a node's death. */
+        bool may_be_echo = census.unsure > 0 && core->now_ms - watch->failed_ms < CORE_FAILURE_SETTLE_MS;
         if (may_be_echo || !attempts_failure_is_settled(core, experiment, attempt, sight, watch)) {
             return true;
         }
         if (census.dead > 0) {
             return false;
         }
-        attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed"); /* whoever was lost beside it */
+        attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed"); /* losses beside the failure do not count */
         return true;
     }
-    if (is_lower) { /* it would end as soon as it had gathered */
+    if (is_lower) { /* the attempt would end as soon as its group had gathered */
         MARK(lower_attempt_judged);
         attempts_put_verdict(core, attempt, FACT_LOST, "a higher attempt exists");
         return true;

@@ -4,24 +4,27 @@
 
 #include "node/core/coordinator/attempts.h"
 
-/* Looks after the group of a living attempt whose program can change its group. True: there is nothing to judge, or it
- * was judged. */
+/* Looks after the group of a living attempt, if the program can change groups. True: there is nothing to judge, or the attempt
+ * has been judged. False: the caller judges the attempt, like the attempt of a program without that ability. */
 bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt, const struct attempt_sight *sight, struct core_watch *watch);
 
-/* How many more members it could have, up to `size`. */
+/* How many more members the attempt's group could have now, up to `size` members; 0 while no joiner may be asked. */
 uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordination,
                        const struct view_experiment *experiment, const struct view_attempt *attempt, uint32_t size);
 
-/* Behind all that were ever given in this attempt. */
+/* The number of the attempt's next joiner: above every number ever given in the attempt. */
 uint32_t elastic_next_number(const struct view_attempt *attempt);
 
-/* The members of a gang that joins an attempt get their numbers and are named in its record. */
+/* Numbers the members of a joining gang, and puts the record of the attempt's group with these joiners. False: too many members
+ * for one attempt, or memory is full. */
 bool elastic_record_joiners(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang);
-void elastic_drop(struct node_core *core, struct core_coordination *coordination); /* it leads no more */
 
-/* A generation's record is on disk: the owners of its members are sent the group key. */
+/* The node leads no longer: drops all group keys. */
+void elastic_drop(struct node_core *core, struct core_coordination *coordination);
+
+/* `version` of a generation's record is on the disk: sends the group key to the owners of the members. */
 void core_coordinator_grouped(struct node_core *core, const attempt_id *attempt, struct record_version version);
 
 #endif

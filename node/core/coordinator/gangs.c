@@ -1,4 +1,4 @@
-/* A group of slots on its way: reserved node after node, recorded, confirmed (DESIGN 7). */
+/* Gangs: slots on the way to an attempt, reserved node after node, recorded, confirmed (DESIGN 7). */
 
 #include "base/check.h"
 #include "base/err.h"
@@ -81,7 +81,7 @@ static void gang_release(struct node_core *core, const struct core_gang *gang)
     }
 }
 
-/* Takes the gang off the list: it is over, and the caller gives it back to the arena. */
+/* Takes the gang off the list, as OVER. The caller gives the memory back. */
 static void gang_unlink(struct core_coordination *coordination, struct core_gang *gang)
 {
     struct core_gang **link = &coordination->gangs;
@@ -92,7 +92,7 @@ static void gang_unlink(struct core_coordination *coordination, struct core_gang
     gang_move(gang, CORE_GANG_OVER);
 }
 
-/* The gang is over without a word to its owners. */
+/* Ends the gang without a message to its owners. */
 static void gang_end(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang)
 {
     gang_unlink(coordination, gang);
@@ -128,11 +128,11 @@ struct core_gang *gangs_make(struct node_core *core, struct core_coordination *c
     return gang;
 }
 
-#define ROOM_TO_END 384 /* effects: a word to each owner, and all that this node's own slots can come to say in a step */
+#define ROOM_TO_END 384 /* effects: a message to each owner, and the most that this node's own slots can cause in a step */
 
-/* Gives up: what was reserved is returned; what is recorded gets its verdict. Out of the list first: this node may be
- * an owner itself, whose refusal can make us yield, which drops all gangs. These may be more than a step has room for: then
- * reservations run out by themselves, and whoever looks after the attempt next sees that its slots are not leased to it. */
+/* Gives the gang up: reserved slots are returned, and a recorded attempt gets a verdict. The gang leaves the list first: we may
+ * be an owner, and our refusal can make us yield, which drops all gangs. If the step has no room for all messages, the
+ * reservations run out by themselves, and the next coordinator sees slots that are not leased to the attempt. */
 static void gang_abort(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
                        const char *why)
 {
@@ -156,13 +156,14 @@ void gangs_drop(struct node_core *core, struct core_coordination *coordination)
     }
 }
 
-/* Older first: by submission, then id (leases compare the id themselves). */
+/* The older experiment goes first: by the time of submission, then by id (the lease compares ids). */
 static uint64_t age_of(const struct view_experiment *experiment)
 {
     return experiment->submitted_s;
 }
 
-/* The slots of one node are asked for at once: one by one those of a large gang would take longer than the first is reserved. */
+/* True for the slots to be asked for now: all open slots of the first node with an open slot. Slot by slot, a large gang would
+ * take longer than a reservation lasts. */
 static bool is_asked_for(const struct core_gang *gang, uint32_t rank)
 {
     uint32_t next = 0;
@@ -172,7 +173,8 @@ static bool is_asked_for(const struct core_gang *gang, uint32_t rank)
     return rank >= next && !gang->reserved[rank] && node_id_equal(gang->members[rank].node, gang->members[next].node);
 }
 
-/* This node may be an owner itself and answer before ask_owner returns, as of gang_confirm. */
+/* If we are an owner, the answer is taken before coordinator_ask_owner returns, and can end the gang: hence the copy, and the
+ * look whether the gang is still there. */
 void gangs_reserve_next(struct node_core *core, const struct view_experiment *experiment, struct core_gang *gang)
 {
     struct core_coordination *coordination = core_find_coordination(core, gang->attempt.experiment);
@@ -191,7 +193,8 @@ void gangs_reserve_next(struct node_core *core, const struct view_experiment *ex
     }
 }
 
-/* All slots are ours for a moment: record the attempt, then confirm. Ranks follow the slots' order. */
+/* Every slot is reserved for a moment: records the attempt, or the joiners, before the confirmation. Ranks are in the order of
+ * the slots. */
 static void gang_record(struct node_core *core, struct core_coordination *coordination,
                         const struct view_experiment *experiment, struct core_gang *gang)
 {
@@ -248,8 +251,8 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
           gang->attempt.trial, gang->attempt.number, (unsigned long long)fact.start_step, where);
 }
 
-/* This node may be an owner itself and answer before ask_owner returns, which can complete the gang or give it up:
- * hence the copy, and the look whether it is still there. */
+/* If we are an owner, the answer is taken before coordinator_ask_owner returns, and can end the gang: hence the copy, and the
+ * look whether the gang is still there. */
 static void gang_confirm(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang)
 {
     gang->resend_ms = core->now_ms + CORE_RESEND_MS;
@@ -276,7 +279,7 @@ void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt
     }
 }
 
-/* While slots were being asked for, another coordinator's work may have become known, or a user's word. */
+/* False once the gang serves no purpose: meanwhile a user's request or the work of another coordinator has become known. */
 static bool gang_is_wanted(const struct node_core *core, const struct view_experiment *experiment,
                            const struct core_gang *gang)
 {
@@ -296,7 +299,7 @@ static bool gang_is_wanted(const struct node_core *core, const struct view_exper
     if (view_trial_state(experiment, gang->attempt.trial) == VIEW_TRIAL_FAILED &&
         !BUG(gang_of_the_failed, "a trial that is given up is not begun again")) {
         MARK(gang_of_a_failed_trial);
-        return false; /* another coordinator's word of its last failure has come meanwhile */
+        return false; /* another coordinator's record of the trial's last failure has come meanwhile */
     }
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
         bool is_own = attempt_id_equal(&a->id, &gang->attempt);
@@ -310,7 +313,8 @@ static bool gang_is_wanted(const struct node_core *core, const struct view_exper
     return true;
 }
 
-/* A slot may be another's for a moment. But a node whose disk is full refuses all of its slots. */
+/* A slot may be reserved for another gang for a moment; ERR_REFUSED means that the node grants no slot at all, for example
+ * because its disk is full. */
 static void note_refusal(struct node_core *core, node_id owner, uint32_t slot, int code)
 {
     struct core_peer *peer = core_find_peer(core, owner);
@@ -350,7 +354,7 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
     }
     gang->reserved[rank] = true;
     gang->reserved_count++;
-    bool is_last = true; /* of its node */
+    bool is_last = true; /* of the node's slots */
     for (uint32_t i = 0; i < gang->member_count; i++) {
         is_last &= gang->reserved[i] || !node_id_equal(gang->members[i].node, from);
     }
@@ -383,9 +387,9 @@ static void on_confirm_answer(struct node_core *core, struct core_coordination *
     }
     struct core_watch *watch = gang->is_joining ? watch_row(core, coordination, &gang->attempt) : NULL;
     if (watch != NULL) {
-        watch->joined_ms = core->now_ms; /* in a large mesh the owner's record comes later than its answer */
+        watch->joined_ms = core->now_ms; /* in a large mesh the owner's record comes after its answer */
     }
-    gang_end(core, coordination, gang); /* complete: from here on the records speak */
+    gang_end(core, coordination, gang); /* complete: from now on the records tell the rest */
 }
 
 void gangs_receive(struct node_core *core, struct core_coordination *coordination, node_id from,
@@ -399,9 +403,9 @@ void gangs_receive(struct node_core *core, struct core_coordination *coordinatio
     }
 }
 
-/* An owner that does not answer, though it is believed to live: others hear it, and we do not, or it does not hear us. It is
- * not asked for a while. Else the gang would be placed there again and again, whatever is free elsewhere, and would hold what
- * other gangs could use. */
+/* An owner that counts as alive does not answer: it hears other nodes and not us, or we do not hear it. Such an owner is not
+ * asked for a while. Otherwise gangs would be placed there again and again, whatever is free elsewhere, and would hold slots
+ * that other gangs could use. */
 static void note_silent(struct node_core *core, const struct core_gang *gang)
 {
     for (uint32_t rank = 0; rank < gang->member_count && core->now_ms - gang->asked_ms >= CORE_SILENT_MS; rank++) {
@@ -415,8 +419,8 @@ static void note_silent(struct node_core *core, const struct core_gang *gang)
     }
 }
 
-/* True if something was done: gangs may have come to their end meanwhile, so the caller starts over. Each is looked at
- * once a tick, since what is done moves its next time. */
+/* Does the next due action for a gang. True: something was done, and gangs may be over because of the action, so the caller
+ * starts over. Every gang gets a turn once a tick, since the action moves the gang's next time. */
 static bool gangs_step(struct node_core *core, struct core_coordination *coordination,
                        const struct view_experiment *experiment)
 {
@@ -427,7 +431,7 @@ static bool gangs_step(struct node_core *core, struct core_coordination *coordin
         }
         if (unreachable && gang->state == CORE_GANG_CONFIRMING) {
             MARK(gang_loses_sight);
-            /* Its workers may have begun over there: no verdict now, attempts_judge() knows when one may be given. */
+            /* Workers may have begun beyond the cut: no verdict now; attempts_judge gives it in time. */
             gang_end(core, coordination, gang);
             return true;
         }

@@ -1,4 +1,4 @@
-/* In which order the two sides of a partition claim trials. */
+/* The order of claiming trials on the two sides of a partition. */
 
 #include "node/core/coordinator/order.h"
 
@@ -33,7 +33,7 @@ int32_t order_rank(const struct order_sides *sides, experiment_id experiment, ui
 {
     struct fact_key key = fact_key_trial(experiment, trial);
     uint64_t weights[NODE_MEMBERS_MAX];
-    uint64_t best[2] = {0, 0}; /* the highest weight on the other side, and on ours */
+    uint64_t best[2] = {0, 0}; /* the highest weight beyond the cut, and on our side */
     for (uint32_t i = 0; i < sides->count; i++) {
         weights[i] = sides->has_left[i] ? 0 : rendezvous_weight(sides->nodes[i], key.bytes, key.count);
         bool is_ours = sides->is_ours[i];

@@ -1,4 +1,4 @@
-/* Which trial begins next, and where. */
+/* The next trial to begin, and the slots for it: fills the snapshots for choice.c and order.c, and makes the gangs. */
 
 #include "base/probe.h"
 #include "node/core/coordinator/choice.h"
@@ -14,12 +14,12 @@
 #include "node/core/members/versions.h"
 #include "node/core/owner/owner.h"
 
-/* What is to be placed. */
+/* A trial or a joiner to be placed. */
 struct wish {
     const struct view_experiment *experiment;
-    const struct view_trial *trial; /* NULL: it has not begun yet */
-    uint64_t waited_ms;             /* for a place, or a better one */
-    uint64_t had_least_ms;          /* so long as many slots have been free as it needs at least */
+    const struct view_trial *trial; /* NULL: the trial has not begun yet */
+    uint64_t waited_ms;             /* as in struct placing_snapshot */
+    uint64_t had_least_ms;          /* as in struct placing_snapshot */
 };
 
 void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint64_t ms)
@@ -31,7 +31,7 @@ void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint6
     *oldest = (struct core_backoff){node, slot, core->now_ms + ms};
 }
 
-/* At this moment, now or later. */
+/* True if at_ms, now or later, is before the end of the slot's back-off. */
 static bool is_backed_off(const struct node_core *core, node_id node, uint32_t slot, uint64_t at_ms)
 {
     for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
@@ -89,7 +89,7 @@ bool core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
     return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
 }
 
-/* It grants nothing, because its disk is full for instance, and was asked just now. */
+/* The node was asked just now and grants nothing, for example because its disk is full. */
 static bool is_unwilling(const struct node_core *core, node_id node)
 {
     const struct core_peer *peer = core_find_peer(core, node);
@@ -125,7 +125,7 @@ static void look_at_slots(const struct node_core *core, const struct wish *wish,
     }
 }
 
-/* The nodes that may get the wish, or will soon if they answer again. Returns how many. */
+/* The nodes that may get new work, now or as soon as they answer again. Returns how many. */
 static uint32_t look_at_nodes(const struct node_core *core, const struct wish *wish,
                               struct placing_node nodes[NODE_MEMBERS_MAX])
 {
@@ -182,8 +182,8 @@ void placing_forget_ranks(struct node_core *core, struct core_coordination *coor
     coordination->rank_slots = 0;
 }
 
-/* Somebody may be away for days, and what is pending is looked at many times a second: so ranks are kept while the sides
- * stay as they are. NULL: there is no memory for that. */
+/* The kept rank of a trial, or NULL without memory. A node may be away for days, and pending trials are looked at many times a
+ * second: so ranks are kept as long as the sides stay the same. */
 static int32_t *kept_rank(struct node_core *core, struct core_coordination *coordination, const struct order_sides *sides,
                           uint32_t trial)
 {
@@ -214,17 +214,19 @@ static struct order_claim claim_of(struct node_core *core, struct core_coordinat
     return (struct order_claim){rank, trial};
 }
 
-/* From another checkpoint than the last time, since no disk has that one, as is known by now: perhaps that is what it lacked. */
+/* The next attempt begins from another checkpoint than the last attempt: by now no disk is known to hold the former checkpoint,
+ * and maybe the last attempt was lost for lack of it. */
 static bool begins_elsewhere(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *last)
 {
     const struct view_manifest *newest = core_checkpoints_newest(core, trial);
     return newest != NULL ? !hash256_equal(newest->blob, last->checkpoint) : !hash256_is_none(last->checkpoint);
 }
 
-/* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that
- * the mesh does not spin on it: from the second loss in a row on, 0.5 s, 1 s, ... CORE_LOST_WAIT_MS. If its program
- * never runs and nobody has come who may have what it lacks, more: so one whose code is lost leaves the slots to
- * others; and what some trials of an experiment have shown none of the others has to show as often. */
+/* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that the mesh
+ * does not spin on it: from the second loss in a row on 0.5 s, 1 s, 2 s and so on, up to CORE_LOST_WAIT_MS. The bound is
+ * CORE_NEVER_RAN_WAIT_MS if the program never runs and no node with the missing part can have come since: a trial without code
+ * leaves the slots to other trials. Such losses are counted over all trials of the experiment, so that not every trial has to
+ * fail as often. */
 static bool waits_after_losses(struct node_core *core, struct core_coordination *coordination,
                                const struct view_trial *trial)
 {
@@ -270,7 +272,7 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
     const struct view_trial *trial = view_find_trial(experiment, index);
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
         if (a->assigned && a->verdicts == NULL) {
-            return false; /* a lower attempt still lives: it is judged first */
+            return false; /* a lower attempt still lives, and is judged first */
         }
     }
     if (trial != NULL && (view_trial_next_number(trial) == 0 || waits_after_losses(core, coordination, trial) ||
@@ -285,8 +287,8 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
     return true;
 }
 
-/* A coordinator that was cut off went on by index until it noticed: the trials behind the last one that it is known to
- * have started may be running over there, as many as fit there. */
+/* Trials that a coordinator beyond a cut may have started. Until it noticed the cut, it went on by index behind its last trial
+ * known here, up to as many trials as there are slots beyond the cut. */
 struct unseen {
     uint32_t from, count;
 };
@@ -299,7 +301,7 @@ static struct unseen unseen_starts(const struct node_core *core, const struct vi
     for (uint32_t i = experiment->trial_slots; i-- > 0 && unseen.from == 0;) {
         const struct view_trial *trial = experiment->trials[i];
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
-            if (!node_id_equal(a->id.coordinator, looked_up)) { /* most are of the same */
+            if (!node_id_equal(a->id.coordinator, looked_up)) { /* most attempts are of the same coordinator */
                 looked_up = a->id.coordinator;
                 is_trusted = core_node_trusted(core, looked_up);
             }
@@ -313,7 +315,7 @@ static struct unseen unseen_starts(const struct node_core *core, const struct vi
     return unseen;
 }
 
-/* The next trial to be claimed, behind `after` if that is not NULL. */
+/* The next trial to be claimed: the first pending one, or the first behind `after` if `after` is not NULL. False: none. */
 static bool next_pending(struct node_core *core, struct core_coordination *coordination,
                          const struct view_experiment *experiment, const struct order_sides *sides,
                          const struct order_claim *after, struct order_claim *out)
@@ -353,8 +355,9 @@ static bool any_pending(struct node_core *core, struct core_coordination *coordi
     return false;
 }
 
-/* Of a kind that the experiment takes. One on a drained node counts: where none does, nobody looks since when a lost trial
- * waits. With little memory left nobody looks at all: what begins could not be told to its end. */
+/* True if a living node has a free slot of the experiment's kind. A drained node counts, too: without any free slot no lost
+ * trial would be looked at, and its wait would not begin. False with little memory left: a new attempt could not be recorded
+ * to its end. */
 static bool has_free_slot(const struct node_core *core, const struct view_experiment *experiment)
 {
     for (uint32_t i = 0; i < core->view.member_count && !core->memory.is_short; i++) {
@@ -383,13 +386,13 @@ static bool find_place(const struct node_core *core, const struct wish *wish, ui
     return placing_choose(&snapshot, out);
 }
 
-/* True for a trial that waits for a node on which it has not failed, while others could use what is free. */
+/* True for a trial with nodes to avoid: while it waits for another node, other trials may use the slots that are free. */
 static bool is_picky(const struct view_trial *trial)
 {
     return trial != NULL && (view_trial_failures(trial) > 0 || core_quarantine_is_suspect(trial) ||
                              core_quarantine_unstarted_count(trial, NULL) > 0);
 }
-#define PICKY_MAX 16 /* trials passed over at a time */
+#define PICKY_MAX 16 /* such trials are passed over at a time */
 
 static bool has_begun(const struct node_core *core, experiment_id id, uint32_t index)
 {
@@ -398,8 +401,8 @@ static bool has_begun(const struct node_core *core, experiment_id id, uint32_t i
     return trial != NULL && view_trial_highest(trial) != NULL;
 }
 
-/* Of the trial that is asked about; NULL when memory is full. Of those that never began only the first is asked, for the others
- * wait behind it; and they wait together, since which is first changes as nodes come and go. */
+/* The wait of a trial; NULL when memory is full. Trials that never began have a common wait: only the first of them is
+ * considered, and the first changes as nodes come and go. */
 static struct core_waiting *waiting_of(struct node_core *core, struct core_coordination *coordination,
                                        const struct view_trial *trial, uint32_t index)
 {
@@ -440,7 +443,8 @@ static bool find_place_for(struct node_core *core, struct core_coordination *coo
     return false;
 }
 
-/* Starts one gang for the first pending trial that has a place. */
+/* Up to PICKY_MAX trials without a place are passed over if they have nodes to avoid. Any other trial without a place holds up
+ * the trials behind it. */
 bool placing_start_one(struct node_core *core, struct core_coordination *coordination,
                        const struct view_experiment *experiment)
 {
@@ -480,7 +484,8 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
     return true;
 }
 
-/* One at a time, so that what is asked for and what is left over never depend on more than one answer. */
+/* Asks for one more member of the first group in need of members: one at a time, so that no gang depends on more than one
+ * answer. */
 static bool bring_to(struct node_core *core, struct core_coordination *coordination,
                      const struct view_experiment *experiment, uint32_t size)
 {
@@ -506,7 +511,7 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
             return false;
         }
         gang->is_joining = true;
-        gang->first_number = elastic_next_number(attempt); /* of which it may give up those from here on */
+        gang->first_number = elastic_next_number(attempt); /* if given up, the gang releases leases from this number on */
         gangs_reserve_next(core, experiment, gang);
         return true;
     }
@@ -526,9 +531,8 @@ bool placing_grow_one(struct node_core *core, struct core_coordination *coordina
            bring_to(core, coordination, experiment, experiment->config->max_slots);
 }
 
-/* What may be running on unreachable nodes alone comes last: only when nothing else is pending and there is room for
- * it, and only once patience is over. Until then no verdict is given, since after a heal it would end a worker that is
- * well. */
+/* An attempt on unreachable nodes alone comes last: only once patience is over, no other trial is pending, and there is room
+ * for the trial. No verdict before: after a heal a verdict would end a healthy worker. */
 bool placing_claim_overdue(struct node_core *core, struct core_coordination *coordination,
                            const struct view_experiment *experiment)
 {

@@ -1,29 +1,34 @@
 #ifndef NODE_CORE_COORDINATOR_PLACING_H
 #define NODE_CORE_COORDINATOR_PLACING_H
-/* Which trial begins next, and where. */
+/* The next trial to begin, and the slots for it. The slots are chosen by choice.h, the order of trials is order.h. */
 
 #include "node/core/coordinator/coordination.h"
 
-void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint64_t ms); /* not asked again for so long */
-bool placing_start_one(struct node_core *core, struct core_coordination *coordination,
-                       const struct view_experiment *experiment); /* true if it did */
+/* The slot is not asked for again for `ms`. Beyond CORE_BACKOFFS_MAX slots the earliest end is forgotten. */
+void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint64_t ms);
 
-/* More members for a group that has lost some of the slots_per_trial that it was given: it is older than every trial that
- * waits (DESIGN 8); true if it did. */
+/* Makes a gang for the first pending trial with a place. False: no trial begins now. */
+bool placing_start_one(struct node_core *core, struct core_coordination *coordination,
+                       const struct view_experiment *experiment);
+
+/* Makes a gang of one more member for a group with fewer than slots_per_trial members. The group is older than every waiting
+ * trial, and goes first (DESIGN 8). False: no group gets a member now. */
 bool placing_refill_one(struct node_core *core, struct core_coordination *coordination,
                         const struct view_experiment *experiment);
 
-/* More members than that, up to max_slots, when no trial waits for slots; true if it did. */
+/* The same for a group with fewer than max_slots members, while no trial waits for slots. */
 bool placing_grow_one(struct node_core *core, struct core_coordination *coordination,
                       const struct view_experiment *experiment);
 
-/* What may be running on unreachable nodes alone is given up when patience is over and nothing else is left to do; true
- * if one was. */
+/* Gives up an attempt on unreachable nodes alone, once patience is over and nothing else is left to do.
+ * True if an attempt was given up. */
 bool placing_claim_overdue(struct node_core *core, struct core_coordination *coordination,
                            const struct view_experiment *experiment);
-void placing_forget_ranks(struct node_core *core, struct core_coordination *coordination); /* they are computed again */
 
-/* Whether a slot of this kind satisfies what the configuration asks for. */
+/* Frees the kept ranks; the next claim computes ranks again. */
+void placing_forget_ranks(struct node_core *core, struct core_coordination *coordination);
+
+/* True if a slot of `kind` will do for the kind `wanted` by a configuration. */
 bool core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind);
 
 #endif

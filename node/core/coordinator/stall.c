@@ -1,11 +1,11 @@
-/* What a suspend of this node does to the times of this room (roof/stall.c). */
+/* How a suspend of the node moves the times of the room (roof/stall.c). */
 
 #include "base/shift.h"
 #include "node/core/coordinator/coordination.h"
 
-/* struct core_regroup stays: resend_ms, due again. So do waited_ms and had_least_ms of struct placing_snapshot: spans. */
+/* resend_ms of struct core_regroup stays, due again; waited_ms and had_least_ms of struct placing_snapshot stay, as spans. */
 
-/* Stays: resend_ms, due again. */
+/* resend_ms stays, due again. */
 static void shift_gang(struct core_gang *gang, uint64_t gap_ms)
 {
     time_shift(&gang->until_ms, gap_ms);
@@ -27,7 +27,8 @@ static void shift_broken(struct core_broken *broken, uint64_t gap_ms)
     time_shift(&broken->behind_ms, gap_ms);
 }
 
-/* step_ms_max is a span. since_ms, too: who led through a gap was alone with its own workers, and they were suspended with it. */
+/* step_ms_max stays, as a span. since_ms moves: a node that led through a gap was alone with its own workers, and these were
+ * suspended, too. */
 static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
 {
     time_shift(&watch->since_ms, gap_ms);
@@ -43,7 +44,7 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
     time_shift(&watch->stepped_ms, gap_ms);
 }
 
-/* Stay: claim_ms and renew_ms, due again. */
+/* claim_ms and renew_ms stay, due again. */
 static void shift_coordination(struct core_coordination *coordination, uint64_t gap_ms)
 {
     election_shift(&coordination->election, gap_ms);

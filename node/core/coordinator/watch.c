@@ -1,4 +1,4 @@
-/* The watches of one experiment's attempts. */
+/* The watches of an experiment's attempts: a table by trial and attempt, and the moves of the times in a watch. */
 
 #include "node/core/coordinator/watch.h"
 
@@ -40,7 +40,8 @@ void watch_check(const struct core_watch *watch, uint64_t now_ms)
     CHECK(is_between(broken->since_ms, broken->unsure_ms, now_ms));
     CHECK(is_between(broken->since_ms, broken->gathered_ms, now_ms));
     CHECK(is_between(broken->since_ms, broken->stopping_ms, now_ms));
-    CHECK(broken->behind_ms == 0 || (broken->since_ms != 0 && broken->behind_ms <= now_ms)); /* it outlives watch_broken_anew */
+    /* behind_ms may be older than since_ms: watch_broken_anew keeps it. */
+    CHECK(broken->behind_ms == 0 || (broken->since_ms != 0 && broken->behind_ms <= now_ms));
     CHECK(watch->waiting.since_ms <= now_ms);
     CHECK(is_between(watch->waiting.since_ms, watch->waiting.least_ms, now_ms));
     CHECK(watch->since_ms <= now_ms && watch->failed_ms <= now_ms && watch->stopped_ms <= now_ms && watch->idle_ms <= now_ms);
@@ -110,7 +111,8 @@ struct core_watch *watch_row(struct node_core *core, struct core_coordination *c
     return watch;
 }
 
-/* How long its trial has waited since is still asked, though not in every pass: where no slot is free nobody looks. */
+/* True while placing may still ask how long the attempt's trial has waited. Placing does not ask in every pass: with no free
+ * slot no trial is considered. */
 static bool trial_waits_since(const struct node_core *core, const struct core_watch *watch)
 {
     const struct view_experiment *experiment = view_find_experiment(&core->view, watch->attempt.experiment);
@@ -148,8 +150,9 @@ static void put_off(uint64_t *since_ms, uint64_t ms)
     *since_ms += *since_ms != 0 ? ms : 0;
 }
 
-/* Nothing was begun for so long, since this is the smaller side: trials have not waited for places meanwhile, but keep what
- * they had waited before, or those of a side that is the smaller now and then would wait for the best ones for ever. */
+/* For a node that has started nothing for a while, on the smaller side of a partition. The trials have not waited for places
+ * meanwhile. But earlier waits count on: otherwise, on a side that is the smaller side now and then, trials would wait for the
+ * best places for ever. */
 void watch_hold_waits(struct core_coordination *coordination, uint64_t ms)
 {
     put_off(&coordination->waiting.since_ms, ms);
