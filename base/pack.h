@@ -2,8 +2,8 @@
 #define BASE_PACK_H
 /* MessagePack without allocation: a writer into a caller's buffer, and a bounded reader of bytes from any source.
  *
- * Cores, record bodies, messages, requests and libshoal use these functions, because msgpack-c's unpacker allocates from bytes of
- * the network; the daemon's documents are written (node/daemon/render) and read (tools/shoal) with msgpack-c. tests/unit
+ * Cores, record bodies, messages, requests and libshoal use these functions, because msgpack-c's unpacker allocates from bytes
+ * of the network; the daemon's documents are written (node/daemon/render) and read (tools/shoal) with msgpack-c. tests/unit
  * compares the two.
  *
  * Errors are sticky on both sides: after the first failure every further call does nothing (a read returns 0, an empty

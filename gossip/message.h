@@ -60,7 +60,7 @@ struct message {
             attempt_id attempt; /* its term and coordinator are the claim under which the coordinator acts */
             uint32_t slot;
             uint32_t rank;      /* not in RESERVE and its answer, which have `asking` in its place on the wire */
-            uint16_t asking;    /* RESERVE: the gang that the reservation is for, numbered by its coordinator; its answer repeats it */
+            uint16_t asking;    /* RESERVE: the coordinator's number of the gang that the slot is for; the answer repeats it */
             uint32_t priority;
             uint64_t age;        /* not in GROUP, which has `generation` in its place on the wire */
             uint32_t generation; /* GROUP */

@@ -24,21 +24,21 @@
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
-#define CORE_DIRECT_NODES 64         /* up to so many living nodes, every change goes straight to every peer */
-#define CORE_SYNC_PEER_MS 1000       /* between two digests to one peer; above CORE_DIRECT_NODES nodes, to any two peers */
-#define CORE_SYNC_ALONE_MS 30000     /* how long a starting node waits for records if no peer is heard (DESIGN 5) */
-#define CORE_SYNC_PATIENCE_MS 10000  /* how long a starting node waits to agree with living peers on all records */
-#define CORE_SYNC_FILLING_MS 3000    /* a starting node waits on while messages full of new records come so close together */
-#define CORE_SYNC_FILLING_RECORDS 16 /* new records in one message that prolong the wait of a starting node */
-#define CORE_SYNC_LONG_MS 120000     /* the longest wait of a starting node: a large state takes 10 s for some megabytes */
-#define CORE_REFUSED_MS 8000         /* a host that refuses connections for so long has lost its daemon (DESIGN 6) */
-#define CORE_CHECK_LINK_MS 1000      /* between two tries to connect to the host of an absent node */
-#define CORE_CHECK_LINKS_MAX 24      /* tries at one time: each takes up to 800 ms; the shell has room for 64 */
-#define CORE_REFUTE_MS 1500          /* a living node refutes a declaration of death within so long */
-#define CORE_TOGETHER_MS 60000       /* nodes falling silent within so long of each other fell silent together */
-#define CORE_PATIENCE_MS 600000      /* how long at least work may still run on nodes out of reach (DESIGN 7) */
-#define CORE_FOREIGN_MS 600000       /* between two event lines about a node of another version */
-#define CORE_EQUIVOCATION_MS 3600000 /* a node that signed two records of one version gets no work from here for so long */
+#define CORE_DIRECT_NODES 64            /* up to so many living nodes, every change goes straight to every peer */
+#define CORE_SYNC_PEER_MS 1000          /* between two digests to one peer; above CORE_DIRECT_NODES nodes, to any two peers */
+#define CORE_SYNC_ALONE_MS 30000        /* how long a starting node waits for records if no peer is heard (DESIGN 5) */
+#define CORE_SYNC_PATIENCE_MS 10000     /* how long a starting node waits to agree with living peers on all records */
+#define CORE_SYNC_FILLING_MS 3000       /* a starting node waits on while messages full of new records come so close together */
+#define CORE_SYNC_FILLING_RECORDS 16    /* new records in one message that prolong the wait of a starting node */
+#define CORE_SYNC_FILLING_MAX_MS 120000 /* the longest wait of a starting node: a large state takes 10 s for some megabytes */
+#define CORE_REFUSED_MS 8000            /* a host that refuses connections for so long has lost its daemon (DESIGN 6) */
+#define CORE_CHECK_LINK_MS 1000         /* between two tries to connect to the host of an absent node */
+#define CORE_CHECK_LINKS_MAX 24         /* tries at one time: each takes up to 800 ms; the shell has room for 64 */
+#define CORE_REFUTE_MS 1500             /* a living node refutes a declaration of death within so long */
+#define CORE_SILENT_TOGETHER_MS 60000   /* nodes falling silent within so long of each other fell silent together */
+#define CORE_PATIENCE_MS 600000         /* how long at least work may still run on nodes out of reach (DESIGN 7) */
+#define CORE_FOREIGN_LINE_MS 600000     /* between two event lines about a node of another version */
+#define CORE_EQUIVOCATION_MS 3600000    /* a node that signed two records of one version gets no work from here for so long */
 
 /* ---- members: outcasts, which members tell that they are out of the mesh ----------------------------------------- */
 
@@ -51,7 +51,7 @@
 
 /* ---- members: quarantine ----------------------------------------------------------------------------------------- */
 
-#define CORE_YOUNG_MS 60000        /* a worker that fails so soon may have a bad host; a host that dies so soon, a bad worker */
+#define CORE_EARLY_END_MS 60000    /* a worker that fails so soon may have a bad host; a host that dies so soon, a bad worker */
 #define CORE_DEATH_SETTLE_MS 10000 /* hosts that lose their power together are all found dead within so long */
 #define CORE_QUARANTINE_TRIALS 3   /* early failures of trials, none completed in between, for a quarantine */
 
@@ -65,7 +65,7 @@
 #define CORE_CODE_RETRY_MAX_MS 600000 /* the longest wait before a failed fetch or copy of code is tried again */
 #define CORE_CODE_PUSHES_MAX 8        /* copies of code under way */
 #define CORE_REPAIRS_MAX 8            /* copies of checkpoints under way without a waiting worker */
-#define CORE_PUSHES_PEER 4            /* copies of either sort under way to one node; 1 until the node has taken one */
+#define CORE_PUSHES_PEER_MAX 4        /* copies of either sort under way to one node; 1 until the node has taken one */
 #define CORE_REPAIR_MS 2000           /* between two searches for checkpoints and code with too few living copies */
 #define CORE_REPAIR_AGAIN_MS 300000   /* before the next try of a repair without success, while the same nodes live */
 #define CORE_RETENTION_MS 10000       /* between two searches for checkpoints to let go of */
@@ -80,9 +80,9 @@
 
 /* ---- owner ------------------------------------------------------------------------------------------------------- */
 
-#define CORE_STATUS_MS 2000     /* between two progress records of one worker */
-#define CORE_KILL_GRACE_MS 3000 /* from SIGTERM to SIGKILL */
-#define CORE_UNHEARD_MS 5000    /* an adopted worker that waits for a group has reported so within so long of the start */
+#define CORE_STATUS_MS 2000         /* between two progress records of one worker */
+#define CORE_KILL_GRACE_MS 3000     /* from SIGTERM to SIGKILL */
+#define CORE_ADOPTED_REPORT_MS 5000 /* an adopted worker that waits for a group has reported so within so long of the start */
 
 /* ---- coordinator: claims and leases ------------------------------------------------------------------------------ */
 
@@ -96,29 +96,29 @@
 #define CORE_GANG_RESERVE_MS 5000           /* a gang whose slots are not all reserved within so long is given up */
 #define CORE_GANG_CONFIRM_MS 10000          /* a gang whose leases are not all confirmed within so long is given up */
 #define CORE_SLOT_BACKOFF_MS 1000           /* how long a slot is left alone after a refused reservation */
-#define CORE_UNWILLING_MS 60000             /* how long an owner that grants nothing (its disk is full, say) is asked last */
-#define CORE_SILENT_MS 2000                 /* an owner that does not answer for so long is silent */
-#define CORE_SILENT_FOR_MS 10000            /* how long a silent owner is not asked, unless it answers */
-#define CORE_SILENT_DOUBT_MS 600000         /* how long an owner is asked last after it was silent */
-#define CORE_CHOOSY_MS 600000               /* how long a trial waits for a node where it has not failed, or for all slots */
+#define CORE_OWNER_UNWILLING_MS 60000       /* how long an owner that grants nothing (its disk is full, say) is asked last */
+#define CORE_OWNER_SILENT_MS 2000           /* an owner that does not answer for so long is silent */
+#define CORE_OWNER_SKIPPED_MS 10000         /* how long a silent owner is not asked, unless it answers */
+#define CORE_OWNER_DOUBTED_MS 600000        /* how long an owner is asked last after it was silent */
+#define CORE_BETTER_PLACE_MS 600000         /* how long a trial waits for a node where it has not failed, or for all slots */
 #define CORE_UNSTARTED_AVOID_MS 15000       /* how long a trial avoids a node that could not start it; doubled each time */
 #define CORE_UNSTARTED_AVOID_MAX_MS 1800000 /* the longest time for which a trial avoids a node that could not start it */
-#define CORE_LOST_FIRST_MS 500              /* before the next attempt of a trial lost twice in a row; doubled with each loss */
+#define CORE_LOST_WAIT_FIRST_MS 500         /* before the next attempt of a trial lost twice in a row; doubled with each loss */
 #define CORE_LOST_OFTEN 8                   /* losses in a row from which on a trial waits the longest */
-#define CORE_LOST_WAIT_MS 30000             /* the longest wait of a lost trial whose program ran before the last loss */
-#define CORE_NEVER_RAN_WAIT_MS 120000       /* the longest wait of a lost trial whose program did not run */
+#define CORE_LOST_WAIT_MAX_MS 30000         /* the longest wait of a lost trial whose program ran before the last loss */
+#define CORE_NEVER_RAN_WAIT_MAX_MS 120000   /* the longest wait of a lost trial whose program did not run */
 
 /* ---- coordinator: attempts --------------------------------------------------------------------------------------- */
 
-#define CORE_IDLE_MS 12000          /* an attempt is over once a record of one of its slots has lacked the lease so long */
+#define CORE_UNLEASED_MS 12000      /* an attempt is over once a record of one of its slots has lacked the lease so long */
 #define CORE_FAILURE_SETTLE_MS 6000 /* before a failed worker counts: it may echo a node's death, not yet found, or a stop */
 
 /* ---- coordinator: groups that change ----------------------------------------------------------------------------- */
 
 #define CORE_JOIN_LEASE_MS 5000      /* the records of coordinator and owner name a joiner within so long of its lease */
-#define CORE_JOIN_MS 60000           /* a joiner whose program does not listen within so long is lost; doubled each time */
+#define CORE_JOIN_LISTEN_MS 60000    /* a joiner whose program does not listen within so long is lost; doubled each time */
 #define CORE_JOIN_DOUBLINGS 4        /* how often the time for a joiner's program to listen is doubled */
-#define CORE_LEAVE_MS 2000           /* from then on the coordinator itself tells members of a broken group to leave it */
+#define CORE_LEAVE_ASK_MS 2000       /* from then on the coordinator itself tells members of a broken group to leave it */
 #define CORE_REGROUP_MS 30000        /* how long a broken group waits for enough members, or for a message of one of them */
 #define CORE_LEAVE_STEPS 5           /* how many of its longest steps a broken group has to leave */
 #define CORE_LEAVE_UNKNOWN_MS 600000 /* how long a broken group has to leave if the length of its steps is unknown */

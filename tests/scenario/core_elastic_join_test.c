@@ -122,7 +122,7 @@ static void a_joiner_that_never_listens_is_dropped_and_costs_the_group_nothing(v
     uint32_t third;
     struct world *world = group_of_two_and_a_mute_third(&third);
     world->is_mute = false;
-    world_run(world, CORE_JOIN_MS - 5000);
+    world_run(world, CORE_JOIN_LISTEN_MS - 5000);
     assert_int_equal(running(world, third), 1);
     assert_int_equal(in_generation(world, 1), 2);
     assert_line(world, 20000, "> kill trial 0 attempt 1");
@@ -148,7 +148,7 @@ static void a_joiner_that_comes_late_has_its_own_time_to_listen(void **state)
     assert_line(world, 60000, "> spawn trial 0 attempt 1 rank 2");
     world->is_mute = false;
     world->prepare_ms = 15000;
-    world_run(world, CORE_JOIN_MS - 10000);
+    world_run(world, CORE_JOIN_LISTEN_MS - 10000);
     world_restart(world, 3, false);
     assert_line(world, 30000, "> spawn trial 0 attempt 1 rank 3");
     assert_int_equal(world_count(world, "> kill "), 0);
@@ -232,7 +232,7 @@ static void a_joiner_that_is_dropped_leaves_the_members_of_its_node_alone(void *
     return_slots(world, node);
     assert_line(world, 20000, "> spawn trial 0 attempt 1 rank 1");
     world->is_mute = false;
-    world_run(world, CORE_JOIN_MS + 5000);
+    world_run(world, CORE_JOIN_LISTEN_MS + 5000);
     assert_true(world->nodes[node].workers[0].runs);
     assert_int_equal(world_count(world, "persist verdict"), 0);
     assert_int_equal(world_count(world, "> kill "), 1);
@@ -351,13 +351,13 @@ static void a_joiner_that_takes_long_to_begin_comes_in_at_last(void **state)
     (void)state;
     uint32_t third;
     struct world *world = group_of_two_and_a_mute_third(&third);
-    world_run(world, CORE_JOIN_MS + 20000);
+    world_run(world, CORE_JOIN_LISTEN_MS + 20000);
     assert_int_equal(world_count(world, "> kill trial 0 attempt 1"), 1);
     while (running(world, third) == 0) {
         world_run(world, 1000);
     }
     uint64_t begun_ms = worker_on(world, third)->spawned_ms;
-    world_run(world, begun_ms + CORE_JOIN_MS + 20000 - world->now_ms);
+    world_run(world, begun_ms + CORE_JOIN_LISTEN_MS + 20000 - world->now_ms);
     assert_int_equal(world_count(world, "> kill trial 0 attempt 1"), 1);
     world_listens(world, third, 0, 0, false, 0);
     assert_group(world, 20000, 2, 3);

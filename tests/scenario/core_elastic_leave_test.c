@@ -357,7 +357,7 @@ static void who_waits_by_an_old_disk_and_says_nothing_is_in_its_group(void **sta
     restart_with(world, node, &disk, true);
     world_run(world, 2000);
     assert_true(owner_group_waits(&world->nodes[node].core->owner->workers[0])); /* it may have to say so yet */
-    world_run(world, 2 * CORE_UNHEARD_MS);
+    world_run(world, 2 * CORE_ADOPTED_REPORT_MS);
     assert_int_equal(in_generation(world, 1), 2);
     for (uint32_t rank = 0; rank < 2; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt_of(world, 1 - node, 0), rank);

@@ -241,7 +241,7 @@ static void that_a_host_died_young_is_said_once_there_is_memory(void **state)
 {
     (void)state;
     struct world *world = world_new(4, 1);
-    world->now_ms += CORE_YOUNG_MS; /* the machines have been up for longer than that */
+    world->now_ms += CORE_EARLY_END_MS; /* the machines have been up for longer than that */
     struct config config;
     make_config(&config, 1, 5);
     (void)story_begin_with(world, &config, 5000);

@@ -296,7 +296,7 @@ static void an_owner_that_was_silent_is_asked_again_soon(void **state)
     assert_int_equal(world_coordinator(world), 0);
     assert_true(core_find_peer(world->nodes[0].core, world->nodes[1].person.id)->silent_until_ms > 0);
     world->nodes[0].hidden = 0;
-    assert_true(world_run_until(world, CORE_SILENT_FOR_MS + 1000, 0, "> spawn trial 0"));
+    assert_true(world_run_until(world, CORE_OWNER_SKIPPED_MS + 1000, 0, "> spawn trial 0"));
     assert_int_equal(core_find_peer(world->nodes[0].core, world->nodes[1].person.id)->silent_until_ms, 0);
     world_free(world);
 }

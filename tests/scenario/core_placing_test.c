@@ -123,7 +123,7 @@ static void a_group_waits_ten_minutes_for_another_node_than_one_where_its_trial_
     world_end_worker(world, 0, 0, 3);
     assert_line(world, 20000, "> spawn trial 0 attempt 2");
     assert_int_equal(running(world, 1), 1);
-    world_run(world, CORE_CHOOSY_MS - 20000);
+    world_run(world, CORE_BETTER_PLACE_MS - 20000);
     assert_int_equal(running(world, 0), 0);
     world_run(world, 60000);
     assert_int_equal(in_generation(world, 0), 2);
@@ -153,7 +153,7 @@ static void a_trial_beyond_a_cut_waits_ten_minutes_for_another_node_than_one_whe
     (void)state;
     struct world *world = failed_here_and_runs_there();
     cut(world, 2);
-    world_run(world, 2 * CORE_CHOOSY_MS - 20000);
+    world_run(world, 2 * CORE_BETTER_PLACE_MS - 20000);
     assert_int_equal(running(world, 0), 0);
     world_run(world, 60000);
     assert_int_equal(running(world, 0), 1);
@@ -166,10 +166,10 @@ static void what_a_trial_waited_while_its_node_was_away_is_forgotten(void **stat
     struct world *world = failed_here_and_runs_there();
     world_sleep(world, 2, CORE_PATIENCE_MS + 60000);
     world_sleep(world, 3, CORE_PATIENCE_MS + 60000);
-    world_run(world, CORE_PATIENCE_MS + 60000 + CORE_CHOOSY_MS);
+    world_run(world, CORE_PATIENCE_MS + 60000 + CORE_BETTER_PLACE_MS);
     assert_int_equal(running(world, 2), 1);
     world_end_worker(world, 2, 0, 3);
-    world_run(world, CORE_CHOOSY_MS - 20000);
+    world_run(world, CORE_BETTER_PLACE_MS - 20000);
     assert_int_equal(running(world, 0) + running(world, 2), 0);
     world_run(world, 60000);
     assert_int_equal(running(world, 0) + running(world, 2), 1);

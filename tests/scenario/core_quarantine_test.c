@@ -113,7 +113,7 @@ static struct world *kill_hosts_of_trial_0(uint32_t trials, uint32_t slots, uint
 {
     struct world *world = world_new(5, slots);
     world->program = WORLD_RUNS_FOREVER;
-    world->now_ms += CORE_YOUNG_MS; /* the machines have been up for longer than that */
+    world->now_ms += CORE_EARLY_END_MS; /* the machines have been up for longer than that */
     for (uint32_t i = 0; i < 5; i++) {
         world->nodes[i].wall_shift_s = i * apart_s;
     }

@@ -90,7 +90,7 @@ static void the_code_of_many_experiments_goes_out_a_few_pieces_at_a_time(void **
     world->push_ms = 100;
     world_run(world, 120000);
     assert_int_equal(codes_copied(world->nodes[0].core), EXPERIMENTS);
-    assert_in_range(world->nodes[0].pushes_most, CORE_PUSHES_PEER, CORE_CODE_PUSHES_MAX);
+    assert_in_range(world->nodes[0].pushes_most, CORE_PUSHES_PEER_MAX, CORE_CODE_PUSHES_MAX);
     world_free(world);
 }
 

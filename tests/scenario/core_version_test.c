@@ -112,7 +112,7 @@ static void the_line_about_another_version_is_said_once_in_ten_minutes(void **st
     struct world *world = world_new(2, 1);
     world_start_all(world);
     update(world, 1, later);
-    world_run(world, CORE_FOREIGN_MS - 1000);
+    world_run(world, CORE_FOREIGN_LINE_MS - 1000);
     assert_int_equal(world_count(world, "a: b speaks protocol 2 and"), 1);
     struct version_range seen = core_node_versions(world->nodes[0].core, world->nodes[1].person.id);
     assert_int_equal(seen.oldest, 2);

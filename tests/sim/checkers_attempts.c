@@ -252,8 +252,8 @@ static bool must_be_patient(const struct sim *sim, int node, const struct core_p
         int other = sim_find_node(sim, peer->id);
         /* Whom it only heard to be dead, from others who live, says nothing of who is cut off. */
         bool is_absent = (peer->state == SWIM_DEAD && peer->fell_silent) || peer->state == SWIM_SUSPECT;
-        bool is_old = peer->state == SWIM_DEAD && (peer->died_ms + CORE_TOGETHER_MS / 2 < lost->died_ms ||
-                                                   lost->died_ms + CORE_TOGETHER_MS / 2 < peer->died_ms);
+        bool is_old = peer->state == SWIM_DEAD && (peer->died_ms + CORE_SILENT_TOGETHER_MS / 2 < lost->died_ms ||
+                                                   lost->died_ms + CORE_SILENT_TOGETHER_MS / 2 < peer->died_ms);
         if (is_absent && !is_old && peer->refused_since_ms == 0 && is_silent(sim, node, other)) {
             silent++;
         } else if (peer->state != SWIM_LEFT && peer->state != SWIM_UNKNOWN) {

@@ -11,7 +11,7 @@
 #define SIDE_SETTLES_MS \
     30000 /* who was dead is found again within that time, and a side has a coordinator that judges */
 #define FITS_MS 60000
-#define FITS_AFTER_LOSSES_MS (CORE_NEVER_RAN_WAIT_MS + FITS_MS)
+#define FITS_AFTER_LOSSES_MS (CORE_NEVER_RAN_WAIT_MAX_MS + FITS_MS)
 #define QUARANTINE_LATE_MS 3000
 #define QUARANTINE_KNOWN_MS (CORE_GANG_RESERVE_MS + CORE_SLOT_BACKOFF_MS) /* gangs that were begun before are over */
 

@@ -360,7 +360,7 @@ static void allow_time(struct plan *plan, uint64_t whole_ms)
 {
     uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;
     needed_ms += plan->needs_patience ? 660000 : 0;
-    needed_ms += plan->is_choosy ? CORE_CHOOSY_MS : 0;
+    needed_ms += plan->is_choosy ? CORE_BETTER_PLACE_MS : 0;
     plan->end_ms = plan->heal_ms + needed_ms > whole_ms ? plan->heal_ms + needed_ms : whole_ms;
 }
 

@@ -212,10 +212,10 @@ static void a_node_where_the_trial_failed_is_left_out_while_another_is_busy(void
     wish(1, 1);
     add(1, 1)->has_failed = true;
     add(1, 0);
-    snapshot.waited_ms = CORE_CHOOSY_MS - 1;
+    snapshot.waited_ms = CORE_BETTER_PLACE_MS - 1;
     assert_false(chooses());
     assert_false(choice.has_least);
-    snapshot.waited_ms = CORE_CHOOSY_MS;
+    snapshot.waited_ms = CORE_BETTER_PLACE_MS;
     assert_true(chooses());
     assert_int_equal(on(0), 1);
 }
@@ -236,7 +236,7 @@ static void a_node_in_quarantine_is_left_out_while_another_is_busy(void **state)
     wish(1, 1);
     add(1, 1)->is_quarantined = true;
     add(1, 0);
-    snapshot.waited_ms = 10 * CORE_CHOOSY_MS;
+    snapshot.waited_ms = 10 * CORE_BETTER_PLACE_MS;
     assert_false(chooses());
 }
 
@@ -337,7 +337,7 @@ static void a_gang_never_has_fewer_slots_than_its_least(void **state)
     (void)state;
     wish(4, 3);
     add(2, 2);
-    snapshot.waited_ms = snapshot.had_least_ms = 10 * CORE_CHOOSY_MS;
+    snapshot.waited_ms = snapshot.had_least_ms = 10 * CORE_BETTER_PLACE_MS;
     assert_false(chooses());
     assert_false(choice.has_least);
 }
@@ -349,9 +349,9 @@ static void a_gang_waits_ten_minutes_for_busy_slots_before_it_takes_its_least(vo
     add(4, 2);
     assert_false(chooses());
     assert_true(choice.has_least);
-    snapshot.had_least_ms = CORE_CHOOSY_MS - 1;
+    snapshot.had_least_ms = CORE_BETTER_PLACE_MS - 1;
     assert_false(chooses());
-    snapshot.had_least_ms = CORE_CHOOSY_MS;
+    snapshot.had_least_ms = CORE_BETTER_PLACE_MS;
     assert_true(chooses());
     assert_int_equal(choice.member_count, 2);
 }

@@ -125,7 +125,7 @@ static void a_failure_after_a_minute_does_not_count(void **state)
     struct ground *ground = *state;
     for (uint32_t experiment = 0; experiment < 3; experiment++) {
         submit(ground, experiment);
-        fail_here(ground, experiment, 0, CORE_YOUNG_MS);
+        fail_here(ground, experiment, 0, CORE_EARLY_END_MS);
     }
     assert_int_equal(ground->quarantine.young_failure_count, 0);
 }
@@ -187,7 +187,7 @@ static void a_trial_that_runs_elsewhere_for_a_minute_works_there(void **state)
     submit(ground, 0);
     attempt_id id = assign(ground, 0, 5, 1, 2);
     run(ground, 2, &id);
-    ground_wait(ground, CORE_YOUNG_MS - 1);
+    ground_wait(ground, CORE_EARLY_END_MS - 1);
     for (uint32_t trial = 0; trial < 3; trial++) {
         fail_here(ground, 0, trial, 1000);
     }
@@ -479,7 +479,7 @@ static void a_host_that_refuses_connections_has_lost_its_daemon_and_not_its_life
 static void a_host_that_dies_a_minute_after_the_start_is_not_charged(void **state)
 {
     struct ground *ground = *state;
-    attempt_id id = run_for(ground, 0, 2, CORE_YOUNG_MS);
+    attempt_id id = run_for(ground, 0, 2, CORE_EARLY_END_MS);
     fall_silent(ground, (uint32_t[]){2}, 1);
     judge(ground, &id, FACT_LOST);
     ground_wait(ground, CORE_DEATH_SETTLE_MS);

@@ -195,7 +195,7 @@ bool attempts_never_ran(const struct view_attempt *attempt)
 
 uint64_t attempts_stop_ms(const struct view_experiment *experiment)
 {
-    return (uint64_t)experiment->config->preemption_timeout_s * 1000 + CORE_IDLE_MS;
+    return (uint64_t)experiment->config->preemption_timeout_s * 1000 + CORE_UNLEASED_MS;
 }
 
 /* A rank can fail because another rank has stopped as it was asked to: then a collective fails. The failure may be known here
@@ -241,7 +241,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     }
     watch_since(&watch->stopped_ms, watch->stopped_ms != 0 || sight.stopped > 0, core->now_ms);
     watch_since(&watch->idle_ms, sight.idle > 0 && !gangs_begins(coordination, &attempt->id), core->now_ms);
-    bool is_idle = watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS &&
+    bool is_idle = watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_UNLEASED_MS &&
                    !BUG(idle_goes_on, "an attempt that a slot is not leased to is over");
     bool has_failed = sight.failed > 0 && attempts_failure_is_settled(core, experiment, attempt, &sight, watch);
     if (sight.completed == attempt->member_count) {

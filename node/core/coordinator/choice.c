@@ -8,8 +8,8 @@
 
 /* The rules by which nodes are left out, from the strictest to none. A node where everything fails at once is always idle, so
  * such a node is left out even while all others are busy. A quarantine ends by itself. But the other nodes may be busy for
- * weeks, or a process that does not die may hold the slots: hence the bound CORE_CHOOSY_MS. A node that could not start the
- * trial is left out for a while only, since the lack may be over by now. */
+ * weeks, or a process that does not die may hold the slots: hence the bound CORE_BETTER_PLACE_MS. A node that could not start
+ * the trial is left out for a while only, since the lack may be over by now. */
 enum care { CARE_FOR_ALL, CARE_FOR_FAILURES, CARE_FOR_NOTHING };
 
 #define CANDIDATES_MAX 256
@@ -45,7 +45,7 @@ static bool is_avoided(const struct placing_snapshot *snapshot, const struct pla
     uint32_t losses = node->unstarted_count;
     uint64_t avoid_ms = losses == 0 ? 0 : (uint64_t)CORE_UNSTARTED_AVOID_MS << (losses < 16 ? losses - 1 : 15);
     avoid_ms = avoid_ms < CORE_UNSTARTED_AVOID_MAX_MS ? avoid_ms : CORE_UNSTARTED_AVOID_MAX_MS;
-    return snapshot->waited_ms < avoid_ms || (node->has_failed && snapshot->waited_ms < CORE_CHOOSY_MS);
+    return snapshot->waited_ms < avoid_ms || (node->has_failed && snapshot->waited_ms < CORE_BETTER_PLACE_MS);
 }
 
 static uint32_t collect(const struct placing_snapshot *snapshot, enum care care, struct candidate *candidates,
@@ -159,7 +159,7 @@ bool placing_choose(const struct placing_snapshot *snapshot, struct placing_choi
         }
     }
     uint32_t best = at_best.heard >= least ? at_best.heard : at_best.slots;
-    if (snapshot->had_least_ms >= CORE_CHOOSY_MS && at_best.free >= least) {
+    if (snapshot->had_least_ms >= CORE_BETTER_PLACE_MS && at_best.free >= least) {
         best = at_best.free;
     }
     if (best < wanted && best >= least) {

@@ -43,10 +43,10 @@ struct placing_choice {
 /* Chooses the slots of a gang. False: the trial waits, and only has_least of `out` is set.
  *
  *   1  Nodes in quarantine, and nodes where the trial failed or could not be started, are left out as long as the remaining
- *      nodes could hold the gang if none were busy. A failure leaves a node out for CORE_CHOOSY_MS of waiting at most, a failed
- *      start for a time that doubles with each try.
- *   2  The gang has `wanted` slots; if there are fewer, all there are, and at least `least`. After CORE_CHOOSY_MS with `least`
- *      idle slots the gang takes the idle slots.
+ *      nodes could hold the gang if none were busy. A failure leaves a node out for CORE_BETTER_PLACE_MS of waiting at most, a
+ *      failed start for a time that doubles with each try.
+ *   2  The gang has `wanted` slots; if there are fewer, all there are, and at least `least`. After CORE_BETTER_PLACE_MS with
+ *      `least` idle slots the gang takes the idle slots.
  *   3  A single node with room for the whole gang: first a node without another trial that has lost a host; then a node without
  *      doubt; then a node with a copy of the checkpoint; then the tightest fit. Several nodes: first nodes without doubt, then
  *      nodes with the most idle slots, so that the gang spans few nodes. Ties: the smaller id. */

@@ -75,7 +75,8 @@ static bool is_forgotten(const struct node_core *core, const struct core_watch *
     node_id node = attempt->members[rank].node;
     bool is_heard = node_id_equal(node, core->options.self) ||
                     (swim_state_of(&core->members->swim, node) == SWIM_ALIVE && core_node_in_step(core, node));
-    return is_heard && watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS && !is_leased(core, attempt, rank);
+    return is_heard && watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_UNLEASED_MS &&
+           !is_leased(core, attempt, rank);
 }
 
 static bool has_ended(const struct view_worker *worker)
@@ -169,7 +170,7 @@ static bool joiner_is_lost(const struct node_core *core, const struct core_coord
 {
     const struct view_worker *worker = view_attempt_worker(attempt, rank);
     uint32_t doublings = watch->join_losses < CORE_JOIN_DOUBLINGS ? watch->join_losses : CORE_JOIN_DOUBLINGS;
-    uint64_t listen_ms = (uint64_t)CORE_JOIN_MS << doublings;
+    uint64_t listen_ms = (uint64_t)CORE_JOIN_LISTEN_MS << doublings;
     uint64_t since_ms = watch->joined_ms == 0 || gangs_has(coordination, &attempt->id) ? 0 : core->now_ms - watch->joined_ms;
     return has_ended(worker) || is_dead(core, attempt->members[rank].node) ||
            (since_ms >= CORE_JOIN_LEASE_MS && !is_leased(core, attempt, rank)) ||
@@ -487,8 +488,8 @@ static void drop_lost_joiners(struct node_core *core, const struct core_coordina
     bool is_nobody_here = census->here + census->unsure + census->done == 0 && census->dead > 0;
     struct fact_generation fact = as_it_is(coordination, attempt);
     fact.joiner_count = 0;
-    uint64_t wait_ms = (uint64_t)CORE_LOST_FIRST_MS << (watch->join_losses < 16 ? watch->join_losses : 16);
-    wait_ms = wait_ms < CORE_NEVER_RAN_WAIT_MS ? wait_ms : CORE_NEVER_RAN_WAIT_MS;
+    uint64_t wait_ms = (uint64_t)CORE_LOST_WAIT_FIRST_MS << (watch->join_losses < 16 ? watch->join_losses : 16);
+    wait_ms = wait_ms < CORE_NEVER_RAN_WAIT_MAX_MS ? wait_ms : CORE_NEVER_RAN_WAIT_MAX_MS;
     for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
         if (!is_nobody_here && !joiner_is_lost(core, coordination, watch, attempt, rank)) {
             fact.joiners[fact.joiner_count++] = attempt->members[rank];
@@ -586,7 +587,7 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
         return;
     }
     if (!has_all_left && since_ms < leave_ms(watch)) {
-        if (census->gone + census->dead == 0 || since_ms >= CORE_LEAVE_MS) { /* after a loss the owners tell them */
+        if (census->gone + census->dead == 0 || since_ms >= CORE_LEAVE_ASK_MS) { /* after a loss the owners tell them */
             ask_to_leave(core, coordination, attempt);
         }
         return;

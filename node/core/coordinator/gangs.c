@@ -408,13 +408,13 @@ void gangs_receive(struct node_core *core, struct core_coordination *coordinatio
  * that other gangs could use. */
 static void note_silent(struct node_core *core, const struct core_gang *gang)
 {
-    for (uint32_t rank = 0; rank < gang->member_count && core->now_ms - gang->asked_ms >= CORE_SILENT_MS; rank++) {
+    for (uint32_t rank = 0; rank < gang->member_count && core->now_ms - gang->asked_ms >= CORE_OWNER_SILENT_MS; rank++) {
         bool is_asked = gang->state == CORE_GANG_RESERVING ? is_asked_for(gang, rank)
                                                            : gang->state == CORE_GANG_CONFIRMING && !gang->confirmed[rank];
         struct core_peer *peer = is_asked ? core_find_peer(core, gang->members[rank].node) : NULL;
         if (peer != NULL && !BUG(silent_asked_again, "an owner that does not answer is not asked for a while")) {
             MARK(silent_owner_avoided);
-            peer->silent_until_ms = core->now_ms + CORE_SILENT_FOR_MS;
+            peer->silent_until_ms = core->now_ms + CORE_OWNER_SKIPPED_MS;
         }
     }
 }

@@ -100,8 +100,8 @@ static bool is_unwilling(const struct node_core *core, node_id node)
 static bool is_doubtful(const struct node_core *core, const struct core_peer *peer)
 {
     return peer != NULL &&
-           ((peer->silent_until_ms != 0 && core->now_ms < peer->silent_until_ms + CORE_SILENT_DOUBT_MS) ||
-            (peer->unwilling_ms != 0 && core->now_ms < peer->unwilling_ms + CORE_UNWILLING_MS));
+           ((peer->silent_until_ms != 0 && core->now_ms < peer->silent_until_ms + CORE_OWNER_DOUBTED_MS) ||
+            (peer->unwilling_ms != 0 && core->now_ms < peer->unwilling_ms + CORE_OWNER_UNWILLING_MS));
 }
 
 /* The slots of a member that the wish can use, as the masks of struct placing_node. */
@@ -223,10 +223,10 @@ static bool begins_elsewhere(const struct node_core *core, const struct view_tri
 }
 
 /* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that the mesh
- * does not spin on it: from the second loss in a row on 0.5 s, 1 s, 2 s and so on, up to CORE_LOST_WAIT_MS. The bound is
- * CORE_NEVER_RAN_WAIT_MS if the program never runs and no node with the missing part can have come since: a trial without code
- * leaves the slots to other trials. Such losses are counted over all trials of the experiment, so that not every trial has to
- * fail as often. */
+ * does not spin on it: from the second loss in a row on 0.5 s, 1 s, 2 s and so on, up to CORE_LOST_WAIT_MAX_MS. The bound is
+ * CORE_NEVER_RAN_WAIT_MAX_MS if the program never runs and no node with the missing part can have come since: a trial without
+ * code leaves the slots to other trials. Such losses are counted over all trials of the experiment, so that not every trial has
+ * to fail as often. */
 static bool waits_after_losses(struct node_core *core, struct core_coordination *coordination,
                                const struct view_trial *trial)
 {
@@ -258,8 +258,8 @@ static bool waits_after_losses(struct node_core *core, struct core_coordination 
         has_news |= core->members->peers[i]->state == SWIM_ALIVE && core->members->peers[i]->up_since_ms > watch->ended_ms;
     }
     bool is_often = losses >= CORE_LOST_OFTEN || (coordination->unstarted_losses >= CORE_LOST_OFTEN && !has_news);
-    uint64_t wait_ms = has_news ? CORE_LOST_WAIT_MS : CORE_NEVER_RAN_WAIT_MS;
-    wait_ms = is_often ? wait_ms : (uint64_t)CORE_LOST_FIRST_MS << (losses - 2);
+    uint64_t wait_ms = has_news ? CORE_LOST_WAIT_MAX_MS : CORE_NEVER_RAN_WAIT_MAX_MS;
+    wait_ms = is_often ? wait_ms : (uint64_t)CORE_LOST_WAIT_FIRST_MS << (losses - 2);
     return core->now_ms - watch->ended_ms < wait_ms;
 }
 

@@ -146,7 +146,7 @@ static uint32_t pushes_to(const struct node_core *core, node_id to)
 bool copies_may_push_to(const struct node_core *core, node_id to)
 {
     const struct core_peer *peer = core_find_peer(core, to);
-    return peer != NULL && pushes_to(core, to) < (peer->takes_copies ? CORE_PUSHES_PEER : 1);
+    return peer != NULL && pushes_to(core, to) < (peer->takes_copies ? CORE_PUSHES_PEER_MAX : 1);
 }
 
 static bool may_repair(const struct node_core *core)

@@ -118,8 +118,8 @@ void core_copies_shift(struct node_core *core, uint64_t gap_ms);
 /* True if the list of `count` ids has the node. */
 bool copies_list_has(const node_id *list, uint32_t count, node_id node);
 
-/* True if the node may be sent one more copy that no worker waits for: CORE_PUSHES_PEER at a time, 1 until the node has taken a
- * copy. */
+/* True if the node may be sent one more copy that no worker waits for: CORE_PUSHES_PEER_MAX at a time, 1 until the node has
+ * taken a copy. */
 bool copies_may_push_to(const struct node_core *core, node_id to);
 
 /* Some copy of the experiment has to wait for a place: the next repair pass begins with the experiment, and comes as soon as a

@@ -263,8 +263,8 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
         bool is_dead = other->state == SWIM_DEAD;
         /* Nodes that are back count too: when a partition heals, nodes come back one by one. */
         bool was_dead = is_dead || (other->died_ms != 0 && other->up_since_ms >= peer->died_ms);
-        bool died_near = was_dead && other->died_ms + CORE_TOGETHER_MS >= peer->died_ms &&
-                         other->died_ms <= peer->died_ms + CORE_TOGETHER_MS;
+        bool died_near = was_dead && other->died_ms + CORE_SILENT_TOGETHER_MS >= peer->died_ms &&
+                         other->died_ms <= peer->died_ms + CORE_SILENT_TOGETHER_MS;
         /* A node that is cut off loses the mesh one node at a time: when the first is declared dead, the rest are suspect
          * already, or suspect again. */
         bool is_suspect = other->state == SWIM_SUSPECT;
@@ -503,7 +503,7 @@ static void sync_progress(struct node_core *core)
         }
     }
     bool is_filling = members->filling_ms != 0 && core->now_ms - members->filling_ms < CORE_SYNC_FILLING_MS &&
-                      up_ms < CORE_SYNC_LONG_MS;
+                      up_ms < CORE_SYNC_FILLING_MAX_MS;
     bool is_late = (alive > 0 && up_ms >= CORE_SYNC_PATIENCE_MS) || up_ms >= CORE_SYNC_ALONE_MS;
     bool done = members->peer_count == 0 || (alive > 0 && synced == alive) || (is_late && !is_filling);
     if (done && alive == 0 && members->peer_count > 0) {
@@ -529,7 +529,7 @@ static void check_links(struct node_core *core)
         struct core_peer *peer = members->peers[(from + i) % members->peer_count];
         bool is_absent = peer->state == SWIM_SUSPECT || peer->state == SWIM_DEAD || peer->state == SWIM_UNKNOWN;
         uint64_t absent_ms = core->now_ms - (peer->died_ms > 0 ? peer->died_ms : core->started_ms);
-        uint64_t every_ms = absent_ms < CORE_TOGETHER_MS ? CORE_CHECK_LINK_MS : 10 * CORE_CHECK_LINK_MS;
+        uint64_t every_ms = absent_ms < CORE_SILENT_TOGETHER_MS ? CORE_CHECK_LINK_MS : 10 * CORE_CHECK_LINK_MS;
         if (is_absent && core->now_ms - peer->check_ms >= every_ms) {
             check_link(core, peer);
             checked++;

@@ -59,7 +59,7 @@ void core_quarantine_died(struct node_core *core, node_id node)
                 for (struct view_worker *w = a->verdicts == NULL ? a->workers : NULL; w != NULL; w = w->next) {
                     uint64_t lived_ms = heard_ms > w->observed.running_ms ? heard_ms - w->observed.running_ms : 0;
                     if (node_id_equal(w->writer, node) && w->state == FACT_WORKER_RUNNING && w->observed.is_start_seen &&
-                        lived_ms < CORE_YOUNG_MS) {
+                        lived_ms < CORE_EARLY_END_MS) {
                         w->observed.died_ms = core->now_ms;
                         w->observed.lived_ms = lived_ms;
                         w->observed.is_judged = false;
@@ -347,7 +347,7 @@ static struct elsewhere look_elsewhere(const struct node_core *core, const struc
             for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
                 bool is_completed = w->state == FACT_WORKER_ENDED && w->reason == FACT_COMPLETED;
                 bool is_old = w->state == FACT_WORKER_RUNNING && w->observed.running_ms != 0 &&
-                              core->now_ms - w->observed.running_ms >= CORE_YOUNG_MS;
+                              core->now_ms - w->observed.running_ms >= CORE_EARLY_END_MS;
                 out.works |= (is_completed || is_old) && !node_id_equal(w->writer, core->options.self);
             }
         }
@@ -444,7 +444,7 @@ void core_quarantine_exited(struct node_core *core, const attempt_id *ended, uin
         return;
     }
     const struct view_attempt *attempt = view_find_attempt(&core->view, ended);
-    bool is_young = started_ms != 0 && core->now_ms - started_ms < CORE_YOUNG_MS;
+    bool is_young = started_ms != 0 && core->now_ms - started_ms < CORE_EARLY_END_MS;
     if (reason != FACT_FAILED || !is_young || attempt == NULL ||
         !node_id_equal(view_attempt_node(attempt), core->options.self)) {
         return;

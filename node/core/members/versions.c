@@ -50,7 +50,7 @@ void core_versions_foreign(struct node_core *core, node_id from, uint32_t versio
         return;
     }
     peer->foreign_version = version;
-    if (peer->foreign_told_ms != 0 && core->now_ms - peer->foreign_told_ms < CORE_FOREIGN_MS) {
+    if (peer->foreign_told_ms != 0 && core->now_ms - peer->foreign_told_ms < CORE_FOREIGN_LINE_MS) {
         return;
     }
     peer->foreign_told_ms = core->now_ms;

@@ -147,7 +147,7 @@ static bool group_is_broken(const struct node_core *core, const struct view_atte
 static bool is_taken_to_be_in(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
 {
     struct core_worker *worker = &core->owner->workers[slot];
-    if (rank >= attempt->member_count || core->members->syncing || core->now_ms - core->started_ms < CORE_UNHEARD_MS) {
+    if (rank >= attempt->member_count || core->members->syncing || core->now_ms - core->started_ms < CORE_ADOPTED_REPORT_MS) {
         return false;
     }
     MARK(unheard_is_in_its_group);

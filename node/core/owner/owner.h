@@ -49,7 +49,7 @@ enum core_worker_phase {
  *      ENTERING if a newer group takes the place of the first, and becomes WAITS if the group breaks before the worker knows it
  *   3  the worker's record of the group is on disk: the shell tells the worker
  *   4  NODE_EVENT_ADOPT: the state that the worker's record on disk has
- *   5  no report came for CORE_UNHEARD_MS, so the record was old: the worker is in the newest group, which names it */
+ *   5  no report came for CORE_ADOPTED_REPORT_MS, so the record was old: the worker is in the newest group, which names it */
 enum core_worker_group {
     CORE_GROUP_NONE,     /* the worker has never reported that it listens */
     CORE_GROUP_UNHEARD,  /* waits for a group by the record on disk, which may be old; no report has come in this boot */

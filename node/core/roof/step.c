@@ -200,8 +200,8 @@ static void refresh_elections(struct node_core *core)
 }
 
 /* Everything that follows from the changes of an event, until nothing changes any more: our own records change the view, too.
- * No room calls the coordinator: a change that concerns an experiment sets `changed`, which is read here. The bound of 16 rounds
- * only guards against two rules that undo each other. */
+ * No room calls the coordinator: a change that concerns an experiment sets `changed`, which is read here. The bound of 16
+ * rounds only guards against two rules that undo each other. */
 static void settle(struct node_core *core)
 {
     for (int round = 0; round < 16; round++) {
