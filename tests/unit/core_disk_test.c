@@ -412,7 +412,8 @@ static void records_of_one_step_go_out_in_one_message(void **state)
     store(ground, 2);
     on_disk_flush(&ground->core);
     const struct node_effect *effect = ground_next(ground, NODE_EFFECT_SEND);
-    assert_int_equal(effect->u.send.message.byte_count, entry_of(ground, 1)->envelope_bytes + entry_of(ground, 2)->envelope_bytes);
+    uint32_t bytes = entry_of(ground, 1)->envelope_bytes + entry_of(ground, 2)->envelope_bytes;
+    assert_int_equal(effect->u.send.message.byte_count, bytes);
 }
 
 static void a_full_outbox_is_sent_before_the_next_record_is_put_in(void **state)

@@ -43,7 +43,8 @@ static void run(struct ground *ground, uint32_t host, const attempt_id *id)
 
 static void end(struct ground *ground, uint32_t host, const attempt_id *id, enum fact_reason reason)
 {
-    report(ground, host, id, &(struct fact_worker){.state = FACT_WORKER_ENDED, .reason = reason, .exit_code = 1, .started_s = 1});
+    struct fact_worker fact = {.state = FACT_WORKER_ENDED, .reason = reason, .exit_code = 1, .started_s = 1};
+    report(ground, host, id, &fact);
 }
 
 /* A worker that its host could not start. */
@@ -75,7 +76,8 @@ static bool is_quarantined(struct ground *ground)
 {
     core_quarantine_housekeep(&ground->core);
     bool is_active = ground->quarantine.own.is_active;
-    assert_int_equal(view_find_member(&ground->core.view, ground->people[0].id)->quarantine.is_active, is_active); /* published */
+    const struct view_member *self = view_find_member(&ground->core.view, ground->people[0].id);
+    assert_int_equal(self->quarantine.is_active, is_active); /* as published */
     return is_active;
 }
 
