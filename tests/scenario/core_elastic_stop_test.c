@@ -168,7 +168,7 @@ static void a_pause_that_is_taken_back_loses_no_attempt(void **state)
     world_request(world, 1, NODE_REQUEST_PAUSE);
     assert_line(world, 1000, "b> stop trial 0 attempt 1 rank 0");
     world_request(world, 1, NODE_REQUEST_RESUME);
-    assert_line(world, 30000, "trial 0 attempt 1: stopped, all who had its state have stopped");
+    assert_line(world, 30000, "trial 0 attempt 1: stopped, every worker that had its state has stopped");
     assert_int_equal(world_count(world, "persist verdict lost"), 0);
     assert_line(world, 20000, "> spawn trial 0 attempt 2 rank 0");
     world_free(world);

@@ -612,10 +612,10 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
         MARK(group_without_state);
         bool were_asked = sight->stopped > 0 && sight->lost + sight->failed + sight->away == 0; /* by a pause, over by now */
         attempts_put_verdict(core, attempt, were_asked ? FACT_STOPPED : FACT_LOST,
-                             were_asked ? "all who had its state have stopped" : "all who had its state are gone");
+                             were_asked ? "every worker that had its state has stopped" : "every worker that had its state is gone");
     } else if (is_short) {
         attempts_put_verdict(core, attempt, FACT_LOST,
-                             has_strays ? "somebody never came into its group" : "too many of its group did not leave it");
+                             has_strays ? "a worker never came into its group" : "too many workers did not leave its group");
     } else if (next->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
         if (next == &others && next->wanted < next->count) {
             MARK(unwanted_go_on_once_more);

@@ -120,8 +120,8 @@ void requests_evict(struct node_core *core, const struct node_event *event)
     }
     if (core->members->syncing) { /* after an old disk some vouchers of the node may be unknown here: too many would go */
         core_reply(core, client, ERR_AGAIN, 0,
-                   "This node is still catching up with the others and may not know yet whom that node vouched for; try again "
-                   "in some seconds.");
+                   "This node is still catching up with the others and may not know yet which nodes that node vouched for; "
+                   "try again in some seconds.");
         return;
     }
     if (member == NULL || !member->believed) {
