@@ -79,7 +79,7 @@ struct core_broken {
  *
  *   -> BROKEN      A member is gone or dead or has left the group; or no node has the group's key; or a coordinator with a
  *                  higher claim has changed the group.
- *   -> WHOLE       The next generation has begun, and all members are there.
+ *   -> WHOLE       No member is missing or has left: the next generation has begun, or the missing members are back.
  *
  *   in `broken`    while the group is broken
  *   -----------    -------------------------------------------------------------------------------------------------------
