@@ -1,3 +1,6 @@
+/* The step (node/core/core.h): one event in, then everything that follows from it. tick() and settle() are the whole control
+ * flow of a node. */
+
 #include <sodium/crypto_generichash.h>
 
 #include "base/check.h"
@@ -113,7 +116,8 @@ static void put_node(struct node_core *core)
 
 static void restate(struct node_core *core)
 {
-    TRACE(&core->options.trace, "others have newer words of this node than its disk: says anew what is so");
+    TRACE(&core->options.trace,
+          "other nodes hold newer records of this node than its disk: publishes its node, slots and quarantine again");
     put_node(core);
     core_owner_restate(core);
     core_quarantine_restate(core);
