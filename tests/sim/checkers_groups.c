@@ -83,7 +83,7 @@ void checkers_on_group(struct sim *sim, const struct elastic_group *group)
         if (other == group || !other->is_used || !attempt_id_equal(&other->attempt, &group->attempt)) {
             continue;
         }
-        /* DESIGN 5: a clone counts as one lost and one new. So the one calls the other's workers ended. */
+        /* DESIGN 5: of two daemons with one key one becomes another node. So the one calls the other's workers ended. */
         bool is_ambiguous = has_one_twin || has_twin(sim, other) || checkers_name_is_ambiguous(sim, &group->attempt);
         if (other->is_formed && !other->is_done && !is_ambiguous && groups_is_whole(sim, other)) {
             sim_fail(sim, 9, "generations %u and %u of trial %u train at the same time", other->generation,
@@ -191,7 +191,7 @@ static const struct worker_process *survivor(const struct sim *sim, int node, co
 }
 
 /* Who is not there may have come into a later group than it has said, or be in one of which the others have not heard: then
- * nobody goes on before it is heard (elastic.c). */
+ * nobody goes on before it is heard (node/core/coordinator/elastic.c). */
 static bool may_be_elsewhere(const struct view_attempt *attempt)
 {
     for (const struct view_group *group = attempt->groups; group != NULL; group = group->next) {

@@ -102,8 +102,9 @@ void checkers_incumbents(struct sim *sim, int node)
     }
 }
 
-/* Who claims while the incumbent lives has not looked, or not asked: "a candidate first asks the living whether anyone still
- * hears the incumbent" (DESIGN 7), the one that it knew before this step, since its own claim is the highest now. */
+/* Who claims while the incumbent lives has not looked, or not asked: a successor has first "asked the living nodes whether any
+ * of them still hears the incumbent" (DESIGN 7), the one that it knew before this step, since its own claim is the highest
+ * now. */
 static void check_claim(struct sim *sim, int node, uint32_t index, uint64_t term)
 {
     node_id held_by = sim->checkers->watch.incumbent[node][index];

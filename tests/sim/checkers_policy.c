@@ -146,9 +146,9 @@ static void watch_duplicates(struct sim *sim)
 /* ---- 9: nodes and trials in quarantine -----------------------------------------------------------------------------
  */
 
-/* DESIGN 7: "a trial that fails on 3 distinct nodes, or whose host dies within 60 s of its start twice, is
- * quarantined", and max_restarts counts the program's own failures. Failures between which it has got on count anew,
- * deaths for which another trial may be to blame only when there are three (node/core/view/failures.c). */
+/* DESIGN 7: a trial is quarantined "if it fails on 3 distinct nodes from the same step, or if its host dies within 60 s
+ * of its start twice", and max_restarts counts the program's own failures. Failures between which it has got on count
+ * anew, deaths for which another trial may be to blame only when there are three (node/core/view/failures.c). */
 static bool is_given_up(const struct view_experiment *experiment, const struct view_trial *trial)
 {
     node_id nodes[3];
@@ -215,8 +215,8 @@ void checkers_on_begun(struct sim *sim, int node, const attempt_id *attempt)
     }
 }
 
-/* DESIGN 7: "a node on which 3 different trials fail within 60 s of their start" is in quarantine "for a growing
- * while". Its own word says so; where two had one key, either's. */
+/* DESIGN 7: a node is in quarantine "for a growing while if 3 different trials fail there within 60 s of their
+ * start". Its own word says so; where two had one key, either's. */
 void checkers_on_quarantine(struct sim *sim, int node, const struct record *record)
 {
     struct policy *policy = &sim->checkers->policy;

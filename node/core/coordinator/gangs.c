@@ -1,4 +1,4 @@
-/* Gangs: slots on the way to an attempt, reserved node after node, recorded, confirmed (DESIGN 7). */
+/* Gangs: slots on the way to an attempt, reserved node after node, recorded, confirmed (DESIGN 8). */
 
 #include "base/check.h"
 #include "base/err.h"

@@ -1,5 +1,5 @@
-/* Deletion of checkpoints that need not be kept (DESIGN 10). The fold alone decides which checkpoints to keep (retention.h).
- * Here a node decides when the rest may go, for its own disk and its own records only:
+/* Deletion of checkpoints that need not be kept (DESIGN 10). The fold alone decides which checkpoints to keep
+ * (view/retention.h). Here a node decides when the rest may go, for its own disk and its own records only:
  *
  *   1. Every member is reachable, or has been away for a day, or the disk is full: a member that is away may know more. And
  *      there is memory for all records.

@@ -205,8 +205,8 @@ static bool search_is_good(const struct config *config)
     return search_trial_count(&space, &trials) == 0;
 }
 
-/* Checks what the table cannot say. config_yaml.c refuses the same configurations with a sentence for the user; a record
- * from another node may still contain them. */
+/* Checks what the table cannot say. node/config/config_yaml.c refuses the same configurations with a sentence for
+ * the user; a record from another node may still contain them. */
 static bool config_is_good(const struct config *config)
 {
     return config->name[0] != '\0' && config->entrypoint[0] != '\0' && config->metric[0] != '\0' &&

@@ -286,8 +286,7 @@ int fact_key_read_slot(const struct record *record, uint32_t *out);      /* SLOT
 /* True if the record is deleted along with its experiment (FACT_KINDS) and its key names one; `*out` is then the experiment. */
 bool fact_is_of_experiment(const struct record *record, experiment_id *out);
 
-/* ---- names
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- names -------------------------------------------------------------------------------------------------------------- */
 
 /* The word of FACT_KINDS, as in event lines; "unknown" for a kind of another version. */
 const char *fact_kind_name(uint16_t kind);

@@ -1,8 +1,7 @@
 #ifndef NODE_CORE_GROUND_STATE_H
 #define NODE_CORE_GROUND_STATE_H
-/* The ground of the node core: struct node_core, shared by all rooms. Each room has a struct of its own, named here and defined
- * in the room's header (the folder's name, and .h). The rooms, top to bottom; a room includes and calls only rooms further down
- * (tests/shape.py):
+/* The ground of the node core: struct node_core, shared by all rooms. The structs of the rooms are named here and defined in
+ * the headers of their rooms. The rooms, top to bottom; a room includes and calls only rooms further down (tests/shape.py):
  *
  *   roof/         the step, records on their way in, actions after a disk write, deletions, two daemons with one key
  *   requests/     requests of users, nodes that join and leave

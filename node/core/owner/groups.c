@@ -1,5 +1,6 @@
 /* The workers of this node and the groups of their attempts (DESIGN 9): when a worker enters a group, when the worker is to
- * leave, and when the whole group stops. The coordinator decides the members of a group (elastic.c); the code here follows. */
+ * leave, and when the whole group stops. The coordinator decides the members of a group (coordinator/elastic.c); the code
+ * here follows. */
 
 #include "base/check.h"
 #include "base/probe.h"

@@ -1,4 +1,4 @@
-/* The readers that core.h declares: only through these functions the shell reads the inside of the core. */
+/* The readers that node/core/core.h declares: only through these functions the shell reads the inside of the core. */
 
 #include "base/check.h"
 #include "node/core/coordinator/placing.h"

@@ -18,7 +18,7 @@
 #include "node/core/facts/config.h"
 #include "node/core/facts/facts.h"
 
-/* ---- rows: nodes ------------------------------------------------------------------------------------------------------ */
+/* ---- rows: nodes -------------------------------------------------------------------------------------------------------- */
 
 /* A slot, by the record of its owner (struct fact_slot). */
 struct view_slot {
@@ -266,7 +266,7 @@ int view_apply(struct view *view, const struct records_entry *entry);
 /* This node was suspended for gap_ms, until now: moves the times in the view (stall.c). */
 void view_shift(struct view *view, uint64_t gap_ms);
 
-/* ---- rows.c, tombstones.c: finding rows --------------------------------------------------------------------------------- */
+/* ---- rows.c, fold_nodes.c, tombstones.c: finding rows ------------------------------------------------------------------- */
 
 /* The row with this id or index, or NULL. */
 struct view_member *view_find_member(const struct view *view, node_id id);
@@ -286,8 +286,7 @@ const struct view_tombstone *view_find_tombstone(const struct view *view, experi
 /* True once a tombstone of the experiment is known: from then on no work of the experiment begins. */
 bool view_is_deleted(const struct view *view, experiment_id id);
 
-/* ---- roster.c: membership
- * ------------------------------------------------------------------------------------------------- */
+/* ---- roster.c: membership ----------------------------------------------------------------------------------------------- */
 
 /* True for a former member: evicted, or without a standing voucher. */
 bool view_member_is_out(const struct view_member *member);
@@ -296,8 +295,7 @@ bool view_member_is_out(const struct view_member *member);
  * only. */
 bool view_member_would_stay(struct view *view, node_id evicted, node_id node);
 
-/* ---- registers.c
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- registers.c -------------------------------------------------------------------------------------------------------- */
 
 /* The two highest clocks of a register (gossip/lamport.h); the clock of the writer `but` is left out (NULL: of no writer). The
  * clocks of claims are their terms. */
@@ -314,8 +312,7 @@ bool view_experiment_cancelled(const struct view_experiment *experiment);
 /* The present value of the pause register; of concurrent values a pause wins. */
 bool view_experiment_paused(const struct view_experiment *experiment);
 
-/* ---- groups.c: the group of an attempt as it is now
- * ------------------------------------------------------------------------- */
+/* ---- groups.c: the group of an attempt as it is now --------------------------------------------------------------------- */
 
 /* The row of the worker with this rank, by the owner of the worker's slot; NULL: no record yet. Ranks from member_count on
  * are the joiners. */
@@ -341,8 +338,7 @@ bool view_attempt_can_shrink(const struct view *view, const struct view_experime
  * all ranks down, and no node can tell where the failure began. */
 node_id view_attempt_node(const struct view_attempt *attempt);
 
-/* ---- states.c
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- states.c ----------------------------------------------------------------------------------------------------------- */
 
 enum view_trial_state { VIEW_TRIAL_QUEUED, VIEW_TRIAL_RUNNING, VIEW_TRIAL_COMPLETED, VIEW_TRIAL_FAILED };
 
@@ -381,8 +377,7 @@ bool view_experiment_live(const struct view_experiment *experiment);
 const char *view_trial_state_name(enum view_trial_state state);
 const char *view_experiment_state_name(enum view_experiment_state state);
 
-/* ---- failures.c
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- failures.c --------------------------------------------------------------------------------------------------------- */
 
 /* Why a trial gets no further attempt although its restarts are not used up (DESIGN 7). */
 enum view_quarantine { VIEW_NO_QUARANTINE, VIEW_QUARANTINE_FAILURES, VIEW_QUARANTINE_DEATHS };
@@ -412,8 +407,7 @@ const struct view_death *view_attempt_death(const struct view_attempt *attempt);
 enum view_quarantine view_trial_quarantine(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES],
                                            uint32_t *count);
 
-/* ---- results.c: checkpoints and metrics
- * ------------------------------------------------------------------------------------- */
+/* ---- results.c: checkpoints and metrics --------------------------------------------------------------------------------- */
 
 /* Unites the rows of one checkpoint: `first` and the rows behind it with the same step, attempt and blob. `*out` gets the
  * holders of all rows (the first FACT_HOLDERS_MAX; none: the checkpoint is not kept any more), is durable if a row is, and

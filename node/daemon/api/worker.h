@@ -39,7 +39,7 @@ void api_worker_leave_effect(struct daemon *daemon, const struct node_effect *ef
 void api_worker_durable_effect(struct daemon *daemon, const struct node_effect *effect);
 
 /* Performs NODE_EFFECT_STOP_WORKER: tells the worker to save and leave. A worker without a connection is told when it
- * connects, or is ended (workers.h). */
+ * connects, or is ended (workers/workers.h). */
 void api_worker_stop_effect(struct daemon *daemon, const struct node_effect *effect);
 
 /* Takes the connection from a worker that has ended: later requests over the connection belong to no worker. The worker

@@ -42,7 +42,7 @@ uint32_t latest_pack(const struct latest *latest, const char *searched, uint8_t 
 void latest_read(struct latest *latest, const char *searched, uint64_t generation, uint64_t step, const uint8_t *bytes,
                  size_t count);
 
-/* After latest_read: takes the last points of the series (points.h), in their order. The points may be older than the
+/* After latest_read: takes the last points of the series (wire/points.h), in their order. The points may be older than the
  * output of latest_pack, since series and records are stored apart; an older point does not replace a value of
  * latest_read. Bytes that are no point are ignored. */
 void latest_note(struct latest *latest, const char *searched, const uint8_t *bytes, size_t count);
