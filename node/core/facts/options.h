@@ -11,7 +11,6 @@
  *    rows. Take the lowest place above all others, and SPARSE: records then contain the option only where it differs from
  *    its default. So all other configurations keep their bytes, and a record from before the option reads as if it had the
  *    default. An older node ignores the option.
- * 3. docs/design.md says what the option does.
  *
  * The YAML reader, `shoal submit --help-config`, the record and tests/unit/options_test.c need no other line. If the bounds
  * depend on another option, config_finish of node/config/config_yaml.c checks them with a sentence for the user, and
