@@ -57,6 +57,23 @@ static void adopted_workers_keep_their_lease_and_token(void **state)
     world_free(world);
 }
 
+/* The token that the disk kept is damaged: nothing that the worker says could be taken, so it must not hold its slot for ever. */
+static void an_adopted_worker_without_a_good_token_is_ended(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    world_crash(world, 1);
+    world_run(world, 500);
+    memset(&world->nodes[1].workers[0].token, 0, sizeof world->nodes[1].workers[0].token);
+    size_t before = world->log_bytes;
+    world_restart(world, 1, true);
+    assert_int_equal(world->nodes[1].core->owner->workers[0].phase, CORE_WORKER_ENDING);
+    assert_true(world_find(world, before, "b> kill") != SIZE_MAX);
+    assert_true(world_run_until(world, 20000, before, "b> persist slot 0 free"));
+    world_free(world);
+}
+
 static void workers_that_did_not_survive_are_reported_at_once(void **state)
 {
     (void)state;
@@ -154,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_was_asked_to_leave_before_a_restart_has_not_completed),
         cmocka_unit_test(adopted_workers_keep_their_lease_and_token),
+        cmocka_unit_test(an_adopted_worker_without_a_good_token_is_ended),
         cmocka_unit_test(workers_that_did_not_survive_are_reported_at_once),
         cmocka_unit_test(a_silent_node_is_replaced_and_comes_back),
         cmocka_unit_test(a_slot_that_is_gone_ends_its_attempt),

@@ -40,7 +40,8 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
     worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
     memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);
     is_leased &= lease_restore(&core->owner->lease, core->now_ms, slot, &worker->attempt, worker->number, event->u.adopt.token,
-                               is_leased);
+                               is_leased) &&
+                 core->owner->lease.slots[slot].state == LEASE_LEASED; /* a damaged token restores no lease */
     owner_worker_move(worker, is_leased ? CORE_WORKER_RUNNING : CORE_WORKER_ENDING);
     if (is_leased) {
         MARK(worker_adopted);
