@@ -7,7 +7,7 @@
  *         bisect_answer(&search, items[search.middle] < wanted);
  *     }
  *
- * search.low is then the first index whose item is not below the wanted one, or `count` if all items are below it. */
+ * search.low is then the index of the first item that is not below the wanted one, or `count` if all items are below it. */
 
 #include <stdbool.h>
 #include <stdint.h>
