@@ -37,26 +37,29 @@ class Broken(AssertionError):
     """A promise that was not kept."""
 
 
-def case(limit_s=60, soak=False, alone=False, pairs=False):
+def case(limit_s=60, soak=False, alone=False, pairs=False, whole=False):
     """Makes a function of one argument (a Lab) a case of tests/e2e/run.py. `soak`: --soak repeats it with other seeds.
     `alone`: no other case runs beside it, since it counts seconds or what the processor does, or needs ports back.
-    `pairs`: one other of these runs beside it at most, since it counts steps."""
+    `pairs`: one other of these runs beside it at most, since it counts steps. `whole`: the long form of a case, which only
+    --field runs."""
 
     def register(function):
-        CASES.append(Case(function.__name__, function, limit_s, soak, "alone" if alone else "pairs" if pairs else "together"))
+        beside = "alone" if alone else "pairs" if pairs else "together"
+        CASES.append(Case(function.__name__, function, limit_s, soak, beside, whole))
         return function
 
     return register
 
 
 class Case:
-    def __init__(self, name, function, limit_s, soak, beside):
+    def __init__(self, name, function, limit_s, soak, beside, whole):
         self.name = name
         self.full_name = f"{function.__module__}.{name}"
         self.function = function
         self.limit_s = limit_s
         self.soak = soak
         self.beside = beside
+        self.whole = whole
 
 
 def expect(condition, text):

@@ -99,6 +99,7 @@ def main():
     which.add_argument("--together", type=int, default=0, metavar="N", help="N at a time, without those that bear less beside them")
     which.add_argument("--pairs", action="store_true", help="only those that bear one other beside them, two at a time")
     which.add_argument("--alone", action="store_true", help="only those that must run alone")
+    which.add_argument("--field", action="store_true", help="only the long forms of cases, which nothing else runs")
     which.add_argument("--soak", type=int, default=0, metavar="N", help="N random kills instead, seeds SEED, SEED+1, ...")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="of the random moments; else from the clock")
     parser.add_argument("--keep", action="store_true", help="keep the cases' directories")
@@ -107,6 +108,8 @@ def main():
     cases = [c for c in find_cases() if not arguments.names or any(name in c.full_name for name in arguments.names)]
     beside = "alone" if arguments.alone else "pairs" if arguments.pairs else "together"
     at_a_time = 2 if arguments.pairs else arguments.together
+    if not arguments.names:
+        cases = [case for case in cases if case.whole == arguments.field]
     if arguments.alone or at_a_time > 0:
         cases = [case for case in cases if case.beside == beside]
     if arguments.list:
