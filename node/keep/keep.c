@@ -196,7 +196,7 @@ static int fd_lift(int fd)
 
 /* Runs `program RUN_DIRECTORY` in a new session. The program forks and its first process exits at once, so that the
  * daemon is not its parent: there is no child to reap, and a restarted daemon has the same position. Returns errno. */
-static int program_start(const char *program, const char *run_directory, int link_fd, int alive_fd)
+static int program_start(const char *program, const char *run_directory, int link_fd, int alive_fd, int held_fd)
 {
     char errors_path[KEEP_PATH_BYTES + 16];
     (void)snprintf(errors_path, sizeof errors_path, "%s/" KEEP_FILE_ERRORS, run_directory);
@@ -222,6 +222,7 @@ static int program_start(const char *program, const char *run_directory, int lin
                                                   O_WRONLY | O_CREAT | O_APPEND, 0600)) != 0 ||
         (error = posix_spawn_file_actions_adddup2(&actions, link_fd, KEEP_FD_LINK)) != 0 ||
         (error = posix_spawn_file_actions_adddup2(&actions, alive_fd, KEEP_FD_ALIVE)) != 0 ||
+        (error = posix_spawn_file_actions_adddup2(&actions, held_fd, KEEP_FD_HELD)) != 0 ||
         (error = posix_spawnattr_setsigmask(&attributes, &none)) != 0 ||
         (error = posix_spawnattr_setsigdefault(&attributes, &all)) != 0 ||
         (error = posix_spawnattr_setflags(
@@ -261,7 +262,13 @@ int keep_spawn(const char *program, const struct keep_spec *spec, struct keep_li
     }
     alive_fd = fd_lift(alive_fd);
     pair[1] = fd_lift(pair[1]);
-    int failed = alive_fd < 0 || pair[1] < 0 ? EMFILE : program_start(program, spec->run_directory, pair[1], alive_fd);
+    int held_fd = spec->held_fd != 0 ? fcntl(spec->held_fd, F_DUPFD_CLOEXEC, FD_SAFE_MIN) : STDIN_FILENO; /* 0 is /dev/null */
+    int failed = alive_fd < 0 || pair[1] < 0 || held_fd < 0
+                     ? EMFILE
+                     : program_start(program, spec->run_directory, pair[1], alive_fd, held_fd);
+    if (held_fd > STDIN_FILENO) {
+        (void)close(held_fd);
+    }
     if (alive_fd >= 0) {
         (void)close(alive_fd);
     }

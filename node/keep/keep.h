@@ -51,6 +51,8 @@ struct keep_spec {
     size_t environment_count;          /* <= KEEP_ENVIRONMENT_MAX */
     const char *const *lock_paths;     /* created if missing; locked for as long as any process of the run lives */
     size_t lock_count;                 /* <= KEEP_LOCKS_MAX */
+    int held_fd;                       /* a copy stays open for as long as any process of the run lives, such as the lock of a
+                                          port (base/ports.h); this one stays the caller's. 0: none */
     uint64_t lease_ms;                 /* how long the run lives without keep_renew; > 0 */
     uint64_t log_cap_bytes;            /* >= KEEP_LOG_CAP_BYTES_MIN */
     const uint8_t *identity;           /* bytes of the caller's own, which keep_scan gives back */

@@ -1,7 +1,7 @@
 /* shoal-keep RUN_DIRECTORY: parent, subreaper, slot lock and log of one worker. keep_spawn starts it (node/keep/keep.h
- * has its promises), with the daemon's first connection as descriptor KEEP_FD_LINK and the run's locked spec as
- * KEEP_FD_ALIVE. node/keep/core.c decides when to end processes; this file does it. One thread, small, and written so
- * that nothing it needs can fail once the worker runs. */
+ * has its promises), with the daemon's first connection as descriptor KEEP_FD_LINK, the run's locked spec as
+ * KEEP_FD_ALIVE and what the run holds besides as KEEP_FD_HELD. node/keep/core.c decides when to end processes; this
+ * file does it. One thread, small, and written so that nothing it needs can fail once the worker runs. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,6 +45,7 @@ struct keep {
     int status_fd;
     int lock_fds[KEEP_LOCKS_MAX];
     size_t lock_count;
+    int held_fd; /* keep_spec.held_fd; -1: nothing is held */
     int signal_fd;
     int listen_fd;
     int output_fd; /* the worker's stdout and stderr; -1: all writers are gone */
@@ -214,6 +215,10 @@ static void locks_release(struct keep *keep)
         (void)close(keep->lock_fds[i]);
     }
     keep->lock_count = 0;
+    if (keep->held_fd >= 0) {
+        (void)close(keep->held_fd);
+    }
+    keep->held_fd = -1;
 }
 
 static void finish(struct keep *keep, const struct keep_status *status)
@@ -319,6 +324,9 @@ _Noreturn static void child_run(const struct keep *keep, const struct keep_run *
         /* The worker holds the lock, too: if its parent is killed, the slot stays taken until the last heir of the lock
          * is gone. */
         (void)fcntl(keep->lock_fds[i], F_SETFD, 0);
+    }
+    if (keep->held_fd >= 0) {
+        (void)fcntl(keep->held_fd, F_SETFD, 0);
     }
     for (int signal_number = 1; signal_number < NSIG; signal_number++) {
         (void)signal(signal_number, SIG_DFL);
@@ -586,13 +594,14 @@ static int keep_start(struct keep *keep)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2 || fcntl(KEEP_FD_LINK, F_GETFD) < 0 || fcntl(KEEP_FD_ALIVE, F_GETFD) < 0) {
+    struct stat held;
+    if (argc != 2 || fcntl(KEEP_FD_LINK, F_GETFD) < 0 || fcntl(KEEP_FD_ALIVE, F_GETFD) < 0 || fstat(KEEP_FD_HELD, &held) != 0) {
         (void)fprintf(stderr, "shoal-keep (Shoal %s) is started by shoald, once per worker; it cannot be used by hand.\n",
                       SHOAL_VERSION);
         return 2;
     }
     /* Descriptors that the daemon's libraries left open without close-on-exec must not live on in the worker. */
-    (void)close_range(KEEP_FD_ALIVE + 1, ~0u, 0);
+    (void)close_range(KEEP_FD_HELD + 1, ~0u, 0);
     static struct keep keep;
     keep.directory_fd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (keep.directory_fd < 0) {
@@ -609,6 +618,8 @@ int main(int argc, char **argv)
     }
     (void)fcntl(KEEP_FD_LINK, F_SETFD, FD_CLOEXEC);
     (void)fcntl(KEEP_FD_ALIVE, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(KEEP_FD_HELD, F_SETFD, FD_CLOEXEC);
+    keep.held_fd = S_ISCHR(held.st_mode) ? -1 : KEEP_FD_HELD;
     keep.status_fd = -1;
     keep.signal_fd = -1;
     keep.listen_fd = -1;

@@ -16,9 +16,11 @@
 #define KEEP_FILE_SOCKET "keep.sock"
 #define KEEP_FILE_ERRORS "keep.err" /* standard error of shoal-keep itself: empty but for bugs */
 
-/* Descriptors that shoal-keep is started with: the daemon's end of the first connection, and the locked spec. */
+/* Descriptors that shoal-keep is started with: the daemon's end of the first connection, the locked spec, and what the run
+ * holds beside its locks (keep_spec.held_fd; /dev/null if that is nothing). */
 #define KEEP_FD_LINK 3
 #define KEEP_FD_ALIVE 4
+#define KEEP_FD_HELD 5
 
 #define KEEP_SPEC_FILE_BYTES_MAX (2u * 1024 * 1024)
 #define KEEP_STATUS_FILE_BYTES 1024

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "base/ports.h"
 #include "tests/unit/keep_fixture.h"
 
 static void script_write(const struct run *run, const char *text)
@@ -294,6 +295,60 @@ static void a_killed_keep_takes_its_worker_with_it(void **state)
     WAIT_UNTIL(keep_lock_is_free(lock_path));
 }
 
+/* Whether the lock of a port is free; takes nothing for longer than the call. */
+static bool port_is_free(uint16_t port)
+{
+    uint16_t got;
+    int lock;
+    if (ports_lock((struct ports){port, port}, 0, &got, &lock) != 0) {
+        return false;
+    }
+    (void)close(lock);
+    return true;
+}
+
+static void a_port_is_held_from_before_the_start_to_the_last_process(void **state)
+{
+    (void)state;
+    struct run run;
+    struct keep_link link;
+    struct keep_event event;
+    uint16_t port;
+    int lock;
+    assert_int_equal(ports_lock((struct ports){7821, 7899}, 0, &port, &lock), 0);
+    run_make(&run, "holds", "sh worker.sh");
+    script_write(&run, "(setsid sh -c 'echo $$ > orphan; until [ -e go ]; do sleep 0.02; done' &)\n"
+                       "until [ -s orphan ]; do sleep 0.02; done\necho $$ > worker\nwhile :; do sleep 0.1; done\n");
+    run.spec.held_fd = lock;
+    spawn(&run, &link);
+    (void)close(lock);
+    assert_false(port_is_free(port));
+    event_wait(&link, KEEP_EVENT_STARTED, &event);
+    pid_t worker = pid_wait(&run, "worker");
+    assert_int_equal(kill(event.keep_pid, SIGKILL), 0);
+    event_wait(&link, KEEP_EVENT_CLOSED, &event);
+    WAIT_UNTIL(is_gone(worker));
+    assert_false(port_is_free(port)); /* the orphan may use it */
+    touch(&run, "go");
+    WAIT_UNTIL(port_is_free(port));
+}
+
+static void a_held_port_is_free_when_the_end_is_told(void **state)
+{
+    (void)state;
+    struct run run;
+    struct keep_link link;
+    uint16_t port;
+    int lock;
+    assert_int_equal(ports_lock((struct ports){7821, 7899}, 0, &port, &lock), 0);
+    run_make(&run, "held", "true");
+    run.spec.held_fd = lock;
+    spawn(&run, &link);
+    (void)close(lock);
+    (void)end_wait(&link);
+    assert_true(port_is_free(port));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +364,8 @@ int main(void)
         T(what_a_worker_leaves_behind_is_ended_too),
         T(a_held_lock_refuses_the_next_worker),
         T(a_killed_keep_takes_its_worker_with_it),
+        T(a_port_is_held_from_before_the_start_to_the_last_process),
+        T(a_held_port_is_free_when_the_end_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
