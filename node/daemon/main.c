@@ -22,7 +22,8 @@ static const char help[] =
     "\n"
     "  --dir DIR             data directory (default: $SHOAL_DIR, else ~/.local/state/shoal/<machine-id>)\n"
     "  --listen HOST:PORT    control socket (default *:7410; port 0: any free one)\n"
-    "  --bulk HOST:PORT      bulk socket (default: the same host, any free port)\n"
+    "  --ports LOW-HIGH      TCP ports for bulk data, the links of workers and MASTER_PORT (default " DAEMON_PORTS ")\n"
+    "  --bulk HOST:PORT      bulk socket (default: the same host, a port of --ports)\n"
     "  --advertise HOST      host, without a port, at which other nodes reach this node (default: the host of --listen,\n"
     "                        else the address of the first network interface)\n"
     "  --slots auto|cpu:N|none\n"
@@ -128,9 +129,10 @@ static void allow_descriptors(void)
 
 int main(int argc, char **argv)
 {
-    enum { DIR_ = 256, LISTEN, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, BANDWIDTH, NVML, QUIET, VERSION, HELP };
+    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, BANDWIDTH, NVML, QUIET, VERSION, HELP };
     static const struct option names[] = {
         {"dir", required_argument, NULL, DIR_},           {"listen", required_argument, NULL, LISTEN},
+        {"ports", required_argument, NULL, PORTS},
         {"bulk", required_argument, NULL, BULK},          {"advertise", required_argument, NULL, ADVERTISE},
         {"slots", required_argument, NULL, SLOTS},        {"peer", required_argument, NULL, PEER},
         {"name", required_argument, NULL, NAME},          {"beacon", required_argument, NULL, BEACON},
@@ -144,6 +146,7 @@ int main(int argc, char **argv)
     unsigned long long number;
     int option, result;
     opterr = 0;
+    (void)ports_read(DAEMON_PORTS, &options.ports);
     if (descriptors_fill_standard() != 0) {
         return 1; /* silent: stderr is closed */
     }
@@ -154,6 +157,12 @@ int main(int argc, char **argv)
             break;
         case LISTEN:
             options.listen = optarg;
+            break;
+        case PORTS:
+            if (ports_read(optarg, &options.ports) != 0) {
+                return usage("--ports wants two ports from 1 to 65535, the lower first, such as " DAEMON_PORTS ", and not ",
+                             optarg);
+            }
             break;
         case BULK:
             options.bulk_listen = optarg;

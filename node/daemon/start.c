@@ -128,6 +128,75 @@ static void find_host(struct daemon *daemon)
     freeifaddrs(list);
 }
 
+/* The kernel gives ports of its own range to connections of any program, so a shared port may be taken at any time. */
+static void warn_of_ports(struct daemon *daemon)
+{
+    struct ports ephemeral;
+    char ours[PORTS_TEXT_BYTES], theirs[PORTS_TEXT_BYTES];
+    if (ports_ephemeral(&ephemeral) == 0 && ports_overlap(daemon->options.ports, ephemeral)) {
+        ports_write(daemon->options.ports, ours);
+        ports_write(ephemeral, theirs);
+        daemon_line(daemon,
+                    "the ports %s overlap %s, from which the system serves all programs (net.ipv4.ip_local_port_range): "
+                    "choose others with --ports, or reserve them in net.ipv4.ip_local_reserved_ports",
+                    ours, theirs);
+    }
+}
+
+static int open_bulk_at(struct daemon *daemon, const char *host, uint16_t port, char error[256])
+{
+    char listen[FACT_ADDRESS_BYTES + 8];
+    (void)format_text(listen, sizeof listen, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host, (unsigned)port);
+    struct bulk_options bulk = {.context = daemon->context,
+                                .zap = daemon->zap,
+                                .keys = &daemon->keys,
+                                .listen = daemon->options.bulk_listen != NULL ? daemon->options.bulk_listen : listen,
+                                .chunks = daemon->chunks,
+                                .bytes_per_s_max = daemon->options.bandwidth_bytes_s};
+    return bulk_start(&bulk, &daemon->bulk, error);
+}
+
+/* Opens the bulk socket at a port of --ports, at first the one of the daemon's last run, so that a firewall and the
+ * records of other nodes stay right. Where all are in use, any free port is better than no daemon. */
+static int open_bulk(struct daemon *daemon, const char *host, char error[256])
+{
+    uint8_t stored[2];
+    size_t stored_bytes;
+    uint16_t from = 0, port;
+    struct ports range = daemon->options.ports;
+    if (daemon->options.bulk_listen != NULL) {
+        return open_bulk_at(daemon, host, 0, error);
+    }
+    warn_of_ports(daemon);
+    if (daemon_meta_get(daemon, "bulk_port", stored, sizeof stored, &stored_bytes) == 0 && stored_bytes == sizeof stored) {
+        from = bytes_get_u16(stored);
+    }
+    for (uint32_t tries = 0; tries <= (uint32_t)(range.high - range.low); tries++) {
+        int lock_fd, code = ports_lock(range, from, &port, &lock_fd);
+        if (code != 0) {
+            break;
+        }
+        code = open_bulk_at(daemon, host, port, error);
+        if (code == 0) {
+            daemon->bulk_port_fd = lock_fd;
+            bytes_put_u16(stored, port);
+            (void)daemon_meta_put(daemon, "bulk_port", stored, sizeof stored);
+            return 0;
+        }
+        (void)close(lock_fd);
+        if (code != ERR_EXISTS) {
+            return code;
+        }
+        from = (uint16_t)(port + 1);
+    }
+    char text[PORTS_TEXT_BYTES];
+    ports_write(range, text);
+    error[0] = '\0';
+    daemon_line(daemon, "each of the ports %s is in use on this machine: bulk data goes to any other port, which a firewall "
+                        "may block; give shoald a wider range with --ports", text);
+    return open_bulk_at(daemon, host, 0, error);
+}
+
 static int open_sockets(struct daemon *daemon, char error[256])
 {
     daemon->context = zmq_ctx_new();
@@ -169,15 +238,7 @@ static int open_sockets(struct daemon *daemon, char error[256])
     }
     bytes_put_u16(port, control_port(daemon->control));
     (void)daemon_meta_put(daemon, "port", port, sizeof port);
-    char bulk_listen[FACT_ADDRESS_BYTES + 4];
-    (void)snprintf(bulk_listen, sizeof bulk_listen, strchr(host, ':') != NULL ? "[%s]:0" : "%s:0", host);
-    struct bulk_options bulk = {.context = daemon->context,
-                                .zap = daemon->zap,
-                                .keys = &daemon->keys,
-                                .listen = daemon->options.bulk_listen != NULL ? daemon->options.bulk_listen : bulk_listen,
-                                .chunks = daemon->chunks,
-                                .bytes_per_s_max = daemon->options.bandwidth_bytes_s};
-    code = bulk_start(&bulk, &daemon->bulk, error);
+    code = open_bulk(daemon, host, error);
     if (code == 0 && daemon->options.beacon_port != 0) {
         char why[256];
         if (beacon_open(daemon->options.beacon_port, daemon->mesh, daemon->keys.id, control_port(daemon->control),
@@ -302,6 +363,9 @@ static int start(struct daemon *daemon, char error[256])
     if (code == 0) {
         find_host(daemon);
         code = open_sockets(daemon, error);
+        /* Each run of the daemon gives the ports in another turn. */
+        const struct ports *ports = &daemon->options.ports;
+        daemon->workers->port_next = (uint16_t)(ports->low + daemon->boot % (ports->high - ports->low + 1u));
     }
     bool jobs_ok = code == 0 && jobs_open("shoal-state", &daemon->persist_jobs) == 0 &&
                    jobs_open("shoal-files", &daemon->file_jobs) == 0 &&
@@ -344,6 +408,10 @@ static void stop(struct daemon *daemon)
     daemon_pushes_close(daemon);
     if (daemon->bulk != NULL) {
         bulk_stop(&daemon->bulk);
+    }
+    if (daemon->bulk_port_fd != 0) {
+        (void)close(daemon->bulk_port_fd);
+        daemon->bulk_port_fd = 0;
     }
     jobs_close(&daemon->persist_jobs, daemon);
     daemon_persist_close(daemon);

@@ -101,6 +101,12 @@ struct client_elastic {
     void *load_context;
 };
 
+/* The port of this worker's data links, which it keeps until the context is closed. */
+struct client_port {
+    int lock_fd; /* base/ports.h; -1: none, since SHOAL_PORTS is not set or nothing has listened yet */
+    uint16_t number;
+};
+
 /* The measurement of this rank's speed (train/shoal/balance.c). */
 struct client_balance {
     bool is_wanted; /* the daemon allows parts by speed */
@@ -168,6 +174,7 @@ struct shoal {
     struct revoke revoke;      /* ends the waits of the group's collectives */
     struct gpu *gpu; /* NULL: host memory only */
     struct client_elastic elastic;
+    struct client_port port;
     struct client_background background;
     struct client_balance balance;
     struct client_memory memories[SHOAL_ALLOCATIONS_MAX];
@@ -298,6 +305,7 @@ int client_watch_fd(const struct shoal *s);
 int client_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
                       bool has_state[PLAN_RANKS_MAX], uint64_t *step);
 int client_listen(struct shoal *s, int *listen_fd, uint16_t *port);
+void client_listen_close(struct shoal *s); /* frees the port; call when no link of the group is left */
 
 /* ---- train/shoal/link.c ---- */
 

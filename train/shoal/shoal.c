@@ -4,6 +4,7 @@
 #include "train/shoal/shoal.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 
 #define GROUP_MS 300000 /* the coordinator gives up an incomplete group long before */
 #define PROGRESS_MS 200
+#define LISTEN_MS 20000 /* how long a worker waits for a free port */
 
 /* ---- open and close ---- */
 
@@ -75,9 +77,48 @@ int client_read_group(struct shoal *s, struct tcp_options *options, struct tcp_m
     return 0;
 }
 
+void client_listen_close(struct shoal *s)
+{
+    if (s->port.lock_fd >= 0) {
+        (void)close(s->port.lock_fd);
+        s->port.lock_fd = -1;
+    }
+}
+
+/* Listens at this worker's port, or at a new one of the daemon's range. The search begins at another place in each process, so
+ * that a late rank of an earlier group finds nobody at its port. */
+static int listen_in(struct shoal *s, struct ports range, int *listen_fd, uint16_t *port)
+{
+    if (s->port.lock_fd >= 0 && tcp_group_listen_at(s->host, s->port.number, listen_fd) == 0) {
+        *port = s->port.number;
+        return 0;
+    }
+    client_listen_close(s);
+    uint16_t from = (uint16_t)(range.low + (uint32_t)getpid() % (range.high - range.low + 1u));
+    uint64_t until_ms = client_link_now_ms() + LISTEN_MS;
+    int error;
+    while ((error = tcp_group_listen_in(s->host, range, from, listen_fd, &s->port.number, &s->port.lock_fd)) == ERR_FULL &&
+           client_link_now_ms() < until_ms) {
+        (void)poll(NULL, 0, CLIENT_RETRY_MS); /* a worker that ends gives its port back */
+    }
+    if (error == 0) {
+        *port = s->port.number;
+    }
+    return error;
+}
+
 int client_listen(struct shoal *s, int *listen_fd, uint16_t *port)
 {
-    int error = tcp_group_listen(s->host, listen_fd, port);
+    const char *text = getenv("SHOAL_PORTS"); /* older daemons set none: any port will do */
+    struct ports range;
+    bool has_range = text != NULL && ports_read(text, &range) == 0;
+    int error = has_range ? listen_in(s, range, listen_fd, port) : tcp_group_listen(s->host, listen_fd, port);
+    if (error == ERR_FULL) {
+        return client_fail(s, error,
+                           "each of the ports %s is in use on this machine, so this worker cannot listen for the others of its "
+                           "group; give shoald a wider range with --ports",
+                           text);
+    }
     return error == 0 ? 0
                       : client_fail(s, error, "cannot listen on %s, where the daemon wants this worker's data link: %s",
                                     s->host, error == ERR_USAGE ? "it is not a numeric address" : strerror(errno));
@@ -124,6 +165,9 @@ static int form_group(struct shoal *s)
     char text[GROUP_ERROR_BYTES];
     error = group_open(&s->workers, listen_fd, &options, NULL, text);
     explicit_bzero(options.key, sizeof options.key);
+    if (options.size == 1) {
+        client_listen_close(s); /* nobody connects */
+    }
     return error == 0 ? 0 : client_fail(s, error, "%s", text);
 }
 
@@ -166,6 +210,7 @@ static void destroy(struct shoal *s)
         shoal_free(s, s->memories[s->memory_count - 1].bytes);
     }
     client_elastic_close(s);
+    client_listen_close(s);
     client_link_drop_answer(s);
     if (s->fd >= 0) {
         (void)close(s->fd);
@@ -196,7 +241,7 @@ static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ER
     }
     s->fd = s->answer_fd = s->filling = -1;
     s->saves[0].fd = s->saves[1].fd = -1;
-    s->revoke.fd = s->elastic.listen_fd = -1;
+    s->revoke.fd = s->elastic.listen_fd = s->port.lock_fd = -1;
     s->elastic.is_on = is_elastic;
     s->timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS;
     client_background_init(s);

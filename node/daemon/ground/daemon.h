@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/frame.h"
+#include "base/ports.h"
 #include "gossip/beacon.h"
 #include "gossip/control.h"
 #include "gossip/keys.h"
@@ -41,6 +42,7 @@
 
 #define DAEMON_PEER_HINTS_MAX 16
 #define DAEMON_CLIENTS_MAX 128
+#define DAEMON_PORTS "7413-7612" /* the default range, behind the ports of the control socket and the beacon */
 #define DAEMON_DISK_RESERVE_BYTES (16u << 20) /* with less free space the disk counts as full */
 #define DAEMON_CORE_BYTES (256u << 20)        /* most memory of the core; pages are touched only as they are used */
 #define DAEMON_LOG_CAP_BYTES (64u << 20)      /* most bytes of one worker's log */
@@ -50,7 +52,8 @@
 struct daemon_options {
     const char *dir;
     const char *listen; /* control socket, HOST:PORT */
-    const char *bulk_listen; /* bulk socket, HOST:PORT; NULL: the host of `listen`, any free port */
+    struct ports ports; /* for the bulk socket, the data links of workers and MASTER_PORT */
+    const char *bulk_listen; /* bulk socket, HOST:PORT; NULL: the host of `listen`, a port of `ports` */
     const char *advertise; /* HOST in the address that peers get, without a port; NULL: find_host chooses */
     const char *slots;
     const char *name; /* node name; NULL: the name stored by init or join */
@@ -90,6 +93,7 @@ struct daemon {
     struct beacon *beacon;
     struct signer *signer;
     struct bulk *bulk;
+    int bulk_port_fd; /* the lock of the bulk socket's port (base/ports.h); 0: the port is not of `ports` */
     struct state *state;
     struct chunks *chunks;
     struct jobs *persist_jobs, *file_jobs, *blob_jobs, *idle_jobs;

@@ -77,6 +77,8 @@ void daemon_environment_build(struct daemon *daemon, const struct node_effect *e
     environment_set(environment, "SHOAL_SOCKET", text);
     bytes_to_hex(text, effect->u.worker.token.bytes, TOKEN_BYTES);
     environment_set(environment, "SHOAL_TOKEN", text);
+    ports_write(daemon->options.ports, text);
+    environment_set(environment, "SHOAL_PORTS", text);
     bytes_to_hex(text, effect->u.worker.attempt.experiment.bytes, EXPERIMENT_ID_BYTES);
     environment_set(environment, "SHOAL_EXPERIMENT", text);
     environment_set_number(environment, "SHOAL_TRIAL", effect->u.worker.attempt.trial);

@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +21,7 @@
 
 #define FETCH_TRIES 3
 #define FETCH_ROUNDS 3 /* rounds of nodes to ask for code that earlier rounds do not have */
+#define PORT_WAIT_MS 20000 /* a worker that is otherwise ready waits so long for a free port */
 
 /* ---- states ---------------------------------------------------------------------------------------------------- */
 
@@ -35,6 +34,9 @@ void worker_move(struct daemon_worker *worker, enum worker_state to)
 static void worker_clear(struct daemon_worker *worker)
 {
     worker_move(worker, WORKER_NONE);
+    if (worker->port_fd != 0) {
+        (void)close(worker->port_fd);
+    }
     memset(worker, 0, sizeof *worker);
 }
 
@@ -129,24 +131,35 @@ struct unpack_job {
     int result;
     bool refetch;
     hash256 blamed;
-    uint32_t port;
+    struct ports ports;
+    uint16_t port_from;
+    uint32_t port; /* 0: none is free */
+    int port_fd;
     char error[512];
 };
 
-static uint32_t free_port(void)
+/* Takes a port for MASTER_PORT. All workers of a machine have ports of their own, and a daemon goes through its whole
+ * range before it gives a port again: a rank of a lost attempt may still look for its peers at the old one. */
+static int take_port(struct ports range, uint16_t from, uint32_t *port, int *port_fd)
 {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t length = sizeof address;
-    uint32_t port = 0;
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &length) == 0) {
-        port = ntohs(address.sin_port);
+    uint16_t number;
+    int code = ports_take(range, from, &number, port_fd);
+    if (code == 0) {
+        *port = number;
     }
-    if (fd >= 0) {
-        (void)close(fd);
+    return code;
+}
+
+static void say_no_port(const struct daemon *daemon, int code, char *out, size_t size)
+{
+    char range[PORTS_TEXT_BYTES];
+    ports_write(daemon->options.ports, range);
+    if (code == ERR_FULL) {
+        (void)snprintf(out, size, "each of the ports %s is in use on this machine; give shoald a wider range with --ports",
+                       range);
+    } else {
+        (void)snprintf(out, size, "no port of %s can be taken: %s", range, strerror(errno));
     }
-    return port;
 }
 
 static void unpack_work(struct job *job)
@@ -174,7 +187,9 @@ static void unpack_work(struct job *job)
     if (fd >= 0) {
         (void)close(fd);
     }
-    unpack->port = free_port();
+    if (unpack->result == 0) {
+        (void)take_port(unpack->ports, unpack->port_from, &unpack->port, &unpack->port_fd);
+    }
 }
 
 static bool worker_is(const struct daemon_worker *worker, enum worker_state state, const attempt_id *attempt)
@@ -203,6 +218,16 @@ static void prepared(struct daemon *daemon, uint32_t slot, int code, uint32_t po
 
 static void fetch(struct daemon *daemon, uint32_t slot);
 
+static void has_port(struct daemon *daemon, struct daemon_worker *worker, uint32_t port, int port_fd)
+{
+    worker->port = port;
+    worker->port_fd = port_fd;
+    worker->port_until_ms = 0;
+    if (port != 0) {
+        daemon->workers->port_next = (uint16_t)(port + 1); /* beyond the range: its start */
+    }
+}
+
 static void unpack_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
@@ -210,6 +235,9 @@ static void unpack_done(void *context, struct job *job)
     uint32_t slot = unpack->slot;
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     if (!worker_is(worker, WORKER_UNPACKING, &unpack->attempt) || daemon->closed) {
+        if (unpack->port_fd != 0) {
+            (void)close(unpack->port_fd);
+        }
         free(unpack);
         return;
     }
@@ -223,10 +251,32 @@ static void unpack_done(void *context, struct job *job)
         worker_move(worker, WORKER_FETCHING);
         worker->fetching_checkpoint = false;
         fetch(daemon, slot);
+    } else if (unpack->result == 0 && unpack->port == 0) {
+        worker->port_until_ms = daemon_now_ms() + PORT_WAIT_MS;
+        say_no_port(daemon, ERR_FULL, unpack->error, sizeof unpack->error);
+        daemon_line(daemon, "slot %u waits for a port: %s", slot, unpack->error);
     } else {
+        has_port(daemon, worker, unpack->port, unpack->port_fd);
         prepared(daemon, slot, unpack->result, unpack->port, unpack->error);
     }
     free(unpack);
+}
+
+/* Tries again to take a port for a worker that is otherwise ready. */
+static void seek_port(struct daemon *daemon, uint32_t slot, uint64_t now_ms)
+{
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
+    uint32_t port;
+    int port_fd;
+    int code = take_port(daemon->options.ports, daemon->workers->port_next, &port, &port_fd);
+    if (code == 0) {
+        has_port(daemon, worker, port, port_fd);
+        prepared(daemon, slot, 0, port, NULL);
+    } else if (now_ms >= worker->port_until_ms) {
+        char why[256];
+        say_no_port(daemon, code, why, sizeof why);
+        prepared(daemon, slot, code, 0, why);
+    }
 }
 
 static void unpack_start(struct daemon *daemon, uint32_t slot)
@@ -243,6 +293,8 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
     unpack->slot = slot;
     unpack->attempt = worker->prepare.u.worker.attempt;
     unpack->code = worker->prepare.u.worker.code;
+    unpack->ports = daemon->options.ports;
+    unpack->port_from = daemon->workers->port_next;
     bytes_copy_text(unpack->directory, sizeof unpack->directory, worker->directory);
     jobs_run(daemon->file_jobs, &unpack->job);
 }
@@ -330,6 +382,7 @@ struct spawn_job {
     struct daemon_environment environment;
     uint8_t identity[KEEP_IDENTITY_BYTES_MAX];
     size_t identity_bytes;
+    int held_fd; /* the lock of MASTER_PORT, or 0 */
     lease_token token;
     struct keep_link link;
     int code;
@@ -347,6 +400,7 @@ static void spawn_work(struct job *job)
                              .environment_count = spawn->environment.count,
                              .lock_paths = locks,
                              .lock_count = 1,
+                             .held_fd = spawn->held_fd,
                              .lease_ms = LEASE_MS,
                              .log_cap_bytes = DAEMON_LOG_CAP_BYTES,
                              .identity = spawn->identity,
@@ -389,6 +443,9 @@ static void spawn_done(void *context, struct job *job)
         free(spawn->environment.items[i]);
     }
     free(spawn->environment.items);
+    if (spawn->held_fd != 0) {
+        (void)close(spawn->held_fd); /* shoal-keep has its copy */
+    }
     if (!worker_is(worker, WORKER_SPAWNING, &spawn->attempt)) {
         if (spawn->code == 0) {
             keep_close(&spawn->link);
@@ -450,6 +507,12 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
     bytes_copy_text(spawn->directory, sizeof spawn->directory, worker->directory);
     (void)snprintf(spawn->work, sizeof spawn->work, "%s/work", worker->directory);
     lock_path(daemon, slot, spawn->lock, sizeof spawn->lock);
+    if (effect->u.worker.master_port == worker->port) { /* otherwise the ranks meet at another worker */
+        spawn->held_fd = worker->port_fd;
+    } else if (worker->port_fd != 0) {
+        (void)close(worker->port_fd);
+    }
+    worker->port_fd = 0;
     bytes_copy_text(spawn->entrypoint, sizeof spawn->entrypoint, experiment->config->entrypoint);
     spawn->environment = (struct daemon_environment){items, 0, 512};
     daemon_environment_build(daemon, effect, experiment->config, &spawn->environment);
@@ -625,6 +688,7 @@ void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms)
         shift(&daemon->workers->slots[slot].kill_at_ms, gap_ms);
         shift(&daemon->workers->slots[slot].term_at_ms, gap_ms);
         shift(&daemon->workers->slots[slot].connects_until_ms, gap_ms);
+        shift(&daemon->workers->slots[slot].port_until_ms, gap_ms);
     }
 }
 
@@ -634,6 +698,9 @@ void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms)
         struct daemon_worker *worker = &daemon->workers->slots[slot];
         if (!node_core_is_prepared(daemon->core, slot, &worker->prepare.u.worker.attempt)) {
             worker_forget_prepared(daemon, worker); /* the lease ended before the start */
+        }
+        if (worker->state == WORKER_UNPACKING && worker->port_until_ms != 0) {
+            seek_port(daemon, slot, now_ms);
         }
         if (worker->state != WORKER_RUNNING) {
             continue;

@@ -36,6 +36,9 @@ struct daemon_worker {
     uint32_t asked_rounds; /* rounds of nodes asked in vain for the code */
     uint64_t fetch_id;
     bool fetching_checkpoint;
+    uint32_t port;          /* for MASTER_PORT, if the ranks meet at this worker */
+    int port_fd;            /* the lock of `port` (base/ports.h) until shoal-keep has it; 0: none */
+    uint64_t port_until_ms; /* when a worker that waits for a free port is given up; 0: it has one */
     bool started_seen;
     uint32_t saves; /* checkpoints handed over by the worker that are not stored yet */
     lease_token token;
@@ -64,6 +67,7 @@ struct daemon_gpu_busy;
 struct daemon_workers {
     struct daemon_worker slots[SLOTS_MAX];
     uint64_t awake_ms;          /* when the loop last began a turn */
+    uint16_t port_next;         /* where the search for a worker's port begins */
     struct daemon_ended *ended; /* ended workers whose directories still exist */
     struct daemon_gpu_busy *gpu_busy;
 };

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/ports.h"
 #include "train/group/revoke.h"
 #include "train/plan/element.h"
 #include "train/plan/plan.h"
@@ -57,6 +58,14 @@ struct tcp_options {
 /* Listens on `host` (a numeric address) at a port chosen by the system. The caller owns *listen_fd. Returns 0, ERR_USAGE (no
  * address) or ERR_IO. */
 int tcp_group_listen(const char *host, int *listen_fd, uint16_t *port);
+
+/* Listens on `host` at a port of `range` that no other program has, `from` first (as ports_lock). The caller owns *listen_fd,
+ * and *lock_fd: closed once neither the listener nor a connection made through it is in use. ERR_USAGE (no address), ERR_FULL
+ * (all ports are in use) or ERR_IO. */
+int tcp_group_listen_in(const char *host, struct ports range, uint16_t from, int *listen_fd, uint16_t *port, int *lock_fd);
+
+/* Listens again on `host` at `port`, whose lock the caller has. ERR_USAGE (no address), ERR_EXISTS (in use) or ERR_IO. */
+int tcp_group_listen_at(const char *host, uint16_t port, int *listen_fd);
 
 /* Connects the links; takes `listen_fd` and closes it in every case (-1 with size 1). Strangers that connect meanwhile are
  * dropped: each has 2 s to authenticate, and at most 32 are pending at once. The caller owns *out and closes it with

@@ -58,6 +58,54 @@ int tcp_group_listen(const char *host, int *listen_fd, uint16_t *port)
     return 0;
 }
 
+/* Connections that were closed wait for a minute in TIME_WAIT; SO_REUSEADDR takes their port, and never one with a listener. */
+int tcp_group_listen_at(const char *host, uint16_t port, int *listen_fd)
+{
+    struct addrinfo *address = resolve(host, port);
+    if (address == NULL) {
+        return ERR_USAGE;
+    }
+    int on = 1, fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool listens = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+                   bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, 128) == 0;
+    int error = errno;
+    freeaddrinfo(address);
+    if (listens) {
+        *listen_fd = fd;
+        return 0;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    errno = error;
+    return error == EADDRINUSE ? ERR_EXISTS : ERR_IO;
+}
+
+int tcp_group_listen_in(const char *host, struct ports range, uint16_t from, int *listen_fd, uint16_t *port, int *lock_fd)
+{
+    for (uint32_t tries = 0; tries <= (uint32_t)(range.high - range.low); tries++) {
+        uint16_t candidate;
+        int lock, code = ports_lock(range, from, &candidate, &lock);
+        if (code != 0) {
+            return code;
+        }
+        code = tcp_group_listen_at(host, candidate, listen_fd);
+        if (code == 0) {
+            *port = candidate;
+            *lock_fd = lock;
+            return 0;
+        }
+        int error = errno;
+        (void)close(lock);
+        errno = error;
+        if (code != ERR_EXISTS) {
+            return code;
+        }
+        from = (uint16_t)(candidate + 1);
+    }
+    return ERR_FULL;
+}
+
 /* ---- keys ---- */
 
 static void handshake_begin(struct handshake *handshake, const struct tcp_options *options)
