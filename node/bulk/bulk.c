@@ -90,6 +90,18 @@ void bulk_notice_corrupt(struct bulk *bulk, hash256 hash, node_id where)
     }
 }
 
+bool bulk_notice_way(struct bulk *bulk, node_id node, enum bulk_way way)
+{
+    struct bulk_event_node *notice = notice_new(bulk, BULK_WAY);
+    if (notice == NULL) {
+        return false;
+    }
+    notice->event.node = node;
+    notice->event.way = way;
+    bulk_event_put(bulk, notice);
+    return true;
+}
+
 int bulk_store_result(struct bulk *bulk, int code)
 {
     if ((code != ERR_NO_SPACE && code != ERR_IO) ||

@@ -130,6 +130,13 @@ int bulk_verify(struct bulk *bulk, uint64_t id, hash256 manifest, node_id node);
  * a good copy. ERR_FULL, ERR_MEMORY. */
 int bulk_discard(struct bulk *bulk, hash256 hash);
 
+/* What is known of the way to a peer's bulk socket. */
+enum bulk_way {
+    BULK_WAY_GOOD,
+    BULK_WAY_CLOSED, /* no connection in BULK_CONNECT_MS: the peer is gone, or its port is blocked */
+    BULK_WAY_STALLS  /* a connection is made and carries no data: perhaps large packets are lost */
+};
+
 /* Behind each kind: the fields in use. */
 enum bulk_event_kind {
     BULK_FETCHED,     /* id, code, text, hash (the manifest's), bytes (received) */
@@ -137,6 +144,7 @@ enum bulk_event_kind {
     BULK_SERIES,      /* id, code, text, node, items, more */
     BULK_VERIFIED,    /* id, code, text, hash, node */
     BULK_CORRUPT,     /* hash, node (the node with the damaged chunk; this node has deleted its chunk) */
+    BULK_WAY,     /* node, way: questions to the peer have failed for this reason, or are answered again (BULK_WAY_GOOD) */
     BULK_STORE_FAILED /* code (ERR_NO_SPACE, ERR_IO) and text, about this node's disk; at most one every 5 s */
 };
 
@@ -161,6 +169,7 @@ struct bulk_event {
     const struct bulk_item *items;
     uint32_t item_count;
     bool more; /* there are further entries behind the last item */
+    enum bulk_way way;
 };
 
 /* Takes the next event; `out->items` is valid until the next call. ERR_AGAIN: there is none. */

@@ -23,6 +23,8 @@
 /* Per turn: more than the answers to all questions that a peer is ever asked, with the WAITs before. */
 #define ANSWERS_MAX 1024
 #define ANSWERS_BYTES_MAX (64u << 20)
+#define BREAKS_MAX 2         /* connections that break in a row without data are no accident */
+#define LARGE_BYTES 4096     /* more than fits in a packet of most networks */
 
 /* ---- sockets ---- */
 
@@ -210,6 +212,29 @@ struct bulk_peer_state *bulk_link_peer(struct bulk *bulk, node_id node)
     return NULL;
 }
 
+/* A failure is told each time, since the daemon forgets it when the peer seems to be gone. */
+static void peer_way(struct bulk *bulk, struct bulk_peer_state *peer, enum bulk_way way)
+{
+    bool is_new = way != BULK_WAY_GOOD || peer->way != BULK_WAY_GOOD;
+    if (is_new && bulk_notice_way(bulk, peer->node, way)) {
+        peer->way = way;
+    }
+}
+
+/* An answer has come. That small messages pass proves nothing where large packets are lost. */
+static void peer_answered(struct bulk *bulk, struct bulk_peer_state *peer, const struct bulk_question *question,
+                          const struct bulk_message *message)
+{
+    bool is_large = message->body_bytes >= LARGE_BYTES ||
+                    (question->kind == BULK_PUT && message->kind == BULK_STATUS && message->status == BULK_STORED);
+    if (is_large) {
+        peer->breaks = 0;
+    }
+    if (is_large || peer->way == BULK_WAY_CLOSED) {
+        peer_way(bulk, peer, BULK_WAY_GOOD);
+    }
+}
+
 static void peer_shut(struct bulk *bulk, struct bulk_peer_state *peer)
 {
     if (peer->socket != NULL) {
@@ -316,6 +341,8 @@ void bulk_link_peer_set(struct bulk *bulk, const struct bulk_command *command)
                memcmp(peer->curve_public, command->curve_public, 32) != 0) {
         peer_shut(bulk, peer);
         peer_ask_again(bulk, peer);
+        peer_way(bulk, peer, BULK_WAY_GOOD); /* nothing is known of the new address */
+        peer->breaks = 0;
     }
     memcpy(peer->curve_public, command->curve_public, 32);
     (void)bytes_copy_text(peer->endpoint, sizeof peer->endpoint, command->endpoint);
@@ -559,6 +586,7 @@ static void answer_take(struct bulk *bulk, struct bulk_peer_state *peer, const s
             !node_id_equal(question->node, node)) {
             continue;
         }
+        peer_answered(bulk, peer, question, message);
         if (message->kind == BULK_STATUS && message->status == BULK_WAIT) {
             return;
         }
@@ -647,10 +675,14 @@ static void peer_watch(struct bulk *bulk, struct bulk_peer_state *peer)
         return;
     }
     if (peer->connected && load.sent > 0 && !takes_more(peer->socket)) {
+        if ((load.gets > 0 || load.puts > 0) && ++peer->breaks >= BREAKS_MAX) {
+            peer_way(bulk, peer, BULK_WAY_STALLS);
+        }
         peer_ask_again(bulk, peer);
         peer->want_out = true;
     }
     if (bulk->now_ms - peer->progress_ms >= (peer->connected ? BULK_STALL_MS : BULK_CONNECT_MS)) {
+        peer_way(bulk, peer, peer->connected ? BULK_WAY_STALLS : BULK_WAY_CLOSED);
         peer_shut(bulk, peer);
         peer_fail(bulk, peer->node, ERR_TIMEOUT);
     }

@@ -55,6 +55,8 @@ struct bulk_peer_state {
     bool want_out;        /* poll the socket for writing */
     uint64_t used_ms;     /* last use, for closing an idle socket */
     uint64_t progress_ms; /* last progress with our questions to the peer */
+    enum bulk_way way;
+    uint32_t breaks; /* connections that broke in a row while the peer owed an answer with data */
 };
 
 /* A question of ours to a peer, until the answer or the failure. */
@@ -244,6 +246,9 @@ struct bulk {
 /* bulk.c: puts an event into the caller's queue, which takes it over; reports a damaged chunk of a node. */
 void bulk_event_put(struct bulk *bulk, struct bulk_event_node *node);
 void bulk_notice_corrupt(struct bulk *bulk, hash256 hash, node_id where);
+
+/* Tells the daemon about the way to a peer. False: too many notices wait; a later one will tell. */
+bool bulk_notice_way(struct bulk *bulk, node_id node, enum bulk_way way);
 
 /* Reports a full or broken disk to the daemon, if `code` of a store's function means that. Returns `code`. */
 int bulk_store_result(struct bulk *bulk, int code);

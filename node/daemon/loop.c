@@ -158,10 +158,14 @@ static void take_bulk(struct daemon *daemon)
         case BULK_SERIES:
             daemon_workers_settled(daemon, event.id);
             query_series_answered(daemon, &event);
+            daemon_blocked_answered(daemon, event.id);
             break;
         case BULK_VERIFIED:
             query_verify_answered(daemon, event.id, event.code);
             daemon_collect_verified(daemon, event.id, event.code);
+            break;
+        case BULK_WAY:
+            daemon_blocked_way(daemon, &event);
             break;
         case BULK_STORE_FAILED:
             daemon_line(daemon, "%s", event.text);
@@ -288,6 +292,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     daemon->second_ms = now_ms + 1000;
     daemon_bulk_peers(daemon);
     daemon_peer_hints_tick(daemon);
+    daemon_blocked_tick(daemon, now_ms);
     if (now_ms >= daemon->disk->check_ms) {
         daemon->disk->check_ms = now_ms + 3000;
         check_disk(daemon);

@@ -57,6 +57,7 @@ static void render_status(struct cli *cli, const msgpack_object *document)
                   (unsigned long long)document_number(document, "experiments"));
     (void)fprintf(out, "records      %llu\n", (unsigned long long)document_number(document, "records"));
     write_refused(out, document);
+    print_blocked(out, document, "blocked      ");
     if (strcmp(state, "evicted") == 0 || strcmp(state, "void") == 0) {
         render_text(out, cli->colours, RENDER_RED,
                     "member       NO: this node is out of the mesh; end its daemon, and join with a new invite and data "
@@ -151,6 +152,7 @@ static void render_nodes(struct cli *cli, const msgpack_object *document)
         print_cell_text(&table, item, "id");
     }
     table_write(&table, cli->out, cli->colours);
+    print_blocked(cli->out, document, "blocked: ");
 }
 
 int command_nodes(struct cli *cli, const struct arguments *arguments)

@@ -22,6 +22,7 @@
 #include "tools/shoal/watch.h"
 
 #define OVERRIDES_MAX 64
+#define BLOCKED_MAX 4 /* warnings about ports; shoal status has all */
 #define TRIES 5
 
 struct submission {
@@ -201,6 +202,12 @@ static void report(struct cli *cli, const struct submission *submission, const m
     char size[RENDER_UNIT_BYTES], lacks[PRINT_SUMMARY_BYTES];
     if (print_lacks(document, lacks)) {
         cli_warn(cli, "%s; " PRINT_LACKS_ADVICE, lacks);
+    }
+    msgpack_object_array blocked = document_list(document, "blocked");
+    for (uint32_t i = 0; i < blocked.size && i < BLOCKED_MAX; i++) {
+        char text[512];
+        document_text(&blocked.ptr[i], "text", text, sizeof text);
+        cli_warn(cli, "%s", text);
     }
     if (cli->json) {
         (void)document_write_reply_json(cli->out, document);

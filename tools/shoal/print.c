@@ -54,6 +54,17 @@ void print_nodes(const msgpack_object *document, char out[PRINT_SUMMARY_BYTES])
     }
 }
 
+void print_blocked(FILE *out, const msgpack_object *document, const char *before)
+{
+    msgpack_object_array list = document_list(document, "blocked");
+    for (uint32_t i = 0; i < list.size; i++) {
+        char text[512], since[RENDER_UNIT_BYTES];
+        document_text(&list.ptr[i], "text", text, sizeof text);
+        render_duration(since, document_number(&list.ptr[i], "since_s"));
+        (void)fprintf(out, "%s%s; so for %s\n", before, text, since);
+    }
+}
+
 void print_counts(const msgpack_object *counts, char out[PRINT_SUMMARY_BYTES])
 {
     static const char *const states[] = {"running", "failed"};

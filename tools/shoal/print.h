@@ -55,4 +55,7 @@ void print_experiment_head(FILE *out, bool colours, const msgpack_object *docume
 /* Writes the last log lines of failed trials, and why the last attempt of a queued or failed trial ended. */
 void print_tails(FILE *out, const msgpack_object *experiment);
 
+/* Writes a line for each item of `blocked`: `before`, the sentence, and since when. */
+void print_blocked(FILE *out, const msgpack_object *document, const char *before);
+
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "node/daemon/api/query.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/wire/request.h"
@@ -98,10 +99,11 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
             put_stored_on(daemon, effect, &reply.writer);
             client_reply_send(daemon, client, &reply, -1);
         } else if (submitted != NULL && submitted->known &&
-                   client_reply_begin(&reply, waiting->id, true, 3 + RENDER_LACKS_PAIRS)) {
+                   client_reply_begin(&reply, waiting->id, true, 3 + RENDER_LACKS_PAIRS + RENDER_BLOCKED_PAIRS)) {
             put_experiment_id(waiting->experiment, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);
             render_lacks(daemon->core, submitted, &reply.writer);
+            query_put_blocked(daemon, &reply.writer);
             client_reply_send(daemon, client, &reply, -1);
         } else if (client_reply_begin(&reply, waiting->id, true, effect->u.reply.already ? 4 : 3)) {
             char hex[2 * NODE_ID_BYTES + 1];

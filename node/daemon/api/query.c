@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "node/daemon/disk/disk.h"
+#include "node/daemon/peers/peers.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/wire/request.h"
@@ -29,6 +30,13 @@ static uint64_t anonymous_bytes(void)
         (void)fclose(file);
     }
     return kib * 1024;
+}
+
+void query_put_blocked(const struct daemon *daemon, struct pack_writer *writer)
+{
+    struct render_blocked blocked[DAEMON_BLOCKED_MAX];
+    uint32_t count = daemon_blocked_list(daemon, blocked);
+    render_blocked(daemon->core, blocked, count, writer);
 }
 
 void query_status(struct daemon *daemon, struct client_request *request, int argument)
@@ -58,8 +66,9 @@ void query_status(struct daemon *daemon, struct client_request *request, int arg
                                         .scrub_damaged = daemon->disk->scrub.damaged,
                                         .scrub_restored = daemon->disk->scrub.restored};
     struct client_reply reply;
-    if (client_reply_begin(&reply, request->id, true, RENDER_STATUS_PAIRS)) {
+    if (client_reply_begin(&reply, request->id, true, RENDER_STATUS_PAIRS + RENDER_BLOCKED_PAIRS)) {
         render_status(daemon->core, &extra, &reply.writer);
+        query_put_blocked(daemon, &reply.writer);
         client_reply_send(daemon, request->client, &reply, -1);
     }
 }
@@ -127,14 +136,18 @@ static void reply_parts(struct daemon *daemon, struct client *client, uint64_t i
             return;
         }
         struct pack_writer writer;
-        pack_writer_init(&writer, bytes, FRAME_BYTES_MAX - 128);
+        bool is_nodes = part == part_nodes;
+        pack_writer_init(&writer, bytes, FRAME_BYTES_MAX - (is_nodes ? RENDER_BYTES_MIN : 128));
         more = part(daemon->core, experiment, argument, &from, &writer);
-        if (!writer.failed && client_reply_begin(&body, id, end && !more, more ? 3 : 2)) {
+        uint32_t pairs = more ? 3 : is_nodes ? 2 + RENDER_BLOCKED_PAIRS : 2;
+        if (!writer.failed && client_reply_begin(&body, id, end && !more, pairs)) {
             pack_text(&body.writer, "syncing");
             pack_bool(&body.writer, node_core_is_syncing(daemon->core));
             if (more) {
                 pack_text(&body.writer, "more");
                 pack_bool(&body.writer, true);
+            } else if (is_nodes) {
+                query_put_blocked(daemon, &body.writer);
             }
             pack_raw(&body.writer, bytes, writer.used_bytes);
             client_reply_send(daemon, client, &body, -1);

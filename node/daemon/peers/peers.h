@@ -4,9 +4,12 @@
  * another daemon has the same key. All functions are for the protocol thread. */
 
 #include "node/daemon/ground/daemon.h"
+#include "node/daemon/render/render.h"
 
 #define DAEMON_HINTED_MAX 32
 #define DAEMON_HEARD_MAX 64
+#define DAEMON_BLOCKED_MAX 64   /* more blocked peers are not listed */
+#define DAEMON_REACH_PEERS 64   /* in a mesh of more nodes a node learns of a blocked port when it needs it */
 
 /* An address that a beacon gave for an absent member. */
 struct daemon_heard {
@@ -18,6 +21,14 @@ struct daemon_heard {
 struct daemon_bulk_known {
     node_id node;
     char where[FACT_ADDRESS_BYTES + 8];
+    bool is_tried; /* once since bulk has this address (blocked.c) */
+};
+
+/* A living peer whose bulk socket cannot be used from here. */
+struct daemon_blocked {
+    node_id node;
+    bool stalls; /* as render_blocked has it */
+    uint64_t since_ms, tried_ms;
 };
 
 /* The state of the room, as daemon->peers. */
@@ -33,6 +44,11 @@ struct daemon_peers {
     /* bulk_peers.c: what bulk was told, by the place of the core's peer. Places move, so an entry may be another
      * peer's. */
     struct daemon_bulk_known bulk_known[NODE_MEMBERS_MAX];
+
+    /* blocked.c */
+    struct daemon_blocked blocked[DAEMON_BLOCKED_MAX];
+    uint32_t blocked_count;
+    uint64_t reach_id; /* number of the bulk request that tries a peer now; 0: none */
 };
 
 /* ---- peer_hints.c: where absent members may be ---------------------------------------------------------------------- */
@@ -53,6 +69,23 @@ void daemon_bulk_peers(struct daemon *daemon);
 
 /* Makes bulk neither connect to the node nor accept its connections any more. */
 void daemon_bulk_peers_gone(struct daemon *daemon, node_id node);
+
+/* ---- blocked.c: which peers' bulk sockets cannot be used from here -------------------------------------------------- */
+
+/* Takes BULK_WAY. What fails with a peer that lives becomes a line, once. */
+void daemon_blocked_way(struct daemon *daemon, const struct bulk_event *event);
+
+/* Takes BULK_SERIES: the answer to a try. Other requests are ignored. */
+void daemon_blocked_answered(struct daemon *daemon, uint64_t request);
+
+/* Once a second: tries a living peer that was not tried yet at its present address, or again one that is blocked. */
+void daemon_blocked_tick(struct daemon *daemon, uint64_t now_ms);
+
+/* Writes the blocked peers to `out`, the longest blocked first; returns their number. */
+uint32_t daemon_blocked_list(const struct daemon *daemon, struct render_blocked out[DAEMON_BLOCKED_MAX]);
+
+/* Appends "; " and the sentence about the first of them, if any, to `text`. */
+void daemon_blocked_append(const struct daemon *daemon, char *text, size_t size);
 
 /* ---- holders.c: which nodes may hold a blob or a series ------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 #include "node/daemon/render/render.h"
 
+#include "base/format.h"
 #include "node/daemon/render/put.h"
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
@@ -359,6 +360,45 @@ bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writ
     render_list_close(&list);
     *from = i * FACT_SLOTS_MAX + slot;
     return i < node_core_view(core)->member_count;
+}
+
+/* ---- blocked ports --------------------------------------------------------------------------------------------- */
+
+void render_blocked_text(const struct node_core *core, const struct render_blocked *blocked, char *out, size_t size)
+{
+    const char *name = render_node_name(core, blocked->node), *self = render_node_name(core, node_core_self(core));
+    if (blocked->stalls) {
+        (void)format_text(out, size,
+                          "data between %s and port %u/tcp of %s (%s) stands still, though connections are made: large packets "
+                          "may be lost on the way (MTU)",
+                          self, (unsigned)blocked->port, name, blocked->host);
+    } else {
+        (void)format_text(out, size,
+                          "port %u/tcp of %s (%s) cannot be reached from %s: open the ports of Shoal in the firewall "
+                          "(man shoald, PORTS)",
+                          (unsigned)blocked->port, name, blocked->host, self);
+    }
+}
+
+void render_blocked(const struct node_core *core, const struct render_blocked *blocked, uint32_t count,
+                    struct pack_writer *frame)
+{
+    msgpack_packer packer = render_packer(frame);
+    render_put_string(&packer, "blocked");
+    (void)msgpack_pack_array(&packer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        char text[512];
+        render_blocked_text(core, &blocked[i], text, sizeof text);
+        (void)msgpack_pack_map(&packer, 7);
+        render_put_string(&packer, "node");
+        render_put_node_id(&packer, blocked[i].node);
+        render_put_text(&packer, "name", render_node_name(core, blocked[i].node));
+        render_put_text(&packer, "host", blocked[i].host);
+        render_put_u64(&packer, "port", blocked[i].port);
+        render_put_bool(&packer, "stalls", blocked[i].stalls);
+        render_put_u64(&packer, "since_s", blocked[i].since_s);
+        render_put_text(&packer, "text", text);
+    }
 }
 
 /* ---- status ---------------------------------------------------------------------------------------------------- */

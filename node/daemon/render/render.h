@@ -42,6 +42,23 @@ struct render_status_extra {
     uint64_t scrub_bytes, scrub_passes, scrub_damaged, scrub_restored; /* since the daemon started */
 };
 
+/* A node that lives and whose bulk socket cannot be used from here. */
+struct render_blocked {
+    node_id node;
+    char host[FACT_ADDRESS_BYTES];
+    uint16_t port;
+    bool stalls; /* connections are made, and no data comes through; false: no connection is made */
+    uint64_t since_s;
+};
+
+/* Writes the sentence that names the port, the node and the direction. */
+void render_blocked_text(const struct node_core *core, const struct render_blocked *blocked, char *out, size_t size);
+
+/* Writes `blocked`: the list. */
+#define RENDER_BLOCKED_PAIRS 1
+void render_blocked(const struct node_core *core, const struct render_blocked *blocked, uint32_t count,
+                    struct pack_writer *frame);
+
 /* Writes `mesh node version address uptime_s nodes nodes_alive nodes_drained slots slots_free experiments
  * experiments_live records memory_bytes syncing disk_full memory_full refused scrub twin was`. `slots` and
  * `nodes_drained` count living nodes only. */

@@ -332,9 +332,10 @@ void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, c
             worker->asked_rounds++;
             fetch(daemon, slot);
         } else if (code != 0) {
-            char why[400];
+            char why[600];
             (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s",
                            worker->fetching_checkpoint ? "checkpoint" : "code", text);
+            daemon_blocked_append(daemon, why, sizeof why);
             prepared(daemon, slot, code, 0, why);
         } else if (!worker->fetching_checkpoint && !hash256_is_none(worker->prepare.u.worker.checkpoint)) {
             worker->fetching_checkpoint = true;
