@@ -411,6 +411,33 @@ static void strangers_are_refused(void **state)
     assert_int_equal(bulk_port(a->bulk) > 0, 1);
 }
 
+/* The daemon names the port to its users, until something comes through. */
+static void a_port_that_leads_nowhere_is_told_and_so_is_its_end(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 0, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); /* has a port, and does not listen */
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    assert_true(deaf >= 0 && bind(deaf, (struct sockaddr *)&at, sizeof at) == 0 &&
+                getsockname(deaf, (struct sockaddr *)&at, &bytes) == 0);
+    assert_int_equal(bulk_peer(a->bulk, b->keys.id, b->keys.sign_public, "127.0.0.1", ntohs(at.sin_port)), 0);
+    assert_int_equal(bulk_series_fetch(a->bulk, 1, "s", 1, 0, b->keys.id), 0);
+    const struct bulk_event *told = wait_event(world, a, BULK_WAY, 0);
+    assert_true(node_id_equal(told->node, b->keys.id));
+    assert_int_equal(told->way, BULK_WAY_CLOSED);
+    assert_int_equal(wait_event(world, a, BULK_SERIES, 1)->code, ERR_TIMEOUT);
+    assert_int_equal(close(deaf), 0);
+    a->seen_count = 0;
+    introduce(a, b);
+    assert_int_equal(bulk_series_fetch(a->bulk, 2, "s", 1, 0, b->keys.id), 0);
+    wait_ok(world, a, BULK_SERIES, 2);
+    assert_int_equal(wait_event(world, a, BULK_WAY, 0)->way, BULK_WAY_GOOD);
+}
+
 static void wrong_addresses_are_refused(void **state)
 {
     struct world *world = *state;
@@ -443,6 +470,7 @@ int main(void)
         return 1;
     }
     const struct CMUnitTest tests[] = {
+        TEST(a_port_that_leads_nowhere_is_told_and_so_is_its_end),
         TEST(wrong_addresses_are_refused),
         TEST(fetches_around_a_flipped_byte),
         TEST(a_local_reader_can_have_a_chunk_looked_at),

@@ -265,6 +265,9 @@ static void test_another_key_or_member_list_never_connects(void **state)
         for (uint32_t i = 0; i < 2; i++) {
             assert_int_equal(g.ranks[i].open_result, ERR_TIMEOUT);
             assert_non_null(strstr(g.ranks[i].open_error, "could not"));
+            char port[16]; /* rank 0 connects to rank 1, so both name rank 1's port */
+            (void)snprintf(port, sizeof port, "port %u/tcp", (unsigned)g.members[1].port);
+            assert_non_null(strstr(g.ranks[i].open_error, port));
         }
     }
 }
@@ -461,6 +464,32 @@ static void test_a_flipped_bit_is_noticed_wherever_it_is(void **state)
     }
 }
 
+static void test_a_port_of_the_range_is_kept_as_long_as_its_lock(void **state)
+{
+    (void)state;
+    const struct ports pair = {7841, 7842};
+    int listen[3], lock[3];
+    uint16_t port[3];
+    assert_int_equal(tcp_group_listen_in("127.0.0.1", pair, 7842, &listen[0], &port[0], &lock[0]), 0);
+    assert_int_equal(port[0], 7842);
+    (void)close(listen[0]); /* links that were made through it may live on */
+    assert_int_equal(tcp_group_listen_in("127.0.0.1", pair, 7842, &listen[1], &port[1], &lock[1]), 0);
+    assert_int_equal(port[1], 7841);
+    assert_int_equal(tcp_group_listen_in("127.0.0.1", pair, 0, &listen[2], &port[2], &lock[2]), ERR_FULL);
+    assert_int_equal(tcp_group_listen_at("127.0.0.1", 7842, &listen[0]), 0);
+    assert_int_equal(tcp_group_listen_at("127.0.0.1", 7842, &listen[2]), ERR_EXISTS);
+    (void)close(lock[0]); /* whose port is still in use: another worker passes it over */
+    assert_int_equal(tcp_group_listen_in("127.0.0.1", pair, 0, &listen[2], &port[2], &lock[2]), ERR_FULL);
+    (void)close(listen[0]);
+    assert_int_equal(tcp_group_listen_in("127.0.0.1", pair, 0, &listen[2], &port[2], &lock[2]), 0);
+    assert_int_equal(port[2], 7842);
+    for (int i = 1; i < 3; i++) {
+        (void)close(listen[i]);
+        (void)close(lock[i]);
+    }
+    assert_int_equal(tcp_group_listen_in("nowhere", pair, 0, &listen[0], &port[0], &lock[0]), ERR_USAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -472,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_strangers_do_not_keep_the_real_peer_out),
         cmocka_unit_test(test_what_passes_is_not_readable),
         cmocka_unit_test(test_a_flipped_bit_is_noticed_wherever_it_is),
+        cmocka_unit_test(test_a_port_of_the_range_is_kept_as_long_as_its_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -414,11 +414,14 @@ int tcp_meet(struct tcp_group *group, int listen_fd, const struct tcp_options *o
         if (group->revoke != NULL && revoke_is_set(group->revoke)) {
             result = tcp_fail(group, ERR_CLOSED, "rank %u was told that its group is over while it formed", group->rank);
         } else if (clock_ms() >= deadline_ms) {
+            /* The lower rank of a pair connects, so it is the higher one's port that may be blocked. */
+            const struct tcp_member *listener = &options->members[peer > group->rank ? peer : group->rank];
             result = tcp_fail(group, ERR_TIMEOUT,
-                              "rank %u of %u could not %s rank %u within %d s: check that the workers' hosts reach each other "
-                              "by TCP",
+                              "rank %u of %u could not %s rank %u (%s) within %d s: check that port %u/tcp of %s can be reached "
+                              "from %s",
                               group->rank, group->size, peer > group->rank ? "connect to" : "hear from", peer,
-                              options->open_timeout_ms / 1000);
+                              options->members[peer].host, options->open_timeout_ms / 1000, (unsigned)listener->port,
+                              listener->host, options->members[peer > group->rank ? group->rank : peer].host);
         } else {
             meet_step(group, &m, listen_fd, options);
         }
