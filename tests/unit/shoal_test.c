@@ -428,6 +428,32 @@ static void test_a_worker_that_is_lost_while_the_group_forms_is_not_waited_for(v
     fake_daemon_stop(&daemon);
 }
 
+/* A firewall lets the range through and no other port. */
+static void test_the_links_use_the_ports_that_the_daemon_names(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    char error[SHOAL_ERROR_BYTES];
+    const struct ports range = {7861, 7864};
+    for (int i = 0; i < 4; i++) {
+        struct shoal *shoal;
+        (void)setenv("SHOAL_PORTS", i < 2 ? "7861-7864" : i == 2 ? "7864-7861" : "", 1); /* the last two name none */
+        fake_daemon_start(&daemon, 1, 0, "{}");
+        assert_int_equal(shoal_open(&shoal, error), 0);
+        uint16_t port = fake_daemon_port(&daemon, 0);
+        assert_int_equal(port >= range.low && port <= range.high, i < 2);
+        shoal_close(&shoal);
+        fake_daemon_stop(&daemon);
+    }
+    (void)unsetenv("SHOAL_PORTS");
+    uint16_t port;
+    int lock;
+    for (uint32_t i = 0; i < 4; i++) { /* all are free again */
+        assert_int_equal(ports_lock((struct ports){(uint16_t)(7861 + i), (uint16_t)(7861 + i)}, 0, &port, &lock), 0);
+        (void)close(lock);
+    }
+}
+
 static void test_outside_shoal_a_program_is_a_group_of_one(void **state)
 {
     (void)state;
@@ -581,6 +607,7 @@ int main(void)
         cmocka_unit_test(test_a_refused_worker_says_why),
         cmocka_unit_test(test_collectives_go_on_while_the_daemon_is_away),
         cmocka_unit_test(test_a_worker_that_is_lost_while_the_group_forms_is_not_waited_for),
+        cmocka_unit_test(test_the_links_use_the_ports_that_the_daemon_names),
         cmocka_unit_test(test_outside_shoal_a_program_is_a_group_of_one),
         cmocka_unit_test(test_json_is_read_strictly),
         cmocka_unit_test(test_a_report_that_the_daemon_would_not_keep_is_refused),
