@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/err.h"
 #include "node/keep/proto.h"
 #include "node/keep/spec.h"
@@ -51,6 +52,38 @@ static void link_init(struct keep_link *link, const char *run_directory, int fd)
 
 /* ---- the spec on disk ---- */
 
+#define ARGUMENTS_BYTES_MAX (6 * 1024 * 1024) /* Linux takes no more, however large the stack may become */
+#define ARGUMENTS_SPARE_BYTES 8192 /* of what the kernel takes: the shell's own arguments, and what the kernel adds */
+
+/* Linux starts no program with an entrypoint or a variable of KEEP_VARIABLE_BYTES, nor with more than a share of the stack in
+ * all (execve(2)). */
+static int texts_check(const struct keep_spec *spec, char error[KEEP_ERROR_BYTES])
+{
+    long most = sysconf(_SC_ARG_MAX);
+    most = most > 0 && most < ARGUMENTS_BYTES_MAX ? most : ARGUMENTS_BYTES_MAX;
+    size_t bytes = strlen(spec->entrypoint) + ARGUMENTS_SPARE_BYTES;
+    if (strlen(spec->entrypoint) + sizeof "exec " > KEEP_VARIABLE_BYTES) {
+        return fail(error, ERR_USAGE, "the entrypoint has %zu bytes, and the kernel takes fewer than %u; put it into a script",
+                    strlen(spec->entrypoint), KEEP_VARIABLE_BYTES);
+    }
+    for (size_t i = 0; i < spec->environment_count; i++) {
+        const char *variable = spec->environment[i];
+        bytes += strlen(variable) + 1 + sizeof(char *);
+        if (strlen(variable) >= KEEP_VARIABLE_BYTES) {
+            return fail(error, ERR_USAGE, "the variable %.*s has %zu bytes, and the kernel takes fewer than %u",
+                        (int)(strcspn(variable, "=") < 100 ? strcspn(variable, "=") : 100), variable, strlen(variable),
+                        KEEP_VARIABLE_BYTES);
+        }
+    }
+    if (bytes > (size_t)most || keep_spec_bytes(spec) > KEEP_SPEC_FILE_BYTES_MAX) {
+        return fail(error, ERR_USAGE,
+                    "the worker's environment and entrypoint have %zu bytes, and this machine's kernel takes %ld (a quarter of "
+                    "ulimit -s)",
+                    bytes, most);
+    }
+    return 0;
+}
+
 static int spec_check(const struct keep_spec *spec, char error[KEEP_ERROR_BYTES])
 {
     if (spec->run_directory[0] != '/' || strlen(spec->run_directory) >= KEEP_PATH_BYTES) {
@@ -71,7 +104,7 @@ static int spec_check(const struct keep_spec *spec, char error[KEEP_ERROR_BYTES]
                     spec->lock_count, spec->identity_bytes, (unsigned long long)spec->lease_ms,
                     (unsigned long long)spec->log_cap_bytes);
     }
-    return 0;
+    return texts_check(spec, error);
 }
 
 /* Writes a private file, whole or not at all, and returns its descriptor; -errno on failure. */
@@ -142,19 +175,16 @@ static int run_prepare(const struct keep_spec *spec, int *alive_fd, char error[K
                     strerror(errno));
     }
     int result = 0;
-    uint8_t *bytes = malloc(KEEP_SPEC_FILE_BYTES_MAX);
+    size_t room = keep_spec_bytes(spec);
+    uint8_t *bytes = malloc(room);
     if (bytes == NULL) {
         result = fail(error, ERR_MEMORY, "no memory is left to start a worker");
         goto out_directory;
     }
     struct pack_writer writer;
-    pack_writer_init(&writer, bytes, KEEP_SPEC_FILE_BYTES_MAX);
+    pack_writer_init(&writer, bytes, room);
     keep_spec_pack(&writer, spec);
-    if (writer.failed) {
-        result = fail(error, ERR_USAGE, "the worker's environment and paths are larger than %u bytes together",
-                      KEEP_SPEC_FILE_BYTES_MAX);
-        goto out_bytes;
-    }
+    CHECK(!writer.failed);
     if (faccessat(directory_fd, KEEP_FILE_SPEC, F_OK, 0) == 0) {
         result = fail(error, ERR_USAGE, "run directory %.200s has been used before; each run needs a new one",
                       spec->run_directory);

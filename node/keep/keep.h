@@ -38,6 +38,7 @@
 #define KEEP_IDENTITY_BYTES_MAX 256
 #define KEEP_LOCKS_MAX 64
 #define KEEP_ENVIRONMENT_MAX 4096
+#define KEEP_VARIABLE_BYTES (128u * 1024) /* Linux takes no longer text (MAX_ARG_STRLEN), the NUL included */
 #define KEEP_PATH_BYTES 1024
 #define KEEP_TEXT_BYTES 256
 #define KEEP_ERROR_BYTES 512
@@ -46,8 +47,8 @@
 struct keep_spec {
     const char *run_directory;         /* exists, with nothing in it but work/; < KEEP_PATH_BYTES */
     const char *working_directory;     /* where the worker starts, usually run_directory/work */
-    const char *entrypoint;            /* run as /bin/sh -c ENTRYPOINT */
-    const char *const *environment;    /* "NAME=value" each: the worker's whole environment */
+    const char *entrypoint;            /* run as `bash -o pipefail -c ENTRYPOINT`; without bash as `/bin/sh -c ENTRYPOINT` */
+    const char *const *environment;    /* "NAME=value" each, < KEEP_VARIABLE_BYTES: the worker's whole environment */
     size_t environment_count;          /* <= KEEP_ENVIRONMENT_MAX */
     const char *const *lock_paths;     /* created if missing; locked for as long as any process of the run lives */
     size_t lock_count;                 /* <= KEEP_LOCKS_MAX */

@@ -338,11 +338,11 @@ _Noreturn static void child_run(const struct keep *keep, const struct keep_run *
     if (chdir(spec->working_directory) != 0) {
         child_fail(report_fd, "entering the working directory");
     }
-    char shell[] = "/bin/sh";
-    char option[] = "-c";
-    char *const argv[] = {shell, option, spec->command, NULL};
-    (void)execve(shell, argv, spec->environment);
-    child_fail(report_fd, "starting /bin/sh");
+    char option[] = "-o", pipefail[] = "pipefail", run_command[] = "-c";
+    char *const bash[] = {spec->shell, option, pipefail, run_command, spec->command, NULL};
+    char *const sh[] = {spec->shell, run_command, spec->command, NULL};
+    (void)execve(spec->shell, spec->is_bash ? bash : sh, spec->environment);
+    child_fail(report_fd, "starting the shell");
 }
 
 /* Starts the worker: 0, or -1 with `failure` filled in. */

@@ -22,7 +22,7 @@
 #define KEEP_FD_ALIVE 4
 #define KEEP_FD_HELD 5
 
-#define KEEP_SPEC_FILE_BYTES_MAX (2u * 1024 * 1024)
+#define KEEP_SPEC_FILE_BYTES_MAX (8u * 1024 * 1024) /* above what Linux takes at a program's start (6 MiB) */
 #define KEEP_STATUS_FILE_BYTES 1024
 #define KEEP_FRAME_BYTES_MAX 1024
 

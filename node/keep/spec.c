@@ -18,6 +18,23 @@ static void pack_texts(struct pack_writer *writer, const char *const *texts, siz
     }
 }
 
+static size_t text_bytes(const char *text)
+{
+    return strlen(text) + 5; /* the longest head of a text */
+}
+
+size_t keep_spec_bytes(const struct keep_spec *spec)
+{
+    size_t bytes = 512 + spec->identity_bytes + text_bytes(spec->working_directory) + text_bytes(spec->entrypoint);
+    for (size_t i = 0; i < spec->lock_count; i++) {
+        bytes += text_bytes(spec->lock_paths[i]);
+    }
+    for (size_t i = 0; i < spec->environment_count; i++) {
+        bytes += text_bytes(spec->environment[i]);
+    }
+    return bytes;
+}
+
 void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec)
 {
     pack_map(writer, 8);
@@ -82,8 +99,9 @@ static char **texts_take(struct pack_reader *reader, size_t count_max, size_t *c
     return texts;
 }
 
-/* True if a program of this name is in the worker's PATH; the name is then neither a keyword nor a special builtin. */
-static bool path_has(char *const *environment, const char *name, size_t bytes)
+/* Looks for a program in the worker's PATH. A program that is found there is neither a keyword nor a special builtin of the
+ * shell. False: none, and `file` is then undefined. */
+static bool path_find(char *const *environment, const char *name, size_t bytes, char file[KEEP_PATH_BYTES])
 {
     const char *path = NULL;
     for (size_t i = 0; environment[i] != NULL; i++) {
@@ -93,9 +111,8 @@ static bool path_has(char *const *environment, const char *name, size_t bytes)
     }
     while (path != NULL && *path != '\0') {
         size_t part = strcspn(path, ":");
-        char file[KEEP_PATH_BYTES];
-        int n = snprintf(file, sizeof file, "%.*s/%.*s", (int)part, path, (int)bytes, name);
-        if (*path == '/' && n > 0 && (size_t)n < sizeof file && access(file, X_OK) == 0) {
+        int n = snprintf(file, KEEP_PATH_BYTES, "%.*s/%.*s", (int)part, path, (int)bytes, name);
+        if (*path == '/' && n > 0 && n < KEEP_PATH_BYTES && access(file, X_OK) == 0) {
             return true;
         }
         path += part + (path[part] == ':' ? 1 : 0);
@@ -120,16 +137,27 @@ static bool is_one_program(const char *entrypoint, char *const *environment)
             at++;
         } else if (*at == '"') {
             quote = quote == '"' ? '\0' : '"';
-        } else if (*at == '`' || *at == '(' || (quote == '\0' && strchr(";&|)\n", *at) != NULL)) {
+        } else if (*at == '`' || *at == '(' || (*at == '$' && at[1] == '\'') ||
+                   (quote == '\0' && strchr(";&|)\n", *at) != NULL)) {
             return false;
         } else if (*at == '\'' && quote == '\0') {
             quote = '\'';
         }
     }
-    return quote == '\0' && (memchr(word, '/', word_bytes) != NULL || path_has(environment, word, word_bytes));
+    char file[KEEP_PATH_BYTES];
+    return quote == '\0' && (memchr(word, '/', word_bytes) != NULL || path_find(environment, word, word_bytes, file));
 }
 
-/* The command for sh -c: `exec` in front of a single program. A shell that stays between this process and the program
+/* The shell of this machine: bash where there is one, since job scripts are written for it (`source`, `[[`, `conda
+ * activate`), and since it tells a failure in front of a pipe. NULL: no memory. */
+static char *shell_take(char *const *environment, bool *is_bash)
+{
+    char file[KEEP_PATH_BYTES] = "/bin/bash";
+    *is_bash = environment != NULL && (access(file, X_OK) == 0 || path_find(environment, "bash", 4, file));
+    return strdup(*is_bash ? file : "/bin/sh");
+}
+
+/* The command for the shell's -c: `exec` in front of a single program. A shell that stays between this process and the program
  * would hide how the program ended; would die of the SIGTERM that gives the program its grace; and would die alone if
  * this process is killed, since PR_SET_PDEATHSIG does not pass a fork. Some shells do not replace themselves by a
  * single program unasked (dash 0.5.12 does not). */
@@ -160,9 +188,10 @@ int keep_run_read(const uint8_t *bytes, size_t count, struct keep_run *out)
     run.locks = texts_take(&locks, KEEP_LOCKS_MAX, &run.lock_count);
     run.environment = texts_take(&environment, KEEP_ENVIRONMENT_MAX, &environment_count);
     run.command = command_take(&entrypoint, run.environment);
+    run.shell = shell_take(run.environment, &run.is_bash);
     run.lease_ms = pack_read_u64(&lease);
     run.log_cap_bytes = pack_read_u64(&log_cap);
-    if (run.working_directory == NULL || run.command == NULL || run.locks == NULL || run.environment == NULL ||
+    if (run.working_directory == NULL || run.command == NULL || run.shell == NULL || run.locks == NULL || run.environment == NULL ||
         lease.failed || log_cap.failed || run.lease_ms == 0 || run.log_cap_bytes < KEEP_LOG_CAP_BYTES_MIN) {
         keep_run_close(&run);
         return ERR_MALFORMED;
@@ -182,6 +211,7 @@ void keep_run_close(struct keep_run *run)
 {
     free(run->working_directory);
     free(run->command);
+    free(run->shell);
     texts_free(run->environment);
     texts_free(run->locks);
     *run = (struct keep_run){0};

@@ -5,13 +5,18 @@
 
 #include "node/keep/keep.h"
 
+/* Enough bytes for keep_spec_pack. */
+size_t keep_spec_bytes(const struct keep_spec *spec);
+
 /* Writes a spec; look at writer->failed afterwards. */
 void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec);
 
 /* A spec as shoal-keep has read it; all pointers are owned. */
 struct keep_run {
     char *working_directory;
-    char *command;      /* for sh -c */
+    char *shell;        /* path of the shell that runs the command */
+    bool is_bash;       /* the shell is bash, and gets `-o pipefail` */
+    char *command;      /* for -c of the shell */
     char **environment; /* ends in NULL */
     char **locks;
     size_t lock_count;

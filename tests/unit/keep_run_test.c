@@ -18,14 +18,19 @@
 #include "base/ports.h"
 #include "tests/unit/keep_fixture.h"
 
-static void script_write(const struct run *run, const char *text)
+static void file_write(const char *path, const char *text)
 {
-    char path[700];
-    (void)snprintf(path, sizeof path, "%s/worker.sh", run->work);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_true(fputs(text, file) >= 0);
     assert_int_equal(fclose(file), 0);
+}
+
+static void script_write(const struct run *run, const char *text)
+{
+    char path[700];
+    (void)snprintf(path, sizeof path, "%s/worker.sh", run->work);
+    file_write(path, text);
 }
 
 /* ---- ends ---- */
@@ -64,11 +69,26 @@ static void whatever_a_shell_can_run_is_an_entrypoint(void **state)
         {"/bin/sh -c 'exit 11' # a & b", 11, 0},
         {"sh -c \"kill -KILL \\$\\$\"", -1, SIGKILL},
         {"no-such-program && true", 127, 0},
+        /* What people write for bash, and its pipefail. */
+        {"source ./names && exit $NUMBER", 12, 0},
+        {"[[ abc == a* ]] && exit 13", 13, 0},
+        {"set -o pipefail && exit 14", 14, 0},
+        {"sh -c 'exit 15' 2>&1 | cat", 15, 0},
+        {"sh -c 'exit 16' | cat; exit 17", 17, 0},
+        {"sh -c 'exit 18'; true", 0, 0},
+        {"sh -c $'exit 19'", 19, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "shell%zu", i);
-        struct keep_status status = run_whole(name, cases[i].entrypoint);
+        struct run run;
+        struct keep_link link;
+        run_make(&run, name, cases[i].entrypoint);
+        char path[700];
+        (void)snprintf(path, sizeof path, "%s/names", run.work);
+        file_write(path, "NUMBER=12\n");
+        spawn(&run, &link);
+        struct keep_status status = end_wait(&link);
         print_message("%s\n", cases[i].entrypoint);
         assert_int_equal(status.reason, KEEP_EXITED);
         assert_int_equal(status.code, cases[i].code);
@@ -93,7 +113,7 @@ static void the_worker_gets_its_environment_directory_and_session_only(void **st
     (void)state;
     struct run run;
     struct keep_link link;
-    run_make(&run, "clean", "sh -c 'env | sort; pwd; cat; ls -1 /proc/self/fd | wc -l; cut -d\" \" -f6 /proc/$$/stat; echo $$; "
+    run_make(&run, "clean", "sh -c 'env | grep -v -e ^SHLVL= -e ^_= | sort; pwd; cat; ls -1 /proc/self/fd | wc -l; cut -d\" \" -f6 /proc/$$/stat; echo $$; "
                             "echo err >&2; umask'");
     assert_int_equal(setenv("LEAKED_FROM_DAEMON", "1", 1), 0);
     int leaked = open("/dev/null", O_RDONLY); /* on purpose without close-on-exec */
@@ -110,6 +130,38 @@ static void the_worker_gets_its_environment_directory_and_session_only(void **st
     assert_int_equal(sscanf(text + at, "%31[0-9]", session), 1);
     (void)snprintf(expected, sizeof expected, "%s\n%s\nerr\n0022\n", session, session);
     assert_string_equal(text + at, expected);
+}
+
+static void a_variable_is_as_long_as_the_kernel_takes(void **state)
+{
+    (void)state;
+    struct run run;
+    struct keep_link link;
+    char *longest = malloc(KEEP_VARIABLE_BYTES + 1), error[KEEP_ERROR_BYTES] = "";
+    assert_non_null(longest);
+    memset(longest, 'x', KEEP_VARIABLE_BYTES);
+    longest[KEEP_VARIABLE_BYTES] = '\0';
+    memcpy(longest, "LONG=", 5);
+    const char *const environment[] = {"PATH=/usr/bin:/bin", longest};
+    run_make(&run, "too_long", "true");
+    run.spec.environment = environment;
+    assert_int_equal(keep_spawn(KEEP_PROGRAM, &run.spec, &link, error), ERR_USAGE);
+    assert_non_null(strstr(error, "LONG has 131072 bytes"));
+    longest[KEEP_VARIABLE_BYTES - 1] = '\0';
+    run_make(&run, "longest", "[ ${#LONG} = 131066 ]");
+    run.spec.environment = environment;
+    spawn(&run, &link);
+    assert_int_equal(end_wait(&link).code, 0);
+    const char *many[128] = {"PATH=/usr/bin:/bin"};
+    for (size_t i = 1; i < 128; i++) {
+        many[i] = longest;
+    }
+    run_make(&run, "many", "true");
+    run.spec.environment = many;
+    run.spec.environment_count = 128;
+    assert_int_equal(keep_spawn(KEEP_PROGRAM, &run.spec, &link, error), ERR_USAGE);
+    assert_non_null(strstr(error, "this machine's kernel takes"));
+    free(longest);
 }
 
 static void a_missing_working_directory_is_a_failure_to_start(void **state)
@@ -356,6 +408,7 @@ int main(void)
         T(whatever_a_shell_can_run_is_an_entrypoint),
         T(a_missing_program_is_127_with_a_message_in_the_log),
         T(the_worker_gets_its_environment_directory_and_session_only),
+        T(a_variable_is_as_long_as_the_kernel_takes),
         T(a_missing_working_directory_is_a_failure_to_start),
         T(bad_specs_and_programs_are_refused_with_a_sentence),
         T(long_paths_are_fine),

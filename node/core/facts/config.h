@@ -29,7 +29,7 @@ enum config_on_partition { CONFIG_PARTITION_CONTINUE, CONFIG_PARTITION_PAUSE_MIN
 struct config {
     char name[CONFIG_NAME_BYTES];
     char description[256];
-    char entrypoint[CONFIG_ENTRYPOINT_BYTES]; /* run by `/bin/sh -c` in the attempt's copy of the code */
+    char entrypoint[CONFIG_ENTRYPOINT_BYTES]; /* for the shell, in the attempt's copy of the code */
     char metric[CONFIG_METRIC_BYTES];         /* searcher.metric; looked up in group validation */
     bool smaller_is_better;
     enum search_kind searcher;

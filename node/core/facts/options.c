@@ -45,7 +45,9 @@ const struct config_option config_options[] = {
      .type = "text or list",
      .allowed = "one command line, or a list of words, of at most 1023 bytes",
      .standard_words = "required",
-     .help = "The command that runs a trial, in a copy of the context directory; words of a list are quoted for the shell."},
+     .help = "The command that runs a trial, in a copy of the context directory, by `bash -o pipefail -c` (`sh -c` on a node "
+             "without bash). Its status is the last command's; of a pipe, the status of the last part that failed. Words of a "
+             "list are quoted for the shell."},
     {OTHER("environment.environment_variables", "list"),
      .allowed = "a list of NAME=VALUE texts",
      .standard_words = "none",
