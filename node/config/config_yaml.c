@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "node/config/fields.h"
+#include "node/config/hparams.h"
 #include "node/config/hyperparameters.h"
 #include "node/config/options.h"
 #include "node/config/scalar.h"
@@ -156,6 +157,22 @@ static int config_finish(struct parse *parse, const struct tree_node *root)
     return 0;
 }
 
+/* Checks the variables and the placeholders of hyperparameters. */
+static int check_hparams(struct parse *parse)
+{
+    const struct search_space space = config_search_space(parse->config);
+    char error[HPARAMS_ERROR_BYTES];
+    int result = hparams_check_variables(&space, error);
+    if (result != 0) {
+        return result == ERR_MEMORY ? result : tree_fail(&parse->tree, given(parse, "hyperparameters"), "%s", error);
+    }
+    result = hparams_check_entrypoint(parse->config->entrypoint, &space, error);
+    if (result != 0) {
+        return result == ERR_MEMORY ? result : tree_fail(&parse->tree, given(parse, "entrypoint"), "%s", error);
+    }
+    return 0;
+}
+
 /* ---- the whole ---- */
 
 static int read_all(struct parse *parse, const char *text, size_t text_bytes, const char *const *overrides,
@@ -195,7 +212,7 @@ static int read_all(struct parse *parse, const char *text, size_t text_bytes, co
     if (error == 0) {
         error = hyperparameters_read(tree, given(parse, "hyperparameters"), &parse->packed, parse->config);
     }
-    return error;
+    return error == 0 ? check_hparams(parse) : error;
 }
 
 /* A last check: the result can be packed, and config_unpack accepts it. */

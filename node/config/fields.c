@@ -4,18 +4,28 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "node/config/hparams.h"
 #include "node/config/packed.h"
 #include "node/config/scalar.h"
 #include "node/core/facts/options.h"
 
 #define VARIABLES_MAX 64
+#define VARIABLE_BYTES_MAX (128u * 1024) /* Linux starts no program with a longer one (MAX_ARG_STRLEN), the NUL included */
 #define LABELS_MAX 16
 #define LABEL_BYTES_MAX 63
 
+/* A placeholder of a hyperparameter stays outside of quotes: its value brings its own. */
 static bool is_shell_safe(const char *text)
 {
-    return text[0] != '\0' &&
-           text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")] == '\0';
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    const char *at = text;
+    for (size_t bytes; *at != '\0'; at += bytes) {
+        bytes = strspn(at, safe);
+        if (bytes == 0 && !hparams_is_placeholder(at, &bytes)) {
+            return false;
+        }
+    }
+    return text[0] != '\0';
 }
 
 /* Fails with "KEY is (the value); allowed is ..." of the option with this key. */
@@ -118,9 +128,15 @@ static int variable_add(struct tree *tree, struct variables *variables, const st
                          "digit first",
                          shown, name);
     }
-    if (config_variable_is_reserved(name, bytes)) {
+    bool is_hparam = pack_text_is(name, bytes, "SHOAL_HPARAMS_FILE") || (bytes > 9 && memcmp(name, "SHOAL_HP_", 9) == 0);
+    if (config_variable_is_reserved(name, bytes) || is_hparam) {
         return tree_fail(tree, node, "the environment variable '%.*s' is set by the daemon; choose another name", shown,
                          name);
+    }
+    if (bytes + strlen(value) + 2 > VARIABLE_BYTES_MAX) {
+        return tree_fail(tree, node,
+                         "the environment variable '%.*s' has %zu bytes with its name; the kernel takes at most %u", shown, name,
+                         bytes + strlen(value) + 1, VARIABLE_BYTES_MAX - 1);
     }
     for (uint32_t i = 0; i < variables->count; i++) {
         if (variables->name_bytes[i] == bytes && memcmp(variables->names[i], name, bytes) == 0) {

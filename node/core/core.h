@@ -251,7 +251,9 @@ struct node_effect {
             lease_token token;          /* SPAWN */
             char master_host[FACT_ADDRESS_BYTES]; /* SPAWN */
             uint32_t master_port;       /* SPAWN */
-            uint32_t local_rank, local_size, node_rank; /* SPAWN */
+            uint32_t local_rank, local_size; /* SPAWN: among the group's workers on this node */
+            uint32_t node_rank, node_count;  /* SPAWN: the group's nodes, in the order of their first ranks */
+            uint8_t local_slots[FACT_SLOTS_MAX]; /* SPAWN: [local_size], the slots of those workers by local rank */
             hash256 code;               /* PREPARE: fetched from any living peer if not on this disk */
             hash256 checkpoint;         /* PREPARE: fetched likewise; none: there is no checkpoint */
             uint64_t step;              /* PREPARE, SPAWN: of that checkpoint; GROUP; DURABLE */

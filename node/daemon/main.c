@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "node/config/names.h"
 #include "node/daemon/start.h"
+#include "node/daemon/workers/inherited.h"
 #include "store/data_dir.h"
 
 #define DESCRIPTORS 8192
@@ -32,6 +33,8 @@ static const char help[] =
     "  --name NAME           name of this node (default: what init or join stored)\n"
     "  --beacon PORT         UDP port of the LAN beacon (default 7411; 0: no beacon)\n"
     "  --bandwidth BYTES     most bytes per second that bulk transfers send (default 0: no limit)\n"
+    "  --worker-env NAME     variable of this daemon's environment that programs get too (see shoald(8) for those that always\n"
+    "                        pass); also NAME=VALUE, or PREFIX* for all that begin so; can be repeated\n"
     "  --nvml PATH           NVIDIA management library (default: the loader searches for it)\n"
     "  --quiet               no log on standard error; `shoal events` shows it all the same\n"
     "  --version, --help\n";
@@ -129,7 +132,8 @@ static void allow_descriptors(void)
 
 int main(int argc, char **argv)
 {
-    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, BANDWIDTH, NVML, QUIET, VERSION, HELP };
+    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, BANDWIDTH, NVML, WORKER_ENV, QUIET, VERSION,
+           HELP };
     static const struct option names[] = {
         {"dir", required_argument, NULL, DIR_},           {"listen", required_argument, NULL, LISTEN},
         {"ports", required_argument, NULL, PORTS},
@@ -137,6 +141,7 @@ int main(int argc, char **argv)
         {"slots", required_argument, NULL, SLOTS},        {"peer", required_argument, NULL, PEER},
         {"name", required_argument, NULL, NAME},          {"beacon", required_argument, NULL, BEACON},
         {"bandwidth", required_argument, NULL, BANDWIDTH}, {"nvml", required_argument, NULL, NVML},
+        {"worker-env", required_argument, NULL, WORKER_ENV},
         {"quiet", no_argument, NULL, QUIET},              {"version", no_argument, NULL, VERSION},
         {"help", no_argument, NULL, HELP},                {NULL, 0, NULL, 0}};
     static struct daemon_options options = {
@@ -147,6 +152,11 @@ int main(int argc, char **argv)
     int option, result;
     opterr = 0;
     (void)ports_read(DAEMON_PORTS, &options.ports);
+    const char **worker_env = calloc((size_t)argc + 1, sizeof *worker_env); /* used until the process ends */
+    if (worker_env == NULL) {
+        return fail(ERR_MEMORY, "No memory is left.");
+    }
+    options.worker_env = worker_env;
     if (descriptors_fill_standard() != 0) {
         return 1; /* silent: stderr is closed */
     }
@@ -209,6 +219,12 @@ int main(int argc, char **argv)
             break;
         case NVML:
             options.nvml_path = optarg;
+            break;
+        case WORKER_ENV:
+            if (inherited_refusal(optarg, error) != NULL) {
+                return usage(inherited_refusal(optarg, error), "");
+            }
+            worker_env[options.worker_env_count++] = optarg;
             break;
         case QUIET:
             options.quiet = true;

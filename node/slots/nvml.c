@@ -13,6 +13,7 @@
 #define NVML_NOT_SUPPORTED 3
 #define NVML_INSUFFICIENT_SIZE 7
 #define NVML_MIG_ENABLED 1u
+#define PROCESSES_MAX 64
 #define NVML_TEXT_BYTES 96 /* the largest buffer size that NVML needs for names and uuids */
 
 typedef struct nvml_device *nvml_device; /* opaque */
@@ -131,8 +132,9 @@ void slots_nvml_close(struct slots_nvml **nvml)
     *nvml = NULL;
 }
 
-/* A function that is called for every device a worker could use; it returns false to stop. */
-typedef bool (*device_visitor)(struct slots_nvml *nvml, nvml_device device, void *context);
+/* A function that is called for every device a worker could use; it returns false to stop. `number` is the place of the GPU in
+ * NVML's order, which is the order of the PCI bus; `is_part`: the device is a MIG device of that GPU. */
+typedef bool (*device_visitor)(struct slots_nvml *nvml, nvml_device device, unsigned int number, bool is_part, void *context);
 
 static void remark_device(char remark[SLOTS_ERROR_BYTES], unsigned int index, const char *what, int code)
 {
@@ -140,13 +142,13 @@ static void remark_device(char remark[SLOTS_ERROR_BYTES], unsigned int index, co
                    code);
 }
 
-static bool migs_visit(struct slots_nvml *nvml, nvml_device gpu, unsigned int count_max, device_visitor visitor,
-                       void *context)
+static bool migs_visit(struct slots_nvml *nvml, nvml_device gpu, unsigned int number, unsigned int count_max,
+                       device_visitor visitor, void *context)
 {
     for (unsigned int i = 0; i < count_max; i++) {
         nvml_device mig;
         /* A place without a MIG device answers "not found". */
-        if (nvml->mig_by_index(gpu, i, &mig) == NVML_OK && !visitor(nvml, mig, context)) {
+        if (nvml->mig_by_index(gpu, i, &mig) == NVML_OK && !visitor(nvml, mig, number, true, context)) {
             return false;
         }
     }
@@ -179,10 +181,10 @@ static int devices_visit(struct slots_nvml *nvml, device_visitor visitor, void *
                 remark_device(remark, i, "number of MIG devices", code);
                 continue;
             }
-            if (!migs_visit(nvml, gpu, mig_count_max, visitor, context)) {
+            if (!migs_visit(nvml, gpu, i, mig_count_max, visitor, context)) {
                 return 0;
             }
-        } else if (!visitor(nvml, gpu, context)) {
+        } else if (!visitor(nvml, gpu, i, false, context)) {
             return 0;
         }
     }
@@ -195,7 +197,7 @@ struct list {
     char *remark;
 };
 
-static bool list_add(struct slots_nvml *nvml, nvml_device device, void *context)
+static bool list_add(struct slots_nvml *nvml, nvml_device device, unsigned int number, bool is_part, void *context)
 {
     struct list *list = context;
     if (list->count == SLOTS_MAX) {
@@ -221,7 +223,12 @@ static bool list_add(struct slots_nvml *nvml, nvml_device device, void *context)
     slot.memory_bytes = memory.total;
     bool named = nvml->device_name(device, name, sizeof name) == NVML_OK;
     (void)bytes_copy_text(slot.model, sizeof slot.model, named ? name : "NVIDIA GPU");
-    (void)bytes_copy_text(slot.visible, sizeof slot.visible, slot.uuid);
+    slot.is_part = is_part;
+    if (is_part) {
+        (void)bytes_copy_text(slot.visible, sizeof slot.visible, slot.uuid);
+    } else { /* a number, since many programs take the variable for a list of numbers */
+        (void)snprintf(slot.visible, sizeof slot.visible, "%u", number);
+    }
     list->slots[list->count++] = slot;
     return true;
 }
@@ -240,29 +247,48 @@ int slots_nvml_list(struct slots_nvml *nvml, struct slot_info slots[SLOTS_MAX], 
 
 struct question {
     const char *uuid;
+    slots_nvml_owned is_owned;
+    void *context;
     bool busy;
     int result;
 };
 
-static bool question_ask(struct slots_nvml *nvml, nvml_device device, void *context)
+/* Asks for the list of processes. Every process of the list is passed over that the caller owns. */
+static void processes_look(struct slots_nvml *nvml, nvml_device device, struct question *question)
 {
+    struct nvml_process *processes = NULL;
+    unsigned int count = 0;
+    int code = nvml->processes == NULL ? NVML_NOT_SUPPORTED : nvml->processes(device, &count, NULL);
+    if (code == NVML_INSUFFICIENT_SIZE && question->is_owned != NULL) {
+        count = count < PROCESSES_MAX ? PROCESSES_MAX : count + PROCESSES_MAX; /* others may start meanwhile */
+        processes = calloc(count, sizeof *processes);
+        code = processes != NULL ? nvml->processes(device, &count, processes) : code;
+    }
+    question->busy = code == NVML_INSUFFICIENT_SIZE || (code == NVML_OK && count > 0 && processes == NULL);
+    for (unsigned int i = 0; processes != NULL && code == NVML_OK && i < count; i++) {
+        question->busy |= !question->is_owned(question->context, processes[i].pid);
+    }
+    question->result = code == NVML_OK || code == NVML_INSUFFICIENT_SIZE ? 0 : ERR_REFUSED;
+    free(processes);
+}
+
+static bool question_ask(struct slots_nvml *nvml, nvml_device device, unsigned int number, bool is_part, void *context)
+{
+    (void)number;
+    (void)is_part;
     struct question *question = context;
     char uuid[NVML_TEXT_BYTES] = "";
     if (nvml->device_uuid(device, uuid, sizeof uuid) != NVML_OK || strcmp(uuid, question->uuid) != 0) {
         return true;
     }
-    /* No room for a list: the error code tells whether there are processes. */
-    unsigned int count = 0;
-    int code = nvml->processes == NULL ? NVML_NOT_SUPPORTED : nvml->processes(device, &count, NULL);
-    question->busy = code == NVML_INSUFFICIENT_SIZE || count > 0;
-    question->result = code == NVML_OK || code == NVML_INSUFFICIENT_SIZE ? 0 : ERR_REFUSED;
+    processes_look(nvml, device, question);
     return false;
 }
 
-int slots_nvml_busy(struct slots_nvml *nvml, const char *uuid, bool *busy)
+int slots_nvml_busy(struct slots_nvml *nvml, const char *uuid, slots_nvml_owned is_owned, void *context, bool *busy)
 {
     char remark[SLOTS_ERROR_BYTES];
-    struct question question = {.uuid = uuid, .result = ERR_NOT_FOUND};
+    struct question question = {.uuid = uuid, .is_owned = is_owned, .context = context, .result = ERR_NOT_FOUND};
     int result = devices_visit(nvml, question_ask, &question, remark);
     if (result == 0) {
         result = question.result;

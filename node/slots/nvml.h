@@ -21,7 +21,10 @@ void slots_nvml_close(struct slots_nvml **nvml);
 int slots_nvml_list(struct slots_nvml *nvml, struct slot_info slots[SLOTS_MAX], size_t *count,
                     char remark[SLOTS_ERROR_BYTES]);
 
-/* As slots_gpu_busy. */
-int slots_nvml_busy(struct slots_nvml *nvml, const char *uuid, bool *busy);
+/* True if the process is to be passed over. */
+typedef bool (*slots_nvml_owned)(void *context, uint32_t pid);
+
+/* As slots_gpu_busy, but for processes that is_owned passes over; is_owned may be NULL: it passes over none. */
+int slots_nvml_busy(struct slots_nvml *nvml, const char *uuid, slots_nvml_owned is_owned, void *context, bool *busy);
 
 #endif

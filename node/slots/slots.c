@@ -156,7 +156,7 @@ int slots_gpu_busy(const struct slots_options *options, const char *uuid, bool *
     char error[SLOTS_ERROR_BYTES];
     int result = slots_nvml_open(options->nvml_path, &nvml, error);
     if (result == 0) {
-        result = slots_nvml_busy(nvml, uuid, busy);
+        result = slots_nvml_busy(nvml, uuid, NULL, NULL, busy);
         slots_nvml_close(&nvml);
     }
     return result;

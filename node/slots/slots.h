@@ -20,7 +20,9 @@ struct slot_info {
     uint64_t memory_bytes; /* memory of the GPU or MIG device; for a CPU slot the machine's memory divided by the number
                               of slots */
     uint32_t index;        /* place in the list, from 0 */
-    char visible[64];      /* the worker's CUDA_VISIBLE_DEVICES; "" for CPU slots, which hides all GPUs */
+    char visible[64];      /* the slot's entry in CUDA_VISIBLE_DEVICES: the number of a whole GPU in the order of the PCI bus,
+                              the uuid of a MIG device; "" for CPU slots, which hides all GPUs */
+    bool is_part;          /* a MIG device: CUDA lets a process use one, and no whole GPU beside it */
 };
 
 /* Both fields are borrowed for the call. */

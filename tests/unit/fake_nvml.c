@@ -1,7 +1,7 @@
 /* A small libnvidia-ml.so.1 for slots_test: two GPUs, of which the second is split into two MIG devices at places 0 and 2
- * of 7. The environment variable FAKE_NVML names what goes wrong: init, count, lost (the first GPU), nothing. With
- * FAKE_NVML_BUSY=UUID one process computes on that device, with FAKE_NVML_BUSY_FILE=PATH on the one whose uuid is in that
- * file, which may come and go. The declarations are written anew here, so that a mistake in
+ * of 7. The environment variable FAKE_NVML names what goes wrong: init, count, lost (the first GPU), nothing; with `whole`
+ * the second GPU is not split. With FAKE_NVML_BUSY=UUID one process computes on that device, with FAKE_NVML_BUSY_FILE=PATH on
+ * the one whose uuid is in that file, which may come and go; behind the uuid the file may have the number of the process. The declarations are written anew here, so that a mistake in
  * nvml.c does not hide itself. Built with FAKE_WITHOUT_MEMORY it lacks a function, with FAKE_WITHOUT_MIG it is an
  * older driver. */
 
@@ -124,7 +124,7 @@ int nvmlDeviceGetMemoryInfo(void *device, memory *out)
 #ifndef FAKE_WITHOUT_MIG
 int nvmlDeviceGetMigMode(void *device, unsigned int *current, unsigned int *pending)
 {
-    if (device != handle(1)) {
+    if (device != handle(1) || asked_for("whole")) {
         return 3; /* not supported */
     }
     *current = 1;
@@ -148,14 +148,25 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned int index, void *
 }
 #endif
 
+typedef struct {
+    unsigned int pid;
+    unsigned long long used;
+    unsigned int gpu_instance, compute_instance;
+} process;
+
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, void *infos)
 {
     const char *busy = getenv("FAKE_NVML_BUSY"), *path = getenv("FAKE_NVML_BUSY_FILE");
-    char line[64] = "";
+    char line[96] = "", *pid = NULL;
     FILE *file = path != NULL ? fopen(path, "re") : NULL;
     if (file != NULL) {
         busy = fgets(line, sizeof line, file);
+        line[strcspn(line, "\n")] = '\0';
+        pid = strchr(line, ' ');
         (void)fclose(file);
+    }
+    if (pid != NULL) {
+        *pid++ = '\0';
     }
     if (asked_for("silent")) {
         return 4; /* no permission */
@@ -168,5 +179,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, v
         *count = 1;
         return 7;
     }
-    return 999; /* nobody here asks for more than the number */
+    *(process *)infos = (process){.pid = pid != NULL ? (unsigned int)strtoul(pid, NULL, 10) : 1};
+    *count = 1;
+    return 0;
 }

@@ -110,7 +110,12 @@ static void assert_cuda(size_t i, const char *uuid, const char *model, uint64_t 
     assert_int_equal(slots[i].kind, SLOT_CUDA);
     assert_int_equal(slots[i].index, i);
     assert_string_equal(slots[i].uuid, uuid);
-    assert_string_equal(slots[i].visible, uuid);
+    assert_int_equal(slots[i].is_part, strncmp(uuid, "MIG-", 4) == 0);
+    if (slots[i].is_part) {
+        assert_string_equal(slots[i].visible, uuid);
+    } else { /* the number of the GPU: here each GPU before it is whole, too */
+        assert_int_equal(slots[i].visible[0], '0' + (int)i);
+    }
     assert_string_equal(slots[i].model, model);
     assert_int_equal(slots[i].memory_bytes, memory_bytes);
 }
@@ -133,6 +138,17 @@ static void a_driver_older_than_mig_gives_whole_gpus(void **state)
     assert_int_equal(slots_discover("auto", &old, slots, &count, error), 0);
     assert_int_equal(count, 2);
     assert_cuda(1, "GPU-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "NVIDIA A100-SXM4-40GB", 42949672960ull);
+}
+
+static void whole_gpus_are_numbered_in_the_order_of_the_bus(void **state)
+{
+    (void)state;
+    fault("whole");
+    assert_int_equal(slots_discover("auto", &fake, slots, &count, error), 0);
+    assert_int_equal(count, 2);
+    assert_cuda(0, GPU, "NVIDIA RTX A6000", 51527024640ull);
+    assert_cuda(1, "GPU-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "NVIDIA A100-SXM4-40GB", 42949672960ull);
+    assert_string_equal(slots[1].visible, "1");
 }
 
 static void a_library_without_a_function_is_named_and_not_used(void **state)
@@ -170,6 +186,11 @@ static void a_lost_gpu_is_left_out_and_named(void **state)
     assert_non_null(strstr(error, "NVML error 15"));
 }
 
+static bool is_pid(void *context, uint32_t pid)
+{
+    return *(const uint32_t *)context == pid;
+}
+
 static void busy_is_seen_per_device(void **state)
 {
     (void)state;
@@ -185,7 +206,12 @@ static void busy_is_seen_per_device(void **state)
     struct slots_nvml *nvml = NULL;
     assert_int_equal(slots_nvml_open(FAKE_NVML_PATH, &nvml, error), 0);
     busy = false;
-    assert_int_equal(slots_nvml_busy(nvml, GPU, &busy), 0);
+    assert_int_equal(slots_nvml_busy(nvml, GPU, NULL, NULL, &busy), 0);
+    assert_true(busy);
+    uint32_t ours = 1, others = 2; /* the process is number 1 */
+    assert_int_equal(slots_nvml_busy(nvml, GPU, is_pid, &ours, &busy), 0);
+    assert_false(busy);
+    assert_int_equal(slots_nvml_busy(nvml, GPU, is_pid, &others, &busy), 0);
     assert_true(busy);
     slots_nvml_close(&nvml);
     assert_null(nvml);
@@ -211,6 +237,7 @@ int main(void)
         cmocka_unit_test_setup(other_words_are_refused_with_what_is_allowed, reset),
         cmocka_unit_test_setup(auto_without_a_driver_gives_a_slot_per_cpu_and_says_so, reset),
         cmocka_unit_test_setup(auto_finds_gpus_and_the_devices_of_a_split_one, reset),
+        cmocka_unit_test_setup(whole_gpus_are_numbered_in_the_order_of_the_bus, reset),
         cmocka_unit_test_setup(a_driver_older_than_mig_gives_whole_gpus, reset),
         cmocka_unit_test_setup(a_library_without_a_function_is_named_and_not_used, reset),
         cmocka_unit_test_setup(driver_errors_fall_back_to_cpus_with_a_remark, reset),

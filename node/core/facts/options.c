@@ -47,11 +47,11 @@ const struct config_option config_options[] = {
      .standard_words = "required",
      .help = "The command that runs a trial, in a copy of the context directory, by `bash -o pipefail -c` (`sh -c` on a node "
              "without bash). Its status is the last command's; of a pipe, the status of the last part that failed. Words of a "
-             "list are quoted for the shell."},
+             "list are quoted for the shell. {{hp.NAME}} stands for a hyperparameter (nested: {{hp.optimizer.lr}}), as one word."},
     {OTHER("environment.environment_variables", "list"),
      .allowed = "a list of NAME=VALUE texts",
      .standard_words = "none",
-     .help = "Variables for the program."},
+     .help = "Variables for the program; they take the place of Shoal's, but for the ranks, MASTER_ADDR, MASTER_PORT and the GPUs."},
     {OTHER("environment.variables", "map"),
      .allowed = "a map of names to single values",
      .standard_words = "none",
@@ -60,7 +60,8 @@ const struct config_option config_options[] = {
      .allowed = "a map of names to values, {type: const, val}, {type: categorical, vals}, {type: int or double, minval, "
                 "maxval, count}, {type: log, base, minval, maxval, count}, or maps of such",
      .standard_words = "none",
-     .help = "The search space; minval and maxval of log are exponents, its base is 10 if not given."},
+     .help = "The search space; minval and maxval of log are exponents, its base is 10 if not given. Programs find the values as "
+             "SHOAL_HP_NAME (nested: SHOAL_HP_OPTIMIZER__LR) and in the JSON file $SHOAL_HPARAMS_FILE."},
     {WORD("searcher.name", searcher, searcher_words, SEARCH_SINGLE), ALWAYS(5, "searcher"),
      .help = "How trials are chosen."},
     {TEXT("searcher.metric", metric), ALWAYS(3, "metric"),

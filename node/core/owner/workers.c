@@ -167,6 +167,27 @@ static bool master_of(const struct node_core *core, const struct view_attempt *a
            first->master_port != 0 && fact_worker_read(&entry->record, out) == 0;
 }
 
+/* Fills in where rank `rank` of the first `size` members stands, as torchrun counts it (LOCAL_RANK, GROUP_RANK). */
+static void place_rank(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank,
+                       struct node_effect *effect)
+{
+    for (uint32_t i = 0; i < effect->u.worker.size; i++) {
+        node_id node = attempt->members[i].node;
+        bool is_new_node = true;
+        for (uint32_t before = 0; before < i && is_new_node; before++) {
+            is_new_node = !node_id_equal(attempt->members[before].node, node);
+        }
+        if (is_new_node && node_id_equal(node, core->options.self)) {
+            effect->u.worker.node_rank = effect->u.worker.node_count;
+        }
+        effect->u.worker.node_count += is_new_node;
+        if (node_id_equal(node, core->options.self) && effect->u.worker.local_size < FACT_SLOTS_MAX) {
+            effect->u.worker.local_slots[effect->u.worker.local_size++] = (uint8_t)attempt->members[i].slot;
+            effect->u.worker.local_rank += i < rank;
+        }
+    }
+}
+
 static void spawn(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
                   const struct view_attempt *attempt, uint32_t rank, const struct fact_worker *master)
 {
@@ -179,13 +200,7 @@ static void spawn(struct node_core *core, uint32_t slot, const struct view_exper
     effect->u.worker.token = core->owner->lease.slots[slot].token;
     effect->u.worker.master_port = master->master_port;
     bytes_copy_text(effect->u.worker.master_host, sizeof effect->u.worker.master_host, master->host);
-    for (uint32_t i = 0; i < effect->u.worker.size; i++) {
-        bool here = node_id_equal(attempt->members[i].node, core->options.self);
-        effect->u.worker.local_size += here;
-        effect->u.worker.local_rank += here && i < rank;
-        bool new_node = i == 0 || !node_id_equal(attempt->members[i].node, attempt->members[i - 1].node);
-        effect->u.worker.node_rank += new_node && i > 0 && i <= rank;
-    }
+    place_rank(core, attempt, rank, effect);
     effect->u.worker.step = owner_group_joins(attempt, rank) ? 0 : attempt->start_step;
     effect->u.worker.seed = random_mix(experiment->config->seed ^ random_mix(attempt->id.trial + 1u));
     memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);

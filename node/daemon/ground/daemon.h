@@ -62,6 +62,8 @@ struct daemon_options {
     uint32_t peer_hint_count;
     uint16_t beacon_port; /* UDP; 0: no beacon */
     uint64_t bandwidth_bytes_s; /* cap for sent bulk data; 0: no cap */
+    const char *const *worker_env; /* --worker-env: rules of workers/inherited.h */
+    size_t worker_env_count;
     bool quiet;
 };
 

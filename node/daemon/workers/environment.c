@@ -1,108 +1,410 @@
 #include "node/daemon/workers/environment.h"
 
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/interface.h"
 #include "base/json.h"
+#include "node/config/hparams.h"
+#include "node/daemon/workers/inherited.h"
+#include "node/slots/processors.h"
 
-#define HPARAMS_TEXT_BYTES (16u * 1024)
+#define STANDARD_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-static void environment_set(struct daemon_environment *environment, const char *name, const char *value)
+extern char **environ;
+
+/* ---- the list of variables --------------------------------------------------------------------------------------- */
+
+static char **find(struct worker_start *start, const char *name, size_t bytes)
 {
-    size_t name_bytes = strlen(name);
-    char *text = malloc(name_bytes + strlen(value) + 2);
-    if (text == NULL) {
-        return;
-    }
-    (void)sprintf(text, "%s=%s", name, value);
-    for (size_t i = 0; i < environment->count; i++) {
-        if (strncmp(environment->items[i], text, name_bytes + 1) == 0) {
-            free(environment->items[i]);
-            environment->items[i] = text;
-            return;
+    for (size_t i = 0; i < start->count; i++) {
+        if (strncmp(start->variables[i], name, bytes) == 0 && start->variables[i][bytes] == '=') {
+            return &start->variables[i];
         }
     }
-    if (environment->count < environment->capacity) {
-        environment->items[environment->count++] = text;
-    } else {
-        free(text);
-    }
+    return NULL;
 }
 
-static void environment_set_number(struct daemon_environment *environment, const char *name, uint64_t value)
+/* The value of a variable that is set so far; NULL: it is not set. */
+static const char *get(struct worker_start *start, const char *name)
+{
+    char **found = find(start, name, strlen(name));
+    return found != NULL ? *found + strlen(name) + 1 : NULL;
+}
+
+/* Takes `variable` ("NAME=value" from malloc, or NULL: no memory) into the list. */
+static void put(struct worker_start *start, char *variable)
+{
+    if (variable == NULL) {
+        start->failed = true;
+        return;
+    }
+    char **found = find(start, variable, strcspn(variable, "="));
+    if (found != NULL) {
+        free(*found);
+        *found = variable;
+        return;
+    }
+    if (start->count == start->capacity) {
+        size_t capacity = 2 * start->capacity + 64;
+        char **grown = realloc(start->variables, capacity * sizeof *grown);
+        if (grown == NULL) {
+            start->failed = true;
+            free(variable);
+            return;
+        }
+        start->variables = grown;
+        start->capacity = capacity;
+    }
+    start->variables[start->count++] = variable;
+}
+
+static void set_n(struct worker_start *start, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
+{
+    char *text = malloc(name_bytes + value_bytes + 2);
+    if (text != NULL) {
+        memcpy(text, name, name_bytes);
+        text[name_bytes] = '=';
+        memcpy(text + name_bytes + 1, value, value_bytes);
+        text[name_bytes + 1 + value_bytes] = '\0';
+    }
+    put(start, text);
+}
+
+static void set(struct worker_start *start, const char *name, const char *value)
+{
+    set_n(start, name, strlen(name), value, strlen(value));
+}
+
+static void set_number(struct worker_start *start, const char *name, uint64_t value)
 {
     char text[24];
     (void)snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-    environment_set(environment, name, text);
+    set(start, name, text);
 }
 
-static void environment_from_config(struct daemon_environment *environment, const struct config *config)
+/* Sets a variable that nobody has set so far. */
+static void set_default(struct worker_start *start, const char *name, const char *value)
+{
+    if (get(start, name) == NULL) {
+        set(start, name, value);
+    }
+}
+
+/* ---- the parts --------------------------------------------------------------------------------------------------- */
+
+static void add_inherited(struct worker_start *start, const struct inherited_rules *rules)
+{
+    for (char **variable = environ; *variable != NULL; variable++) {
+        if (strchr(*variable, '=') != NULL && inherited_passes(*variable, rules)) {
+            put(start, strdup(*variable));
+        }
+    }
+    const char *path = getenv("PATH");
+    set(start, "PATH", path != NULL ? path : STANDARD_PATH);
+    for (size_t i = 0; i < rules->count; i++) {
+        if (strchr(rules->items[i], '=') != NULL) {
+            put(start, strdup(rules->items[i]));
+        }
+    }
+}
+
+static bool path_has(const char *path, const char *directory, size_t bytes)
+{
+    while (*path != '\0') {
+        size_t part = strcspn(path, ":");
+        if (part == bytes && memcmp(path, directory, bytes) == 0) {
+            return true;
+        }
+        path += part + (path[part] == ':');
+    }
+    return false;
+}
+
+/* Adds the directories to the end of PATH that it lacks, so that shoal-train and the system's programs are found whatever
+ * PATH the configuration sets; at the end, since /usr/bin must not hide the python of an environment. */
+static void complete_path(struct worker_start *start, const char *program_directory)
+{
+    char more[KEEP_PATH_BYTES + sizeof STANDARD_PATH + 2];
+    (void)snprintf(more, sizeof more, "%s:" STANDARD_PATH, program_directory);
+    for (const char *at = more; *at != '\0';) {
+        size_t bytes = strcspn(at, ":");
+        const char *path = get(start, "PATH");
+        if (path != NULL && bytes > 0 && !path_has(path, at, bytes)) {
+            char *longer = malloc(strlen(path) + bytes + 7);
+            if (longer != NULL) {
+                (void)sprintf(longer, "PATH=%s%s%.*s", path, path[0] != '\0' ? ":" : "", (int)bytes, at);
+            }
+            put(start, longer);
+        }
+        at += bytes + (at[bytes] == ':');
+    }
+}
+
+/* The interface that carries the node's address in the group. gloo would take the address of the host's name instead, which
+ * is 127.0.1.1 on Debian, and NCCL the first interface, which may be a bridge of containers. */
+static void add_interface(struct worker_start *start, const char *host)
+{
+    char name[IF_NAMESIZE + 16], exact[IF_NAMESIZE + 17];
+    if (!interface_of_address(host, name, sizeof name)) {
+        return; /* the address is that of a router in front of this machine: programs choose by themselves */
+    }
+    (void)snprintf(exact, sizeof exact, "=%s", name);
+    set_default(start, "GLOO_SOCKET_IFNAME", name);
+    set_default(start, "NCCL_SOCKET_IFNAME", exact); /* without the sign the name is a prefix, and eth1 stands for eth10 too */
+    set_default(start, "TP_SOCKET_IFNAME", name);
+}
+
+/* Each slot has the same share of the processors that the daemon may use. */
+static uint32_t slot_processors(const struct daemon *daemon)
+{
+    uint32_t share = processors_usable() / (daemon->slot_count > 0 ? (uint32_t)daemon->slot_count : 1);
+    return share > 0 ? share : 1;
+}
+
+static void add_defaults(struct worker_start *start, const struct daemon *daemon, const struct node_effect *effect,
+                         const struct config *config, const char *directory)
+{
+    char text[KEEP_PATH_BYTES + 32], experiment[2 * EXPERIMENT_ID_BYTES + 1];
+    bytes_to_hex(experiment, effect->u.worker.attempt.experiment.bytes, EXPERIMENT_ID_BYTES);
+    (void)snprintf(text, sizeof text, "%s-%u", experiment, effect->u.worker.attempt.trial);
+    set_default(start, "TORCHELASTIC_RUN_ID", text);
+    /* Attempts before this one, also those that no restart is counted for since a node was lost: a program that looks at the
+     * number wants to know whether it is the first. */
+    (void)snprintf(text, sizeof text, "%u", effect->u.worker.attempt.number > 0 ? effect->u.worker.attempt.number - 1 : 0);
+    set_default(start, "TORCHELASTIC_RESTART_COUNT", text);
+    (void)snprintf(text, sizeof text, "%u", config->max_restarts);
+    set_default(start, "TORCHELASTIC_MAX_RESTARTS", text);
+    set_default(start, "TORCHELASTIC_USE_AGENT_STORE", "False"); /* rank 0 serves the store at MASTER_PORT, not the daemon */
+    (void)snprintf(text, sizeof text, "%s/error.json", directory);
+    set_default(start, "TORCHELASTIC_ERROR_FILE", text);
+    set_default(start, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+    set_default(start, "NCCL_ASYNC_ERROR_HANDLING", "1"); /* its name before PyTorch 2.2 */
+    set_default(start, "ROLE_NAME", "default");
+    (void)snprintf(text, sizeof text, "%u", slot_processors(daemon));
+    set_default(start, "OMP_NUM_THREADS", text);
+    add_interface(start, daemon->host);
+    if (daemon->slots[effect->u.worker.slot].kind == SLOT_CPU) {
+        set_default(start, "ACCELERATE_USE_CPU", "true"); /* else Accelerate lets each rank train alone where it finds no GPU */
+    }
+    set_default(start, "PYTHONUNBUFFERED", "1"); /* output goes into a pipe, and would come in pieces of 8 KiB */
+    /* Debian 13's PyTorch is built without libuv, but wants it by default and fails. A PyTorch with libuv works
+     * without, too. */
+    set_default(start, "USE_LIBUV", "0");
+}
+
+static void add_config(struct worker_start *start, const struct config *config)
 {
     struct pack_reader reader;
     pack_reader_init(&reader, config->environment, config->environment_bytes);
     uint32_t pairs = config->environment_bytes > 0 ? pack_read_map(&reader) : 0;
-    for (uint32_t i = 0; i < pairs; i++) {
-        char name[256], value[2048];
-        pack_read_text_copy(&reader, name, sizeof name);
-        pack_read_text_copy(&reader, value, sizeof value);
+    for (uint32_t i = 0; i < pairs && !reader.failed; i++) {
+        size_t name_bytes, value_bytes;
+        const char *name = pack_read_text(&reader, &name_bytes);
+        const char *value = pack_read_text(&reader, &value_bytes);
         if (!reader.failed) {
-            environment_set(environment, name, value);
+            set_n(start, name, name_bytes, value, value_bytes);
         }
     }
 }
 
-void daemon_environment_build(struct daemon *daemon, const struct node_effect *effect, const struct config *config,
-                              struct daemon_environment *environment)
+/* All ranks of the attempt on this node see the same whole GPUs, and LOCAL_RANK is the place in the list, as under torchrun. CUDA
+ * gives a process one MIG device at most: such a rank sees its own only, and its LOCAL_RANK is 0, as with torchrun's
+ * virtual_local_rank. */
+static void add_gpus(struct worker_start *start, const struct daemon *daemon, const struct node_effect *effect)
 {
-    static const char *const inherited[] = {"HOME", "USER",   "LOGNAME", "LANG", "LC_ALL",
-                                            "TZ",   "TMPDIR", "SHELL",   "LD_LIBRARY_PATH"};
-    for (size_t i = 0; i < sizeof inherited / sizeof inherited[0]; i++) {
-        const char *value = getenv(inherited[i]);
-        if (value != NULL) {
-            environment_set(environment, inherited[i], value);
-        }
+    const struct slot_info *own = &daemon->slots[effect->u.worker.slot];
+    char list[SLOTS_MAX * sizeof own->visible] = "";
+    size_t used = 0;
+    bool is_split = false;
+    for (uint32_t i = 0; i < effect->u.worker.local_size; i++) {
+        uint32_t slot = effect->u.worker.local_slots[i];
+        const struct slot_info *info = slot < daemon->slot_count ? &daemon->slots[slot] : own;
+        is_split |= info->is_part || info->kind != SLOT_CUDA;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? "," : "", info->visible);
     }
-    char text[HPARAMS_TEXT_BYTES];
-    const char *path = getenv("PATH");
-    (void)snprintf(text, sizeof text, "%s:%s", daemon->program_dir, path != NULL ? path : "/usr/local/bin:/usr/bin:/bin");
-    environment_set(environment, "PATH", text);
-    environment_set(environment, "OMP_NUM_THREADS", "1");
-    environment_set(environment, "PYTHONUNBUFFERED", "1");
-    /* Debian 13's PyTorch is built without libuv, but wants it by default and fails. A PyTorch with libuv works
-     * without, too. */
-    environment_set(environment, "USE_LIBUV", "0");
-    environment_from_config(environment, config);
+    if (own->kind == SLOT_CUDA) {
+        set(start, "CUDA_DEVICE_ORDER", "PCI_BUS_ID"); /* the order of the numbers; CUDA's own order begins with the fastest */
+        set(start, "CUDA_VISIBLE_DEVICES", is_split ? own->visible : list);
+        set_number(start, "LOCAL_RANK", is_split ? 0 : effect->u.worker.local_rank);
+    } else {
+        set(start, "CUDA_VISIBLE_DEVICES", "");
+        set_number(start, "LOCAL_RANK", effect->u.worker.local_rank);
+    }
+}
+
+static void add_ranks(struct worker_start *start, const struct node_effect *effect)
+{
+    set_number(start, "RANK", effect->u.worker.rank);
+    set_number(start, "WORLD_SIZE", effect->u.worker.size);
+    set_number(start, "LOCAL_WORLD_SIZE", effect->u.worker.local_size);
+    set_number(start, "GROUP_RANK", effect->u.worker.node_rank);
+    set_number(start, "GROUP_WORLD_SIZE", effect->u.worker.node_count);
+    set_number(start, "ROLE_RANK", effect->u.worker.rank);
+    set_number(start, "ROLE_WORLD_SIZE", effect->u.worker.size);
+    set(start, "MASTER_ADDR", effect->u.worker.master_host);
+    set_number(start, "MASTER_PORT", effect->u.worker.master_port);
+}
+
+static void add_own(struct worker_start *start, const struct daemon *daemon, const struct node_effect *effect)
+{
+    char text[KEEP_PATH_BYTES + 32];
     (void)snprintf(text, sizeof text, "%s/shoald.sock", daemon->dir);
-    environment_set(environment, "SHOAL_SOCKET", text);
+    set(start, "SHOAL_SOCKET", text);
     bytes_to_hex(text, effect->u.worker.token.bytes, TOKEN_BYTES);
-    environment_set(environment, "SHOAL_TOKEN", text);
+    set(start, "SHOAL_TOKEN", text);
     ports_write(daemon->options.ports, text);
-    environment_set(environment, "SHOAL_PORTS", text);
+    set(start, "SHOAL_PORTS", text);
     bytes_to_hex(text, effect->u.worker.attempt.experiment.bytes, EXPERIMENT_ID_BYTES);
-    environment_set(environment, "SHOAL_EXPERIMENT", text);
-    environment_set_number(environment, "SHOAL_TRIAL", effect->u.worker.attempt.trial);
-    environment_set_number(environment, "SHOAL_ATTEMPT", effect->u.worker.attempt.number);
-    environment_set_number(environment, "SHOAL_RANK", effect->u.worker.rank);
-    environment_set_number(environment, "SHOAL_SIZE", effect->u.worker.size);
-    environment_set_number(environment, "SHOAL_SEED", effect->u.worker.seed);
-    uint8_t values[SEARCH_VALUES_BYTES_MAX];
+    set(start, "SHOAL_EXPERIMENT", text);
+    set_number(start, "SHOAL_TRIAL", effect->u.worker.attempt.trial);
+    set_number(start, "SHOAL_ATTEMPT", effect->u.worker.attempt.number);
+    set_number(start, "SHOAL_RANK", effect->u.worker.rank);
+    set_number(start, "SHOAL_SIZE", effect->u.worker.size);
+    set_number(start, "SHOAL_SEED", effect->u.worker.seed);
+}
+
+/* ---- hyperparameters --------------------------------------------------------------------------------------------- */
+
+static void add_hparam(void *context, const char *variable, struct pack_reader value)
+{
+    char *text = hparams_text(value);
+    /* A longer value is in the file only. */
+    if (text != NULL && strlen(variable) + strlen(text) + 2 <= KEEP_VARIABLE_BYTES) {
+        set(context, variable, text);
+    }
+    ((struct worker_start *)context)->failed |= text == NULL;
+    free(text);
+}
+
+static void add_hparams(struct worker_start *start, const struct node_effect *effect, const struct config *config,
+                        const char *directory)
+{
+    const struct search_space space = config_search_space(config);
+    uint8_t *bytes = malloc(SEARCH_VALUES_BYTES_MAX);
     struct pack_writer writer;
-    struct search_space space = config_search_space(config);
-    pack_writer_init(&writer, values, sizeof values);
-    struct pack_reader reader;
-    if (search_trial_values(&space, config->seed, effect->u.worker.attempt.trial, &writer) == 0) {
-        pack_reader_init(&reader, values, writer.used_bytes);
-        if (json_from_pack(&reader, text, sizeof text) == 0) {
-            environment_set(environment, "SHOAL_HPARAMS", text);
+    struct pack_reader values;
+    pack_writer_init(&writer, bytes, bytes != NULL ? SEARCH_VALUES_BYTES_MAX : 0);
+    bool is_read = search_trial_values(&space, config->seed, effect->u.worker.attempt.trial, &writer) == 0;
+    if (!is_read) { /* the memory is short, or the record is of a later version */
+        pack_writer_init(&writer, bytes, bytes != NULL ? SEARCH_VALUES_BYTES_MAX : 0);
+        pack_map(&writer, 0);
+    }
+    pack_reader_init(&values, bytes, writer.used_bytes);
+    start->hparams = hparams_text(values);
+    start->entrypoint = hparams_fill(config->entrypoint, values);
+    start->failed |= bytes == NULL || start->hparams == NULL || start->entrypoint == NULL;
+    if (start->failed) {
+        free(bytes);
+        return;
+    }
+    char path[KEEP_PATH_BYTES + 32];
+    (void)snprintf(path, sizeof path, "%s/" HPARAMS_FILE, directory);
+    set(start, "SHOAL_HPARAMS_FILE", path);
+    if (strlen(start->hparams) + sizeof "SHOAL_HPARAMS=" <= KEEP_VARIABLE_BYTES) {
+        set(start, "SHOAL_HPARAMS", start->hparams);
+    }
+    (void)hparams_variables(values, add_hparam, start);
+    free(bytes);
+}
+
+/* ---- conda ------------------------------------------------------------------------------------------------------- */
+
+/* True if conda is installed in the directory: then `script` is the file that defines the command `conda`. */
+static bool conda_script(const char *directory, size_t bytes, const char *below, char *script, size_t size)
+{
+    int length = snprintf(script, size, "%.*s%s/etc/profile.d/conda.sh", (int)bytes, directory, below);
+    return bytes > 0 && length > 0 && (size_t)length < size && access(script, R_OK) == 0;
+}
+
+/* The directory of a program's directory: "/opt/conda/bin/conda" -> "/opt/conda". */
+static size_t prefix_bytes(const char *program)
+{
+    const char *bin = strstr(program, "/bin/");
+    for (const char *next = bin; next != NULL; next = strstr(next + 1, "/bin/")) {
+        bin = next;
+    }
+    return bin != NULL ? (size_t)(bin - program) : 0;
+}
+
+static bool conda_find(struct worker_start *start, char *script, size_t size)
+{
+    static const char *const at_home[] = {"/miniforge3", "/miniconda3", "/mambaforge", "/anaconda3", "/conda"};
+    static const char *const elsewhere[] = {"/opt/conda", "/opt/miniforge3", "/opt/miniconda3", "/opt/anaconda3"};
+    const char *program = get(start, "CONDA_EXE"), *home = get(start, "HOME"), *path = get(start, "PATH");
+    if (program != NULL && conda_script(program, prefix_bytes(program), "", script, size)) {
+        return true;
+    }
+    for (const char *at = path; at != NULL && *at != '\0';) { /* .../bin or .../condabin */
+        size_t bytes = strcspn(at, ":"), parent = bytes;
+        while (parent > 0 && at[parent - 1] != '/') {
+            parent--;
+        }
+        if (parent > 1 && conda_script(at, parent - 1, "", script, size)) {
+            return true;
+        }
+        at += bytes + (at[bytes] == ':');
+    }
+    for (size_t i = 0; home != NULL && i < sizeof at_home / sizeof at_home[0]; i++) {
+        if (conda_script(home, strlen(home), at_home[i], script, size)) {
+            return true;
         }
     }
-    environment_set_number(environment, "RANK", effect->u.worker.rank);
-    environment_set_number(environment, "WORLD_SIZE", effect->u.worker.size);
-    environment_set_number(environment, "LOCAL_RANK", effect->u.worker.local_rank);
-    environment_set_number(environment, "LOCAL_WORLD_SIZE", effect->u.worker.local_size);
-    environment_set_number(environment, "GROUP_RANK", effect->u.worker.node_rank);
-    environment_set(environment, "MASTER_ADDR", effect->u.worker.master_host);
-    environment_set_number(environment, "MASTER_PORT", effect->u.worker.master_port);
-    environment_set(environment, "CUDA_VISIBLE_DEVICES", daemon->slots[effect->u.worker.slot].visible);
+    for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++) {
+        if (conda_script(elsewhere[i], strlen(elsewhere[i]), "", script, size)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `conda activate` is a function of the shell that only an interactive one has: here its definition comes first. */
+static void prepare_conda(struct worker_start *start)
+{
+    char script[KEEP_PATH_BYTES];
+    bool is_wanted = start->entrypoint != NULL &&
+                     (strstr(start->entrypoint, "conda activate") != NULL || strstr(start->entrypoint, "mamba activate") != NULL);
+    if (!is_wanted || !conda_find(start, script, sizeof script) || strchr(script, '\'') != NULL) {
+        return;
+    }
+    char *longer = malloc(strlen(script) + strlen(start->entrypoint) + 6);
+    if (longer == NULL) {
+        start->failed = true;
+        return;
+    }
+    (void)sprintf(longer, ". '%s'\n%s", script, start->entrypoint);
+    free(start->entrypoint);
+    start->entrypoint = longer;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+void environment_build(const struct daemon *daemon, const struct node_effect *effect, const struct config *config,
+                       const char *directory, struct worker_start *out)
+{
+    const struct inherited_rules rules = {daemon->options.worker_env, daemon->options.worker_env_count};
+    *out = (struct worker_start){0};
+    add_inherited(out, &rules);
+    add_defaults(out, daemon, effect, config, directory);
+    add_config(out, config);
+    complete_path(out, daemon->program_dir);
+    add_own(out, daemon, effect);
+    add_hparams(out, effect, config, directory);
+    add_ranks(out, effect);
+    add_gpus(out, daemon, effect);
+    prepare_conda(out);
+}
+
+void environment_close(struct worker_start *start)
+{
+    for (size_t i = 0; i < start->count; i++) {
+        free(start->variables[i]);
+    }
+    free(start->variables);
+    free(start->entrypoint);
+    free(start->hparams);
+    *start = (struct worker_start){0};
 }

@@ -1,19 +1,31 @@
 #ifndef NODE_DAEMON_WORKERS_ENVIRONMENT_H
 #define NODE_DAEMON_WORKERS_ENVIRONMENT_H
-/* The environment of a worker's program: some variables of the daemon, the variables of the experiment, Shoal's own and
- * torchrun's. */
+/* What a worker's program starts with: its environment, its entrypoint with the hyperparameters filled in, and the file of
+ * hyperparameters. The environment has, a later one in the place of an earlier:
+ *
+ *   1  variables of the daemon that pass (inherited.h)
+ *   2  defaults: torchrun's variables but for the ranks, the interface of the group's network, the number of threads
+ *   3  the variables of the experiment
+ *   4  ranks, MASTER_ADDR and MASTER_PORT, the GPUs, and Shoal's own variables */
 
 #include "node/daemon/ground/daemon.h"
 
-/* A list of `NAME=value` strings; all zero is empty. */
-struct daemon_environment {
-    char **items;
+/* The file of hyperparameters in the worker's directory. */
+#define HPARAMS_FILE "hparams.json"
+
+/* All zero is empty; environment_close frees it. */
+struct worker_start {
+    char **variables; /* [count], `NAME=value` each */
     size_t count, capacity;
+    char *entrypoint;
+    char *hparams; /* content of HPARAMS_FILE */
+    bool failed;   /* memory was short: the rest is not to be used */
 };
 
-/* Adds the variables of the worker that `effect` starts. The items and the array come from malloc and are the caller's.
- * Variables are left out when memory is full. */
-void daemon_environment_build(struct daemon *daemon, const struct node_effect *effect, const struct config *config,
-                              struct daemon_environment *environment);
+/* Fills in what the worker of a SPAWN effect starts with, in this directory. */
+void environment_build(const struct daemon *daemon, const struct node_effect *effect, const struct config *config,
+                       const char *directory, struct worker_start *out);
+
+void environment_close(struct worker_start *start);
 
 #endif

@@ -1,13 +1,19 @@
 /* Finds GPUs of this machine that programs outside Shoal use. Every few seconds a job asks NVML about the slots without
  * a worker of ours; the core does not count a busy slot as free. A program that starts between two looks can still meet
- * a worker on its GPU: NVML lists programs, but keeps none out. */
+ * a worker on its GPU: NVML lists programs, but keeps none out.
+ *
+ * A worker sees all GPUs of its attempt on this node, and may use memory on each of them. So when one rank of an attempt has
+ * ended, the processes of the other ranks do not make its GPU busy: every descendant of a shoal-keep of ours is passed over. */
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "node/daemon/workers/workers.h"
 #include "node/slots/nvml.h"
 
 #define BUSY_CHECK_MS 5000
+#define ANCESTORS_MAX 64 /* against a loop while processes come and go */
 
 struct daemon_gpu_busy {
     struct job job;
@@ -17,9 +23,43 @@ struct daemon_gpu_busy {
     struct slots_nvml *nvml; /* only the job uses it; opened by the first job */
     const struct slot_info *slots;
     uint32_t count;
+    uint32_t keeps[SLOTS_MAX]; /* the process ids of the shoal-keeps of running workers */
+    uint32_t keep_count;
     uint32_t asked[SLOTS_MAX];
     bool is_known[SLOTS_MAX], is_busy[SLOTS_MAX]; /* of asked[i] */
 };
+
+/* The parent of a process; 0: there is no such process (in this container). */
+static uint32_t parent_of(uint32_t pid)
+{
+    char name[64], line[512] = "";
+    unsigned int parent = 0;
+    (void)snprintf(name, sizeof name, "/proc/%u/stat", pid);
+    FILE *file = fopen(name, "re");
+    if (file != NULL) {
+        const char *name_end = fgets(line, sizeof line, file) != NULL ? strrchr(line, ')') : NULL; /* a name may have any character */
+        if (name_end == NULL || sscanf(name_end, ") %*c %u", &parent) != 1) {
+            parent = 0;
+        }
+        (void)fclose(file);
+    }
+    return parent;
+}
+
+/* True for a descendant of a shoal-keep, which is the subreaper of all of them. */
+static bool is_ours(void *context, uint32_t pid)
+{
+    const struct daemon_gpu_busy *busy = context;
+    for (uint32_t level = 0; level < ANCESTORS_MAX && pid > 1; level++) {
+        for (uint32_t i = 0; i < busy->keep_count; i++) {
+            if (busy->keeps[i] == pid) {
+                return true;
+            }
+        }
+        pid = parent_of(pid);
+    }
+    return false;
+}
 
 static void busy_work(struct job *job)
 {
@@ -28,7 +68,7 @@ static void busy_work(struct job *job)
     bool is_open = busy->nvml != NULL || slots_nvml_open(busy->nvml_path, &busy->nvml, error) == 0;
     for (uint32_t i = 0; i < busy->count; i++) {
         busy->is_known[i] =
-            is_open && slots_nvml_busy(busy->nvml, busy->slots[busy->asked[i]].uuid, &busy->is_busy[i]) == 0;
+            is_open && slots_nvml_busy(busy->nvml, busy->slots[busy->asked[i]].uuid, is_ours, busy, &busy->is_busy[i]) == 0;
     }
 }
 
@@ -57,9 +97,12 @@ void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms)
         return;
     }
     busy->next_ms = now_ms + BUSY_CHECK_MS;
-    busy->count = 0;
+    busy->count = busy->keep_count = 0;
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         enum lease_state state = node_core_lease(daemon->core)->slots[slot].state;
+        if (daemon->workers->slots[slot].keep_pid > 0) {
+            busy->keeps[busy->keep_count++] = (uint32_t)daemon->workers->slots[slot].keep_pid;
+        }
         if (daemon->slots[slot].kind == SLOT_CUDA && state != LEASE_LEASED && state != LEASE_RELEASING) {
             busy->asked[busy->count++] = slot;
         }

@@ -379,8 +379,7 @@ struct spawn_job {
     char directory[KEEP_PATH_BYTES];
     char work[KEEP_PATH_BYTES + 8];
     char lock[KEEP_PATH_BYTES + 32];
-    char entrypoint[CONFIG_ENTRYPOINT_BYTES + 8];
-    struct daemon_environment environment;
+    struct worker_start start;
     uint8_t identity[KEEP_IDENTITY_BYTES_MAX];
     size_t identity_bytes;
     int held_fd; /* the lock of MASTER_PORT, or 0 */
@@ -390,15 +389,30 @@ struct spawn_job {
     char error[KEEP_ERROR_BYTES];
 };
 
+/* Writes the file of hyperparameters. 0 or an error code, with a sentence. */
+static int hparams_write(struct spawn_job *spawn)
+{
+    char path[KEEP_PATH_BYTES + 32];
+    (void)snprintf(path, sizeof path, "%s/" HPARAMS_FILE, spawn->directory);
+    FILE *file = fopen(path, "we");
+    bool is_written = file != NULL && fputs(spawn->start.hparams, file) >= 0 && fputc('\n', file) != EOF;
+    is_written = (file == NULL || fclose(file) == 0) && is_written;
+    if (!is_written) {
+        (void)snprintf(spawn->error, sizeof spawn->error, "%.300s cannot be written: %s", path, strerror(errno));
+        return errno == ENOSPC ? ERR_NO_SPACE : ERR_IO;
+    }
+    return 0;
+}
+
 static void spawn_work(struct job *job)
 {
     struct spawn_job *spawn = (struct spawn_job *)job;
     const char *locks[] = {spawn->lock};
     struct keep_spec spec = {.run_directory = spawn->directory,
                              .working_directory = spawn->work,
-                             .entrypoint = spawn->entrypoint,
-                             .environment = (const char *const *)spawn->environment.items,
-                             .environment_count = spawn->environment.count,
+                             .entrypoint = spawn->start.entrypoint,
+                             .environment = (const char *const *)spawn->start.variables,
+                             .environment_count = spawn->start.count,
                              .lock_paths = locks,
                              .lock_count = 1,
                              .held_fd = spawn->held_fd,
@@ -407,6 +421,10 @@ static void spawn_work(struct job *job)
                              .identity = spawn->identity,
                              .identity_bytes = spawn->identity_bytes,
                              .token = spawn->token};
+    spawn->code = hparams_write(spawn);
+    if (spawn->code != 0) {
+        return;
+    }
     spawn->code = keep_spawn(spawn->daemon->keep_program, &spec, &spawn->link, spawn->error);
 }
 
@@ -440,10 +458,7 @@ static void spawn_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct spawn_job *spawn = (struct spawn_job *)job;
     struct daemon_worker *worker = &daemon->workers->slots[spawn->slot];
-    for (size_t i = 0; i < spawn->environment.count; i++) {
-        free(spawn->environment.items[i]);
-    }
-    free(spawn->environment.items);
+    environment_close(&spawn->start);
     if (spawn->held_fd != 0) {
         (void)close(spawn->held_fd); /* shoal-keep has its copy */
     }
@@ -483,11 +498,9 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
     const struct view_experiment *experiment =
         view_find_experiment(node_core_view(daemon->core), effect->u.worker.attempt.experiment);
     struct spawn_job *spawn = calloc(1, sizeof *spawn);
-    char **items = calloc(512, sizeof *items);
     if (!worker_is(worker, WORKER_READY, &effect->u.worker.attempt) || experiment == NULL || !experiment->known ||
-        spawn == NULL || items == NULL) {
+        spawn == NULL) {
         free(spawn);
-        free(items);
         worker->prepare = *effect;
         worker_not_started(daemon, slot, "the worker's directory was not ready");
         return;
@@ -499,6 +512,13 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
     worker->seed = effect->u.worker.seed;
     worker->size = effect->u.worker.size;
     memcpy(worker->group_key, effect->u.worker.group_key, sizeof worker->group_key);
+    environment_build(daemon, effect, experiment->config, worker->directory, &spawn->start);
+    if (spawn->start.failed) {
+        environment_close(&spawn->start);
+        free(spawn);
+        worker_not_started(daemon, slot, "no memory is left for the worker's environment");
+        return;
+    }
     worker_move(worker, WORKER_SPAWNING);
     spawn->job = (struct job){.work = spawn_work, .done = spawn_done};
     spawn->daemon = daemon;
@@ -514,9 +534,6 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
         (void)close(worker->port_fd);
     }
     worker->port_fd = 0;
-    bytes_copy_text(spawn->entrypoint, sizeof spawn->entrypoint, experiment->config->entrypoint);
-    spawn->environment = (struct daemon_environment){items, 0, 512};
-    daemon_environment_build(daemon, effect, experiment->config, &spawn->environment);
     spawn->identity_bytes = daemon_workers_identity(worker, spawn->identity);
     jobs_run(daemon->file_jobs, &spawn->job);
 }
@@ -655,9 +672,11 @@ void daemon_workers_poll(struct daemon *daemon, uint32_t slot)
     while (worker->has_link && keep_read_event(&worker->link, &event) == 0) {
         if (event.kind == KEEP_EVENT_STARTED) {
             worker->started_seen = true;
+            worker->keep_pid = event.keep_pid;
             continue;
         }
         worker->has_link = false;
+        worker->keep_pid = 0;
         worker->ended = true;
         if (event.kind == KEEP_EVENT_ENDED) {
             worker->status = event.status;

@@ -40,6 +40,7 @@ struct daemon_worker {
     int port_fd;            /* the lock of `port` (base/ports.h) until shoal-keep has it; 0: none */
     uint64_t port_until_ms; /* when a worker that waits for a free port is given up; 0: it has one */
     bool started_seen;
+    int32_t keep_pid; /* of shoal-keep, while it is connected; 0: unknown */
     uint32_t saves; /* checkpoints handed over by the worker that are not stored yet */
     lease_token token;
     uint8_t group_key[MESSAGE_KEY_BYTES];
