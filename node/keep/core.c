@@ -36,8 +36,15 @@ static void ask(struct keep_core *core, enum keep_reason reason, uint64_t grace_
     CHECK(core->phase == KEEP_RUNNING);
     core->phase = KEEP_ASKED;
     core->reason = reason;
-    core->term_due = true;
+    core->signal_due = true;
     core->grace_end_ms = core->now_ms + grace_ms;
+}
+
+static void end_helpers(struct keep_core *core, uint64_t end_ms)
+{
+    core->phase = KEEP_HELPERS;
+    core->signal_due = true;
+    core->grace_end_ms = end_ms;
 }
 
 void keep_core_told(struct keep_core *core, uint64_t now_ms, uint64_t grace_ms)
@@ -46,7 +53,7 @@ void keep_core_told(struct keep_core *core, uint64_t now_ms, uint64_t grace_ms)
     uint64_t grace = grace_ms < KEEP_CORE_GRACE_MS_MAX ? grace_ms : KEEP_CORE_GRACE_MS_MAX;
     if (core->phase == KEEP_RUNNING) {
         ask(core, KEEP_KILLED, grace);
-    } else if (core->phase == KEEP_ASKED && core->now_ms + grace < core->grace_end_ms) {
+    } else if ((core->phase == KEEP_ASKED || core->phase == KEEP_HELPERS) && core->now_ms + grace < core->grace_end_ms) {
         core->grace_end_ms = core->now_ms + grace;
     }
 }
@@ -54,8 +61,12 @@ void keep_core_told(struct keep_core *core, uint64_t now_ms, uint64_t grace_ms)
 void keep_core_worker_gone(struct keep_core *core, uint64_t now_ms)
 {
     advance(core, now_ms);
+    uint64_t end_ms = core->now_ms + KEEP_CORE_GRACE_MS;
     if (core->phase == KEEP_RUNNING) {
-        ask(core, KEEP_EXITED, KEEP_CORE_GRACE_MS);
+        core->reason = KEEP_EXITED;
+        end_helpers(core, end_ms);
+    } else if (core->phase == KEEP_ASKED) {
+        end_helpers(core, end_ms < core->grace_end_ms ? end_ms : core->grace_end_ms);
     }
 }
 
@@ -74,11 +85,18 @@ enum keep_action keep_core_tick(struct keep_core *core, uint64_t now_ms)
     if (core->phase == KEEP_RUNNING && now_ms >= core->lease_end_ms) {
         ask(core, KEEP_LEASE, KEEP_CORE_GRACE_MS);
     }
-    if (core->phase == KEEP_ASKED && core->term_due && now_ms < core->grace_end_ms) {
-        core->term_due = false;
+    if (core->phase == KEEP_ASKED && core->signal_due && now_ms < core->grace_end_ms) {
+        core->signal_due = false;
+        return KEEP_DO_ASK;
+    }
+    if (core->phase == KEEP_ASKED && !core->signal_due && now_ms >= core->grace_end_ms) {
+        end_helpers(core, now_ms + KEEP_CORE_HELPERS_MS);
+    }
+    if (core->phase == KEEP_HELPERS && core->signal_due && now_ms < core->grace_end_ms) {
+        core->signal_due = false;
         return KEEP_DO_TERM;
     }
-    if (core->phase == KEEP_ASKED && now_ms >= core->grace_end_ms) {
+    if ((core->phase == KEEP_ASKED || core->phase == KEEP_HELPERS) && now_ms >= core->grace_end_ms) {
         core->phase = KEEP_ENDING;
         core->kill_interval_ms = KEEP_CORE_KILL_MS_FIRST;
         core->kill_next_ms = now_ms;
@@ -98,7 +116,8 @@ uint64_t keep_core_next_ms(const struct keep_core *core)
     case KEEP_RUNNING:
         return core->lease_end_ms;
     case KEEP_ASKED:
-        return core->term_due ? core->now_ms : core->grace_end_ms;
+    case KEEP_HELPERS:
+        return core->signal_due ? core->now_ms : core->grace_end_ms;
     case KEEP_ENDING:
         return core->kill_next_ms;
     case KEEP_GONE:

@@ -15,8 +15,8 @@
  * shoal-keep holds the lock file(s) of the slot, and is the worker's parent and the subreaper of all its descendants,
  * in a session of its own: it survives the daemon, even a SIGKILL to the daemon's process group. (Under systemd that
  * needs `KillMode=process`.) It ends the run when told, when the worker itself ends, or when no daemon has renewed the
- * lease for lease_ms: SIGTERM first, then SIGKILL until the kernel reports that no child is left. Only then it writes
- * `status`, frees the locks and exits. If shoal-keep itself is killed, the kernel kills the worker (PR_SET_PDEATHSIG),
+ * lease for lease_ms: the stop signal to the program (node/keep/tree.h), SIGTERM to its helpers once the program has ended or
+ * its grace is over, then SIGKILL until the kernel reports that no child is left. Only then it writes `status`, frees the locks and exits. If shoal-keep itself is killed, the kernel kills the worker (PR_SET_PDEATHSIG),
  * and the lock stays held by any descendant that is still alive, since the worker inherits the lock's descriptor: a
  * slot is free when keep_lock_is_free returns true. The worker is the entrypoint's program itself if the entrypoint is
  * one program with its arguments; for anything longer (`cd x && ...`, a pipe, A=1 program) the worker is the shell that
@@ -56,6 +56,7 @@ struct keep_spec {
                                           port (base/ports.h); this one stays the caller's. 0: none */
     uint64_t lease_ms;                 /* how long the run lives without keep_renew; > 0 */
     uint64_t log_cap_bytes;            /* >= KEEP_LOG_CAP_BYTES_MIN */
+    uint32_t stop_signal;              /* asks the program to save and leave; 1 ... 31, 0: SIGTERM */
     const uint8_t *identity;           /* bytes of the caller's own, which keep_scan gives back */
     size_t identity_bytes;             /* <= KEEP_IDENTITY_BYTES_MAX */
     lease_token token;
@@ -97,8 +98,8 @@ void keep_close(struct keep_link *link);
  * ERR_CLOSED, ERR_IO. */
 int keep_renew(struct keep_link *link);
 
-/* Ends the run: SIGTERM to all its processes now, SIGKILL after grace_ms (0: at once; at most an hour). If repeated,
- * the earlier end counts. KEEP_EVENT_ENDED follows when no process is left. Errors as keep_renew. */
+/* Ends the run: the stop signal to the program now, SIGTERM to what is left of its helpers when it has ended or after
+ * grace_ms, and SIGKILL soon after that (grace_ms 0: SIGKILL at once; at most an hour). If repeated, the earlier end counts. KEEP_EVENT_ENDED follows when no process is left. Errors as keep_renew. */
 int keep_kill(struct keep_link *link, uint64_t grace_ms);
 
 /* Announces that the daemon is about to ask the worker to save and leave. A daemon that learns of the end, perhaps

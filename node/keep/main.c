@@ -33,6 +33,8 @@
 #define PEER_BUFFER_BYTES 256
 #define KILL_PASSES 8
 #define WAIT_MS_MAX 1000 /* wake up once a second, so that a stall is noticed as one */
+#define LAST_MS_MAX 50   /* between two looks for the end of a program that was asked to stop */
+#define SCRIPT_MS 10000  /* for the rest of a script whose program was asked to stop and has ended: it may copy results */
 
 struct peer {
     int fd; /* -1: none */
@@ -50,7 +52,11 @@ struct keep {
     int listen_fd;
     int output_fd; /* the worker's stdout and stderr; -1: all writers are gone */
     pid_t worker;
+    bool worker_is_gone;
     int worker_wait_status;
+    bool is_asked;
+    struct keep_program asked; /* the processes that got the stop signal, as long as they live */
+    uint64_t script_ms;        /* since when none of them lives; 0: one does, or none was asked */
     bool is_stopping; /* the daemon asked the worker to leave */
     struct keep_core core;
     struct keep_log log;
@@ -417,6 +423,21 @@ static void output_read(struct keep *keep, bool all)
     }
 }
 
+/* The program has ended once its first process has and, if it was asked to stop, all that were asked: a shell with a trap
+ * may end before the program that it runs has saved. A shell that goes on without them gets SCRIPT_MS. */
+static void program_look(struct keep *keep)
+{
+    uint64_t now_ms = clock_ms();
+    if (keep->is_asked && keep->script_ms == 0 && keep_program_is_gone(&keep->asked)) {
+        keep->script_ms = now_ms;
+    }
+    bool is_over = keep->is_asked ? keep->script_ms != 0 && (keep->worker_is_gone || now_ms - keep->script_ms >= SCRIPT_MS)
+                                  : keep->worker_is_gone;
+    if (is_over) {
+        keep_core_worker_gone(&keep->core, now_ms);
+    }
+}
+
 /* Reaps dead children: the worker, and orphans that this subreaper got. */
 static void children_reap(struct keep *keep)
 {
@@ -425,13 +446,15 @@ static void children_reap(struct keep *keep)
         pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
         if (pid == keep->worker) {
             keep->worker_wait_status = status;
-            keep_core_worker_gone(&keep->core, clock_ms());
+            keep->worker_is_gone = true;
         } else if (pid < 0 && errno == ECHILD) {
+            program_look(keep);
             if (keep->core.phase != KEEP_GONE) {
                 keep_core_none_left(&keep->core); /* without a child a subreaper has no descendant either */
             }
             return;
         } else if (pid == 0 || (pid < 0 && errno != EINTR)) {
+            program_look(keep);
             return;
         }
     }
@@ -452,7 +475,8 @@ static int wait_ms(const struct keep *keep)
     uint64_t now_ms = clock_ms();
     uint64_t next_ms = keep_core_next_ms(&keep->core);
     uint64_t left_ms = next_ms > now_ms ? next_ms - now_ms : 0;
-    return left_ms < WAIT_MS_MAX ? (int)left_ms : WAIT_MS_MAX;
+    uint64_t most_ms = keep->core.phase == KEEP_ASKED ? LAST_MS_MAX : WAIT_MS_MAX;
+    return (int)(left_ms < most_ms ? left_ms : most_ms);
 }
 
 static void events_wait(struct keep *keep)
@@ -503,6 +527,10 @@ static void run(struct keep *keep)
         switch (keep_core_tick(&keep->core, clock_ms())) {
         case KEEP_DO_NOTHING:
             events_wait(keep);
+            break;
+        case KEEP_DO_ASK:
+            keep_program_signal(keep->worker, keep->spec.stop_signal, &keep->asked);
+            keep->is_asked = true;
             break;
         case KEEP_DO_TERM:
             (void)keep_tree_signal(SIGTERM);

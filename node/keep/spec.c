@@ -1,5 +1,6 @@
 #include "node/keep/spec.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ size_t keep_spec_bytes(const struct keep_spec *spec)
 
 void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec)
 {
-    pack_map(writer, 8);
+    pack_map(writer, 9);
     pack_text(writer, "version");
     pack_u64(writer, KEEP_PROTO_VERSION);
     pack_text(writer, "identity");
@@ -50,6 +51,8 @@ void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec)
     pack_text(writer, spec->working_directory);
     pack_text(writer, "entrypoint");
     pack_text(writer, spec->entrypoint);
+    pack_text(writer, "stop_signal");
+    pack_u64(writer, spec->stop_signal);
     pack_text(writer, "locks");
     pack_texts(writer, spec->lock_paths, spec->lock_count);
     pack_text(writer, "environment");
@@ -183,6 +186,7 @@ int keep_run_read(const uint8_t *bytes, size_t count, struct keep_run *out)
     struct pack_reader environment = pack_find(&reader, "environment");
     struct pack_reader lease = pack_find(&reader, "lease_ms");
     struct pack_reader log_cap = pack_find(&reader, "log_cap_bytes");
+    struct pack_reader stop_signal = pack_find(&reader, "stop_signal");
     size_t environment_count;
     run.working_directory = text_take(&working_directory, "");
     run.locks = texts_take(&locks, KEEP_LOCKS_MAX, &run.lock_count);
@@ -191,6 +195,8 @@ int keep_run_read(const uint8_t *bytes, size_t count, struct keep_run *out)
     run.shell = shell_take(run.environment, &run.is_bash);
     run.lease_ms = pack_read_u64(&lease);
     run.log_cap_bytes = pack_read_u64(&log_cap);
+    run.stop_signal = (int)pack_read_u64_max(&stop_signal, 31);
+    run.stop_signal = stop_signal.failed || run.stop_signal == 0 ? SIGTERM : run.stop_signal;
     if (run.working_directory == NULL || run.command == NULL || run.shell == NULL || run.locks == NULL || run.environment == NULL ||
         lease.failed || log_cap.failed || run.lease_ms == 0 || run.log_cap_bytes < KEEP_LOG_CAP_BYTES_MIN) {
         keep_run_close(&run);

@@ -22,6 +22,7 @@ struct keep_run {
     size_t lock_count;
     uint64_t lease_ms;
     uint64_t log_cap_bytes;
+    int stop_signal; /* SIGTERM if the spec has none */
 };
 
 /* Reads a spec and copies everything. ERR_MALFORMED, also if a rule of node/keep/keep.h is broken or memory is short:

@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -155,4 +157,132 @@ size_t keep_tree_signal(int signal)
     }
     free(list.items);
     return signalled;
+}
+
+/* ---- the program ------------------------------------------------------------------------------------------------- */
+
+static bool is_among(const char *name, const char *const *names)
+{
+    while (*names != NULL && strcmp(name, *names) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+/* By the file that runs, since the name of a script's process is that of the script. */
+static bool is_shell(pid_t pid)
+{
+    static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "busybox", "fish", NULL};
+    char path[48];
+    char file[512];
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    ssize_t n = readlink(path, file, sizeof file - 1);
+    if (n <= 0) {
+        return false;
+    }
+    file[n] = '\0';
+    char *deleted = strstr(file, " (deleted)"); /* the shell's package was renewed meanwhile */
+    if (deleted != NULL) {
+        *deleted = '\0';
+    }
+    const char *slash = strrchr(file, '/');
+    return is_among(slash != NULL ? slash + 1 : file, shells);
+}
+
+static bool is_filter(pid_t pid)
+{
+    static const char *const filters[] = {"tee", "cat", "grep", "egrep", "sed", "awk", "gawk", "mawk", "ts", "tr",
+                                          "cut", "head", "tail", "uniq", "sort", "stdbuf", "logger", NULL};
+    char path[48];
+    char name[32] = "";
+    struct stat input;
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/0", (int)pid);
+    if (stat(path, &input) != 0 || !S_ISFIFO(input.st_mode)) {
+        return false;
+    }
+    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, name, sizeof name - 1) : 0;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    name[n > 0 ? n : 0] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+    return is_among(name, filters);
+}
+
+/* True if the process has a handler of its own for the signal. */
+static bool has_handler(pid_t pid, int signal)
+{
+    char path[48];
+    char text[4096];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    ssize_t n = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *line = strstr(text, "SigCgt:");
+    unsigned long long mask = line != NULL ? strtoull(line + 7, NULL, 16) : 0;
+    return (mask >> (signal - 1) & 1) != 0;
+}
+
+/* `parent` is 0 for the first process, which is a child of this one. */
+static void program_add(struct keep_program *program, pid_t pid, pid_t parent, int signal)
+{
+    int pidfd = program->count < KEEP_PROGRAM_MAX ? pidfd_of(pid) : -1;
+    if (pidfd < 0) {
+        return;
+    }
+    pid_t now = parent_of(pid); /* read after the descriptor has fixed the process: see keep_tree_signal */
+    bool is_meant = now != 0 && (parent == 0 || now == parent || now == getpid());
+    if (!is_meant || pidfd_signal(pidfd, signal) != 0) {
+        (void)close(pidfd);
+        return;
+    }
+    (void)pidfd_signal(pidfd, SIGCONT);
+    program->pidfds[program->count++] = pidfd;
+}
+
+/* `depth` bounds the way through shells that a program makes while it is looked at. */
+static void signal_below(const struct processes *list, pid_t pid, pid_t parent, int signal, int depth, struct keep_program *out)
+{
+    size_t before = out->count;
+    if (depth > 0 && is_shell(pid)) {
+        for (int filters = 0; filters < 2 && out->count == before; filters++) {
+            for (size_t i = 0; i < list->count; i++) {
+                bool is_child = list->items[i].parent == pid;
+                if (is_child && is_filter(list->items[i].pid) == (filters == 1)) {
+                    signal_below(list, list->items[i].pid, pid, signal, depth - 1, out);
+                }
+            }
+        }
+        if (out->count > before && !has_handler(pid, signal)) {
+            return;
+        }
+    }
+    program_add(out, pid, parent, signal);
+}
+
+void keep_program_signal(pid_t main, int signal, struct keep_program *out)
+{
+    struct processes list = {0};
+    processes_list(&list);
+    *out = (struct keep_program){.count = 0};
+    signal_below(&list, main, 0, signal, 8, out);
+    free(list.items);
+}
+
+bool keep_program_is_gone(struct keep_program *program)
+{
+    for (size_t i = program->count; i-- > 0;) {
+        struct pollfd one = {.fd = program->pidfds[i], .events = POLLIN};
+        if (poll(&one, 1, 0) != 0) {
+            (void)close(program->pidfds[i]);
+            program->pidfds[i] = program->pidfds[--program->count];
+        }
+    }
+    return program->count == 0;
 }

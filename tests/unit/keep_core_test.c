@@ -17,14 +17,39 @@ static void core_lease_ends_a_run_and_renewal_postpones_it(void **state)
     assert_int_equal(keep_core_tick(&core, 1299), KEEP_DO_NOTHING);
     keep_core_heard(&core, 1299);
     assert_int_equal(keep_core_tick(&core, 1598), KEEP_DO_NOTHING);
-    assert_int_equal(keep_core_tick(&core, 1599), KEEP_DO_TERM);
+    assert_int_equal(keep_core_tick(&core, 1599), KEEP_DO_ASK);
     assert_int_equal(core.reason, KEEP_LEASE);
     assert_int_equal(keep_core_tick(&core, 1599), KEEP_DO_NOTHING);
     assert_int_equal(keep_core_next_ms(&core), 1599 + KEEP_CORE_GRACE_MS);
     keep_core_heard(&core, 1700); /* too late: what has begun is finished */
-    assert_int_equal(keep_core_tick(&core, 1599 + KEEP_CORE_GRACE_MS), KEEP_DO_KILL);
+    uint64_t end_ms = 1599 + KEEP_CORE_GRACE_MS;
+    assert_int_equal(keep_core_tick(&core, end_ms), KEEP_DO_TERM);
+    assert_int_equal(keep_core_tick(&core, end_ms), KEEP_DO_NOTHING);
+    assert_int_equal(keep_core_tick(&core, end_ms + KEEP_CORE_HELPERS_MS), KEEP_DO_KILL);
     keep_core_none_left(&core);
     assert_int_equal(keep_core_tick(&core, 4000), KEEP_DO_FINISH);
+}
+
+static void core_helpers_are_ended_after_their_program(void **state)
+{
+    (void)state;
+    struct keep_core core;
+    keep_core_init(&core, 0, 1000000);
+    keep_core_told(&core, 0, 60000);
+    assert_int_equal(keep_core_tick(&core, 0), KEEP_DO_ASK);
+    assert_int_equal(keep_core_tick(&core, 59999), KEEP_DO_NOTHING); /* the whole grace is the program's */
+    assert_int_equal(keep_core_next_ms(&core), 60000);
+    keep_core_worker_gone(&core, 59999);
+    assert_int_equal(keep_core_tick(&core, 59999), KEEP_DO_TERM);
+    assert_int_equal(keep_core_tick(&core, 60000), KEEP_DO_KILL); /* and the end is where it was */
+    keep_core_init(&core, 0, 1000000);
+    keep_core_told(&core, 0, 60000);
+    assert_int_equal(keep_core_tick(&core, 0), KEEP_DO_ASK);
+    keep_core_worker_gone(&core, 100);
+    assert_int_equal(keep_core_tick(&core, 100), KEEP_DO_TERM);
+    assert_int_equal(keep_core_next_ms(&core), 100 + KEEP_CORE_GRACE_MS);
+    keep_core_told(&core, 200, 300);
+    assert_int_equal(keep_core_tick(&core, 500), KEEP_DO_KILL);
 }
 
 static void core_kills_again_and_again_ever_more_slowly(void **state)
@@ -53,7 +78,7 @@ static void core_told_twice_takes_the_earlier_end(void **state)
     struct keep_core core;
     keep_core_init(&core, 0, 1000000);
     keep_core_told(&core, 0, 5000);
-    assert_int_equal(keep_core_tick(&core, 0), KEEP_DO_TERM);
+    assert_int_equal(keep_core_tick(&core, 0), KEEP_DO_ASK);
     keep_core_told(&core, 100, 60000);
     assert_int_equal(keep_core_next_ms(&core), 5000);
     keep_core_told(&core, 200, 300);
@@ -87,7 +112,7 @@ static void core_a_stall_does_not_end_the_lease(void **state)
     assert_int_equal(keep_core_tick(&core, 100000), KEEP_DO_NOTHING);
     assert_int_equal(keep_core_next_ms(&core), 105000);
     assert_int_equal(keep_core_tick(&core, 103000), KEEP_DO_NOTHING);
-    assert_int_equal(keep_core_tick(&core, 105000), KEEP_DO_TERM);
+    assert_int_equal(keep_core_tick(&core, 105000), KEEP_DO_ASK);
 }
 
 int main(void)
@@ -95,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(core_lease_ends_a_run_and_renewal_postpones_it),
         cmocka_unit_test(core_kills_again_and_again_ever_more_slowly),
+        cmocka_unit_test(core_helpers_are_ended_after_their_program),
         cmocka_unit_test(core_told_twice_takes_the_earlier_end),
         cmocka_unit_test(core_worker_that_went_by_itself_stays_exited),
         cmocka_unit_test(core_a_stall_does_not_end_the_lease),

@@ -282,6 +282,74 @@ static void a_worker_may_use_its_grace_also_a_stopped_one(void **state)
     assert_non_null(strstr(log_text(run.directory), "saving\n"));
 }
 
+/* A program with a helper that it needs while it saves: the helper dies of any SIGTERM. */
+static void saves_with_its_helper(const char *name, const char *entrypoint, int32_t code)
+{
+    struct run run;
+    struct keep_link link;
+    struct keep_event event;
+    run_make(&run, name, entrypoint);
+    script_write(&run, "import os, signal, subprocess, sys, time\n"
+                       "helper = subprocess.Popen(['sleep', '1000'])\n"
+                       "def save(number, frame):\n"
+                       "    time.sleep(0.3)\n"
+                       "    print('helper', helper.poll(), flush=True)\n"
+                       "    open('saved', 'w').write('x')\n"
+                       "    os._exit(5)\n"
+                       "signal.signal(signal.SIGTERM, save)\n"
+                       "signal.signal(signal.SIGUSR1, save)\n"
+                       "open('helper.new', 'w').write('%d\\n' % helper.pid)\n"
+                       "os.rename('helper.new', 'helper')\n"
+                       "while True: time.sleep(1)\n");
+    run.spec.stop_signal = strstr(name, "usr1") != NULL ? SIGUSR1 : 0;
+    spawn(&run, &link);
+    event_wait(&link, KEEP_EVENT_STARTED, &event);
+    pid_t helper = pid_wait(&run, "helper");
+    assert_int_equal(keep_kill(&link, 25000), 0);
+    event_wait(&link, KEEP_EVENT_ENDED, &event);
+    print_message("%s: %s", entrypoint, log_text(run.directory));
+    assert_non_null(strstr(log_text(run.directory), "helper None\n"));
+    assert_int_equal(event.status.reason, KEEP_KILLED);
+    assert_int_equal(event.status.code, code);
+    assert_true(is_gone(helper));
+}
+
+static void a_program_keeps_its_helpers_until_it_has_saved(void **state)
+{
+    (void)state;
+    saves_with_its_helper("bare", "python3 worker.sh", 5);
+    saves_with_its_helper("usr1", "python3 worker.sh", 5);
+    saves_with_its_helper("below", "python3 worker.sh; exit $?", 5);
+    saves_with_its_helper("twice", "bash -c 'python3 worker.sh; exit $?'; exit $?", 5);
+    saves_with_its_helper("trap", "trap 'exit 6' TERM; python3 worker.sh & wait; exit 0", 6);
+    saves_with_its_helper("after", "python3 worker.sh; test -e saved && exit 9", 9);
+}
+
+static void a_filter_gets_the_last_words_of_its_program(void **state)
+{
+    (void)state;
+    struct run run;
+    struct keep_link link;
+    struct keep_event event;
+    run_make(&run, "filter", "python3 worker.sh | tee copy");
+    script_write(&run, "import os, signal, sys, time\n"
+                       "def save(number, frame):\n"
+                       "    time.sleep(0.3)\n"
+                       "    print('saved', flush=True)\n"
+                       "    sys.exit(0)\n"
+                       "signal.signal(signal.SIGTERM, save)\n"
+                       "open('ready.new', 'w').write('%d\\n' % os.getpid())\n"
+                       "os.rename('ready.new', 'ready')\n"
+                       "while True: time.sleep(1)\n");
+    spawn(&run, &link);
+    event_wait(&link, KEEP_EVENT_STARTED, &event);
+    (void)pid_wait(&run, "ready");
+    assert_int_equal(keep_kill(&link, 25000), 0);
+    event_wait(&link, KEEP_EVENT_ENDED, &event);
+    assert_int_equal(event.status.code, 0);
+    assert_non_null(strstr(log_text(run.directory), "saved\n"));
+}
+
 static void what_a_worker_leaves_behind_is_ended_too(void **state)
 {
     (void)state;
@@ -414,6 +482,8 @@ int main(void)
         T(long_paths_are_fine),
         T(a_kill_is_sure_for_what_ignores_sigterm_and_hides),
         T(a_worker_may_use_its_grace_also_a_stopped_one),
+        T(a_program_keeps_its_helpers_until_it_has_saved),
+        T(a_filter_gets_the_last_words_of_its_program),
         T(what_a_worker_leaves_behind_is_ended_too),
         T(a_held_lock_refuses_the_next_worker),
         T(a_killed_keep_takes_its_worker_with_it),
