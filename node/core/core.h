@@ -59,6 +59,7 @@ enum node_event_kind {
     NODE_EVENT_WORKER_LISTENS, /* u.worker: the worker is in no group (any more) and listens on `port` for the next one;
                                   is_elastic, generation, has_state and step as in struct fact_worker */
     NODE_EVENT_WORKER_STATUS,  /* u.worker: step; bytes: the latest metrics, packed as in struct fact_worker */
+    NODE_EVENT_WORKER_STALL,   /* u.worker: stall, stall_s, is_overdue: what the worker has lacked for a while has changed */
     NODE_EVENT_WORKER_EXITED,  /* u.worker: the worker is gone for certain, with all children; code; text: the last lines */
     NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on the disk; bytes: the
                                   metrics at the time of the save, packed as in struct fact_worker */
@@ -153,6 +154,11 @@ struct node_event {
             bool is_elastic;     /* LISTENS: the program can leave a group and enter the next */
             bool has_state;      /* LISTENS: the worker has applied `step` steps, and can give the state to others */
             uint32_t generation; /* LISTENS: of the last group; 0: none */
+            enum fact_stall stall; /* STALL, as in struct fact_worker */
+            uint64_t stall_s;
+            bool is_overdue;
+            enum fact_cause cause; /* EXITED */
+            uint64_t failure;      /* EXITED: a hash of status and last line as in struct fact_worker; 0: not to be compared */
             const char *text; /* borrowed for the call; may be NULL */
         } worker;
         struct {
@@ -260,6 +266,7 @@ struct node_effect {
             uint64_t seed;              /* SPAWN: the trial's seed */
             uint8_t group_key[MESSAGE_KEY_BYTES]; /* SPAWN (ADOPT gives it back), GROUP */
             char text[32];              /* STOP_WORKER: the reason */
+            bool stacks;                /* KILL: the worker hangs: write its stacks into its log first, for some seconds at most */
         } worker;
         struct {
             hash256 blob;
@@ -423,7 +430,8 @@ const struct view_manifest *node_core_unite_checkpoint(const struct node_core *c
 bool node_core_next_checkpoint(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out);
 
 /* "quarantined: it failed on a, b and c" in `out`; false if the trial is not quarantined. */
-bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, char *out, size_t size);
+bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, enum config_retry retry, char *out,
+                                 size_t size);
 
 /* Whether a slot of this kind is one of those that a trial wants. */
 bool node_core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind);

@@ -82,6 +82,7 @@
 
 #define CORE_STATUS_MS 2000         /* between two progress records of one worker */
 #define CORE_KILL_GRACE_MS 3000     /* from SIGTERM to SIGKILL */
+#define CORE_QUICK_MS 10000         /* a program that fails so soon without a step may fail again in the same way (option retry) */
 #define CORE_ADOPTED_REPORT_MS 5000 /* an adopted worker that waits for a group has reported so within so long of the start */
 
 /* ---- coordinator: claims and leases ------------------------------------------------------------------------------ */

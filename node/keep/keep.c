@@ -388,7 +388,7 @@ int keep_renew(struct keep_link *link)
     return send_bare(link, KEEP_COMMAND_PING);
 }
 
-int keep_kill(struct keep_link *link, uint64_t grace_ms)
+static int send_kill(struct keep_link *link, uint64_t grace_ms, bool stacks)
 {
     if (link->fd < 0) {
         return ERR_CLOSED;
@@ -396,10 +396,23 @@ int keep_kill(struct keep_link *link, uint64_t grace_ms)
     uint8_t bytes[32];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    pack_array(&writer, 2);
+    pack_array(&writer, stacks ? 3 : 2);
     pack_u64(&writer, KEEP_COMMAND_KILL);
     pack_u64(&writer, grace_ms);
+    if (stacks) {
+        pack_bool(&writer, true);
+    }
     return keep_proto_send(link->fd, bytes, writer.used_bytes);
+}
+
+int keep_kill(struct keep_link *link, uint64_t grace_ms)
+{
+    return send_kill(link, grace_ms, false);
+}
+
+int keep_kill_hung(struct keep_link *link, uint64_t grace_ms)
+{
+    return send_kill(link, grace_ms, true);
 }
 
 int keep_stopping(struct keep_link *link)

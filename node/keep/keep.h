@@ -102,6 +102,10 @@ int keep_renew(struct keep_link *link);
  * grace_ms, and SIGKILL soon after that (grace_ms 0: SIGKILL at once; at most an hour). If repeated, the earlier end counts. KEEP_EVENT_ENDED follows when no process is left. Errors as keep_renew. */
 int keep_kill(struct keep_link *link, uint64_t grace_ms);
 
+/* The same for a worker that hangs: first writes what its processes are doing (node/keep/stacks.h) into its log, for
+ * KEEP_STACKS_MS_MAX at most. A shoal-keep of an earlier version only ends the run. */
+int keep_kill_hung(struct keep_link *link, uint64_t grace_ms);
+
 /* Announces that the daemon is about to ask the worker to save and leave. A daemon that learns of the end, perhaps
  * after a restart, then knows that exit code 0 does not mean that the program was done. Errors as keep_renew. */
 int keep_stopping(struct keep_link *link);

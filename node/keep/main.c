@@ -26,6 +26,7 @@
 #include "base/err.h"
 #include "node/keep/proto.h"
 #include "node/keep/spec.h"
+#include "node/keep/stacks.h"
 #include "node/keep/tree.h"
 
 #define PEERS_MAX 4 /* connected daemons: one, and perhaps its restarted successor */
@@ -58,6 +59,8 @@ struct keep {
     struct keep_program asked; /* the processes that got the stop signal, as long as they live */
     uint64_t script_ms;        /* since when none of them lives; 0: one does, or none was asked */
     bool is_stopping; /* the daemon asked the worker to leave */
+    int stacks_fd; /* a report on the stacks of the processes; -1: none is being written */
+    uint64_t stacks_until_ms, stacks_grace_ms; /* the order to end the run waits for the report until then */
     struct keep_core core;
     struct keep_log log;
     struct keep_run spec;
@@ -167,14 +170,35 @@ static void peer_accept(struct keep *keep)
     peer_tell_started(keep, peer);
 }
 
+/* True: the report is on its way, and the order waits for its end. A second order does not wait. */
+static bool stacks_begin(struct keep *keep, uint64_t grace_ms)
+{
+    if (keep->stacks_until_ms != 0 || keep->core.phase != KEEP_RUNNING || keep_stacks_start(&keep->stacks_fd) < 0) {
+        return false;
+    }
+    keep->stacks_until_ms = clock_ms() + KEEP_STACKS_MS_MAX;
+    keep->stacks_grace_ms = grace_ms;
+    return true;
+}
+
+static void stacks_end(struct keep *keep)
+{
+    if (keep->stacks_fd >= 0) {
+        (void)close(keep->stacks_fd);
+        keep->stacks_fd = -1;
+        keep_core_told(&keep->core, clock_ms(), keep->stacks_grace_ms);
+    }
+}
+
 static void peer_command(struct keep *keep, const uint8_t *bytes, size_t count)
 {
     uint64_t kind, grace_ms;
-    if (keep_proto_unpack_command(bytes, count, &kind, &grace_ms) != 0) {
+    bool stacks;
+    if (keep_proto_unpack_command(bytes, count, &kind, &grace_ms, &stacks) != 0) {
         return;
     }
     keep_core_heard(&keep->core, clock_ms());
-    if (kind == KEEP_COMMAND_KILL) {
+    if (kind == KEEP_COMMAND_KILL && !(stacks && stacks_begin(keep, grace_ms))) {
         keep_core_told(&keep->core, clock_ms(), grace_ms);
     }
     keep->is_stopping |= kind == KEEP_COMMAND_STOPPING;
@@ -400,6 +424,18 @@ static int worker_start(struct keep *keep, const struct keep_run *spec, struct c
 
 /* ---- running ---- */
 
+/* Moves the report on stacks into the log. */
+static void stacks_read(struct keep *keep)
+{
+    uint8_t bytes[32768];
+    ssize_t n = read(keep->stacks_fd, bytes, sizeof bytes);
+    if (n > 0) {
+        keep_log_append(&keep->log, bytes, (size_t)n);
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        stacks_end(keep);
+    }
+}
+
 /* Moves the worker's output into the log: one piece, or `all` that is there. */
 static void output_read(struct keep *keep, bool all)
 {
@@ -481,7 +517,7 @@ static int wait_ms(const struct keep *keep)
 
 static void events_wait(struct keep *keep)
 {
-    struct pollfd items[3 + PEERS_MAX] = {
+    struct pollfd items[4 + PEERS_MAX] = {
         {.fd = keep->signal_fd, .events = POLLIN},
         {.fd = keep->output_fd, .events = POLLIN},
         /* With no free place a daemon waits in the queue: accepting and closing its connection would look like the end
@@ -491,8 +527,16 @@ static void events_wait(struct keep *keep)
     for (size_t i = 0; i < PEERS_MAX; i++) {
         items[3 + i] = (struct pollfd){.fd = keep->peers[i].fd, .events = POLLIN};
     }
-    if (poll(items, 3 + PEERS_MAX, wait_ms(keep)) <= 0) {
+    items[3 + PEERS_MAX] = (struct pollfd){.fd = keep->stacks_fd, .events = POLLIN};
+    int ready = poll(items, 4 + PEERS_MAX, wait_ms(keep));
+    if (keep->stacks_fd >= 0 && clock_ms() >= keep->stacks_until_ms) {
+        stacks_end(keep);
+    }
+    if (ready <= 0) {
         return;
+    }
+    if (items[3 + PEERS_MAX].revents != 0 && keep->stacks_fd >= 0) {
+        stacks_read(keep);
     }
     if (items[0].revents != 0) {
         signals_read(keep);
@@ -652,6 +696,7 @@ int main(int argc, char **argv)
     keep.signal_fd = -1;
     keep.listen_fd = -1;
     keep.output_fd = -1;
+    keep.stacks_fd = -1;
     keep.log.fd = -1;
     for (size_t i = 0; i < PEERS_MAX; i++) {
         keep.peers[i].fd = -1;

@@ -33,18 +33,21 @@ int keep_proto_send(int fd, const uint8_t *bytes, size_t count)
     return (size_t)n == count + 4 ? 0 : ERR_IO;
 }
 
-int keep_proto_unpack_command(const uint8_t *bytes, size_t count, uint64_t *kind, uint64_t *grace_ms)
+int keep_proto_unpack_command(const uint8_t *bytes, size_t count, uint64_t *kind, uint64_t *grace_ms,
+                              bool *stacks)
 {
     struct pack_reader reader;
     pack_reader_init(&reader, bytes, count);
     uint32_t elements = pack_read_array(&reader);
     uint64_t command = pack_read_u64(&reader);
     uint64_t grace = command == KEEP_COMMAND_KILL && elements >= 2 ? pack_read_u64(&reader) : 0;
+    bool wants_stacks = command == KEEP_COMMAND_KILL && elements >= 3 && pack_read_bool(&reader);
     if (reader.failed) {
         return ERR_MALFORMED;
     }
     *kind = command;
     *grace_ms = grace;
+    *stacks = wants_stacks;
     return 0;
 }
 

@@ -29,7 +29,7 @@
 /* From the daemon to shoal-keep. */
 enum keep_command {
     KEEP_COMMAND_PING = 1, /* [1] renews the lease */
-    KEEP_COMMAND_KILL = 2, /* [2, grace_ms] */
+    KEEP_COMMAND_KILL = 2, /* [2, grace_ms, bool: write the stacks into the log first]; the third came later */
     KEEP_COMMAND_STOPPING = 3, /* [3] the worker is asked to save and leave, which the status shall show */
 };
 
@@ -42,9 +42,9 @@ enum keep_told {
 /* Sends one frame of at most KEEP_FRAME_BYTES_MAX without ever waiting. 0; ERR_AGAIN: no room; ERR_CLOSED, ERR_IO. */
 int keep_proto_send(int fd, const uint8_t *bytes, size_t count);
 
-/* Decodes a daemon's command: `*kind` is an enum keep_command, or a kind of a later version; `*grace_ms` is 0 for kinds
- * without one. 0 or ERR_MALFORMED. */
-int keep_proto_unpack_command(const uint8_t *bytes, size_t count, uint64_t *kind, uint64_t *grace_ms);
+/* Decodes a daemon's command: `*kind` is an enum keep_command, or a kind of a later version; `*grace_ms` and `*stacks` are
+ * 0 and false for kinds without them. 0 or ERR_MALFORMED. */
+int keep_proto_unpack_command(const uint8_t *bytes, size_t count, uint64_t *kind, uint64_t *grace_ms, bool *stacks);
 
 /* Decodes a report of shoal-keep. 0; ERR_AGAIN: a kind of a later version, to be skipped; ERR_MALFORMED. */
 int keep_proto_unpack_event(const uint8_t *bytes, size_t count, struct keep_event *out);

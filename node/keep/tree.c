@@ -129,6 +129,21 @@ static void processes_mark(struct processes *list, pid_t self)
     }
 }
 
+size_t keep_tree_list(pid_t *out, size_t capacity)
+{
+    struct processes list = {0};
+    size_t count = 0;
+    processes_list(&list);
+    processes_mark(&list, getpid());
+    for (size_t i = 0; i < list.count && count < capacity; i++) {
+        if (list.items[i].below) {
+            out[count++] = list.items[i].pid;
+        }
+    }
+    free(list.items);
+    return count;
+}
+
 size_t keep_tree_signal(int signal)
 {
     pid_t self = getpid();

@@ -29,6 +29,9 @@ void keep_program_signal(pid_t main, int signal, struct keep_program *out);
 /* True if none of the signalled processes lives; closes the descriptors of those that have ended. */
 bool keep_program_is_gone(struct keep_program *program);
 
+/* The ids of the living descendants, at most `capacity`; returns how many. */
+size_t keep_tree_list(pid_t *out, size_t capacity);
+
 /* Sends `signal` to every living descendant seen in one pass over /proc; with SIGTERM also SIGCONT, so that stopped
  * processes react. A process forked during the pass may be missed: repeat SIGKILL until waitpid reports no child. Never
  * signals a foreign process that got the pid of a dead one. Returns how many processes were signalled. */

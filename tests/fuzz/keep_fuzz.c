@@ -51,9 +51,10 @@ static void read_spec(const uint8_t *bytes, size_t count)
 static void read_command(const uint8_t *bytes, size_t count)
 {
     uint64_t kind, grace_ms;
+    bool stacks;
     struct keep_core core;
     keep_core_init(&core, 1000, 30000);
-    if (keep_proto_unpack_command(bytes, count, &kind, &grace_ms) == 0) {
+    if (keep_proto_unpack_command(bytes, count, &kind, &grace_ms, &stacks) == 0) {
         keep_core_heard(&core, 1001);
         if (kind == KEEP_COMMAND_KILL) {
             keep_core_told(&core, 1001, grace_ms);

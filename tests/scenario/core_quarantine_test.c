@@ -29,7 +29,7 @@ static enum view_trial_state state_of(const struct world *world, uint32_t trial)
 static enum view_quarantine quarantine_of(const struct world *world, uint32_t node, uint32_t trial)
 {
     const struct view_trial *row = view_find_trial(world_experiment(world, node), trial);
-    return row != NULL ? view_trial_quarantine(row, NULL, NULL) : VIEW_NO_QUARANTINE;
+    return row != NULL ? view_trial_quarantine(row, CONFIG_RETRY_ANY, NULL, NULL) : VIEW_NO_QUARANTINE;
 }
 
 /* The node on which a trial runs, or -1. */

@@ -201,7 +201,7 @@ void checkers_finished(struct sim *sim, int node, uint32_t e)
         had_reason |=
             trial->failure_count > plan->max_restarts || __builtin_popcount(trial->failed_on) >= VIEW_QUARANTINE_NODES;
         const struct view_trial *known = view_find_trial(seen, t);
-        had_reason |= known != NULL && view_trial_quarantine(known, NULL, NULL) == VIEW_QUARANTINE_DEATHS &&
+        had_reason |= known != NULL && view_trial_quarantine(known, CONFIG_RETRY_ANY, NULL, NULL) == VIEW_QUARANTINE_DEATHS &&
                       plan_isolates(&sim->plan); /* machines died, or nobody could tell that they had not */
     }
     if (state == VIEW_FAILED && !had_reason) {

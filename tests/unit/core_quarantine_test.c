@@ -579,11 +579,11 @@ static void a_trial_that_failed_on_three_nodes_is_quarantined_with_their_names(v
     for (uint32_t number = 1; number <= 3; number++) {
         attempt_id id = assign(ground, 0, 0, number, number + 1);
         end(ground, number + 1, &id, FACT_FAILED);
-        assert_false(core_quarantine_reason(&ground->core, trial_of(ground, &id), text, sizeof text));
+        assert_false(core_quarantine_reason(&ground->core, trial_of(ground, &id), CONFIG_RETRY_ANY, text, sizeof text));
         judge(ground, &id, FACT_FAILED);
     }
     attempt_id id = make_attempt_id(0, 0, 1, 1, ground->people[COORDINATOR].id);
-    assert_true(core_quarantine_reason(&ground->core, trial_of(ground, &id), text, sizeof text));
+    assert_true(core_quarantine_reason(&ground->core, trial_of(ground, &id), CONFIG_RETRY_ANY, text, sizeof text));
     assert_string_equal(text, "quarantined: it failed on c, d and e");
 }
 

@@ -73,7 +73,7 @@ static void failures_on_three_nodes_without_progress_quarantine_a_trial(void **s
     assert_int_equal(view_trial_state(experiment, 2), VIEW_TRIAL_QUEUED);
     node_id nodes[VIEW_QUARANTINE_NODES];
     uint32_t count;
-    assert_int_equal(view_trial_quarantine(experiment->trials[0], nodes, &count), VIEW_QUARANTINE_FAILURES);
+    assert_int_equal(view_trial_quarantine(experiment->trials[0], CONFIG_RETRY_ANY, nodes, &count), VIEW_QUARANTINE_FAILURES);
     assert_int_equal(count, 3);
     assert_true(node_id_equal(nodes[2], mesh->people[3].id));
 }

@@ -15,12 +15,15 @@
 #define TRIALS_MAX 100000
 #define SCREEN_LINES_AROUND 5 /* the two head lines, the table's head, "... and N more", the cursor; two more if slots lack */
 
+#define SCREEN_NOTES_MAX 4
+
 /* The values in the last line about a trial. */
 struct trial_memory {
     char state[16];
     uint64_t attempt, checkpoint_step;
     bool has_metric;
     double metric;
+    char notes[1024]; /* without the times in them, which change with each document */
 };
 
 struct watching {
@@ -104,6 +107,30 @@ static struct trial_memory *remember(struct watching *watching, uint64_t index)
     return &watching->trials[index];
 }
 
+/* Writes the notes of a trial when they change. */
+static void note_changes(struct watching *watching, const msgpack_object *trial, struct trial_memory *memory)
+{
+    msgpack_object_array list = document_list(trial, "notes");
+    char now[sizeof memory->notes] = "";
+    for (uint32_t i = 0; i < list.size; i++) {
+        char note[256];
+        document_value_text(&list.ptr[i], note, sizeof note);
+        char *time = strstr(note, " for ");
+        size_t used = strlen(now), length = time != NULL ? (size_t)(time - note) : strlen(note);
+        (void)snprintf(now + used, sizeof now - used, "%.*s\n", (int)length, note);
+    }
+    if (strcmp(now, memory->notes) == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < list.size; i++) {
+        char note[256];
+        document_value_text(&list.ptr[i], note, sizeof note);
+        begin_line(watching);
+        (void)fprintf(watching->cli->out, "trial %llu: %s\n", (unsigned long long)document_number(trial, "index"), note);
+    }
+    (void)snprintf(memory->notes, sizeof memory->notes, "%s", now);
+}
+
 static void trial_changes(struct watching *watching, const msgpack_object *trial, const char *metric)
 {
     FILE *out = watching->cli->out;
@@ -137,6 +164,7 @@ static void trial_changes(struct watching *watching, const msgpack_object *trial
         (void)fprintf(out, "trial %llu step %llu, %s %s\n", (unsigned long long)index,
                       (unsigned long long)document_number(trial, "step"), metric, number);
     }
+    note_changes(watching, trial, memory);
     (void)snprintf(memory->state, sizeof memory->state, "%s", state);
     memory->attempt = attempt;
     memory->has_metric = has_metric;
@@ -197,6 +225,25 @@ static void screen_end(struct cli *cli)
     }
 }
 
+/* Writes the first notes of the trials below the table, a line each; returns how many. `screen` may be NULL. */
+static size_t write_notes(FILE *screen, const msgpack_object *experiment)
+{
+    msgpack_object_array trials = document_list(experiment, "trials");
+    size_t count = 0;
+    for (uint32_t i = 0; i < trials.size; i++) {
+        msgpack_object_array list = document_list(&trials.ptr[i], "notes");
+        for (uint32_t k = 0; k < list.size && count < SCREEN_NOTES_MAX; k++) {
+            count++;
+            char note[256];
+            document_value_text(&list.ptr[k], note, sizeof note);
+            if (screen != NULL) {
+                (void)fprintf(screen, "trial %llu: %s\n", (unsigned long long)document_number(&trials.ptr[i], "index"), note);
+            }
+        }
+    }
+    return count;
+}
+
 static void draw(struct watching *watching, const msgpack_object *document)
 {
     struct cli *cli = watching->cli;
@@ -210,8 +257,9 @@ static void draw(struct watching *watching, const msgpack_object *document)
     const msgpack_object *experiment = document_find(document, "experiment");
     print_experiment_head(screen, cli->colours, document);
     char lacks[PRINT_SUMMARY_BYTES];
-    size_t around = SCREEN_LINES_AROUND + (print_lacks(experiment, lacks) ? 2 : 0);
+    size_t around = SCREEN_LINES_AROUND + (print_lacks(experiment, lacks) ? 2u : 0u) + write_notes(NULL, experiment);
     print_trials(screen, cli->colours, experiment, lines > around ? lines - around : 1);
+    (void)write_notes(screen, experiment);
     (void)fclose(screen);
     render_screen(cli->out, text, columns, lines, &watching->lines_before);
     free(text);

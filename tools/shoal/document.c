@@ -93,7 +93,11 @@ static void copy_clean(char *out, size_t size, const char *text, size_t bytes)
 
 void document_text(const msgpack_object *map, const char *key, char *out, size_t size)
 {
-    const msgpack_object *value = document_find(map, key);
+    document_value_text(document_find(map, key), out, size);
+}
+
+void document_value_text(const msgpack_object *value, char *out, size_t size)
+{
     bool is_text = value->type == MSGPACK_OBJECT_STR;
     copy_clean(out, size, is_text ? value->via.str.ptr : "", is_text ? value->via.str.size : 0);
 }

@@ -23,6 +23,7 @@ uint64_t document_number(const msgpack_object *map, const char *key);
 bool document_true(const msgpack_object *map, const char *key);
 bool document_has(const msgpack_object *map, const char *key); /* true: present and not nil */
 void document_text(const msgpack_object *map, const char *key, char *out, size_t size);
+void document_value_text(const msgpack_object *value, char *out, size_t size); /* of the value itself */
 msgpack_object_array document_list(const msgpack_object *map, const char *key);
 
 /* A node's name, found under `name_key`, or the first letters of its id; `size` of at least 9. */

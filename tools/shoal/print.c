@@ -375,6 +375,12 @@ void print_tails(FILE *out, const msgpack_object *experiment)
         char reason[1280], state[32];
         document_text(item, "reason", reason, sizeof reason);
         document_text(item, "state", state, sizeof state);
+        msgpack_object_array notes = document_list(item, "notes");
+        for (uint32_t k = 0; k < notes.size; k++) {
+            char note[256];
+            document_value_text(&notes.ptr[k], note, sizeof note);
+            (void)fprintf(out, "\ntrial %llu: %s\n", (unsigned long long)document_number(item, "index"), note);
+        }
         bool has_tail = tail->type == MSGPACK_OBJECT_STR && tail->via.str.size > 0;
         bool is_stuck = reason[0] != '\0' && (strcmp(state, "queued") == 0 || strcmp(state, "failed") == 0);
         if (has_tail || is_stuck) {

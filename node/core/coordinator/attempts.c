@@ -45,15 +45,15 @@ static bool any_unstarted(const struct view_attempt *attempt)
     return any;
 }
 
-void attempts_put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,
-                          const char *why)
+static void put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason, bool is_hung,
+                        const char *why)
 {
     struct records_entry *unfolded = find_unfolded(core, attempt, reason);
     if (unfolded != NULL) {
         core_fold_again(core, unfolded);
         return;
     }
-    struct fact_verdict fact = {.reason = reason, .step = attempt->start_step};
+    struct fact_verdict fact = {.reason = reason, .step = attempt->start_step, .is_hung = is_hung};
     bytes_copy_text(fact.why, sizeof fact.why, why);
     const struct view_worker *first = view_attempt_worker(attempt, 0);
     const struct records_entry *entry = first != NULL ? records_find(&core->records, first->ident) : NULL;
@@ -85,6 +85,12 @@ void attempts_put_verdict(struct node_core *core, const struct view_attempt *att
     if (reason == FACT_FAILED && experiment != NULL && experiment->known) {
         core_quarantine_told(core, experiment, attempt->id.trial);
     }
+}
+
+void attempts_put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,
+                          const char *why)
+{
+    put_verdict(core, attempt, reason, false, why);
 }
 
 /* How long a silent node may keep its attempts: twice the median duration of the experiment's completed trials, as far as
@@ -217,6 +223,76 @@ bool attempts_failure_is_settled(const struct node_core *core, const struct view
            core->now_ms - watch->failed_ms >= settle_ms;
 }
 
+/* True if the owners of all members that have not ended are heard, and nothing else is about to end the attempt. */
+static bool is_left_to_itself(const struct node_core *core, const struct view_experiment *experiment,
+                              const struct view_attempt *attempt, const struct attempt_sight *sight)
+{
+    return sight->failed + sight->stopped + sight->lost + sight->away + sight->unsure + sight->idle == 0 &&
+           !view_experiment_paused(experiment) && !view_experiment_cancelled(experiment) &&
+           !owner_group_is_stopping(core, experiment, attempt);
+}
+
+/* The lowest rank whose worker has ended, or has not; UINT32_MAX: none. */
+static uint32_t first_rank(const struct view_attempt *attempt, bool has_ended)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if ((worker != NULL && worker->state == FACT_WORKER_ENDED) == has_ended) {
+            return rank;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* The owners measure how long each worker has lacked output, progress and processor time, by their own clocks. Ranks that wait
+ * for a hung one may spin, so they need not lack processor time; but a rank that works and only writes nothing is no reason,
+ * unless another one does nothing at all. UINT32_MAX: no rank is stuck. */
+static uint32_t stuck_rank(const struct view_attempt *attempt)
+{
+    uint32_t stuck = UINT32_MAX;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker != NULL && worker->state == FACT_WORKER_ENDED) {
+            continue;
+        }
+        if (worker == NULL || !worker->is_overdue) {
+            return UINT32_MAX;
+        }
+        bool does_nothing = worker->stall == FACT_IDLE || worker->stall == FACT_SUSPENDED;
+        stuck = does_nothing && (stuck == UINT32_MAX || worker->stall == FACT_SUSPENDED) ? rank : stuck;
+    }
+    return stuck;
+}
+
+/* Ends an attempt with a rank that hangs, or one that others have left behind (DESIGN 7). */
+static bool judge_hung(struct node_core *core, const struct view_experiment *experiment, const struct view_attempt *attempt,
+                       const struct attempt_sight *sight, struct core_watch *watch)
+{
+    const struct config *config = experiment->config;
+    bool is_alone = is_left_to_itself(core, experiment, attempt, sight);
+    watch_since(&watch->barrier_ms, is_alone && sight->completed > 0, core->now_ms);
+    char why[sizeof ((struct fact_verdict *)NULL)->why];
+    if (watch->barrier_ms != 0 && config->exit_barrier_s > 0 &&
+        core->now_ms - watch->barrier_ms >= (uint64_t)config->exit_barrier_s * 1000) {
+        MARK(exit_barrier_over);
+        format_text(why, sizeof why, "rank %u has not ended within %u s (exit_barrier) after rank %u ended with status 0",
+                    first_rank(attempt, false), config->exit_barrier_s, first_rank(attempt, true));
+        put_verdict(core, attempt, FACT_FAILED, true, why);
+        return true;
+    }
+    uint32_t stuck = is_alone && config->stall_timeout_s > 0 ? stuck_rank(attempt) : UINT32_MAX;
+    if (stuck == UINT32_MAX) {
+        return false;
+    }
+    MARK(stall_ended);
+    bool is_suspended = view_attempt_worker(attempt, stuck)->stall == FACT_SUSPENDED;
+    format_text(why, sizeof why, is_suspended ? "rank %u has been stopped (SIGSTOP) for %u s (stall_timeout)"
+                                              : "rank %u has written nothing and used no processor time for %u s (stall_timeout)",
+                stuck, config->stall_timeout_s);
+    put_verdict(core, attempt, FACT_FAILED, true, why);
+    return true;
+}
+
 bool attempts_judge(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt)
@@ -251,6 +327,8 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_STOPPED, "another attempt has completed the trial");
     } else if (view_experiment_cancelled(experiment) && ended + sight.away + sight.unsure == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
+    } else if (judge_hung(core, experiment, attempt, &sight, watch)) {
+        return view_attempt_verdict(attempt) == NULL;
     } else if (elastic_follow(core, coordination, experiment, trial, attempt, &sight, watch)) {
         return view_attempt_verdict(attempt) == NULL;
     } else if (sight.away > 0) {

@@ -61,8 +61,8 @@ struct core_broken {
  *
  *   the attempt    set                                   moves
  *   -----------    ----------------------------------    -----------------------------------------------------------------
- *   lives          since_ms; failed_ms, stopped_ms       The first pass over the attempt makes the watch. since_ms is set
- *                  and idle_ms, each for itself          anew when the node begins to lead again.
+ *   lives          since_ms; failed_ms, stopped_ms,      The first pass over the attempt makes the watch. since_ms is set
+ *                  idle_ms, barrier_ms, each for itself  anew when the node begins to lead again.
  *   given up       the same, and waiting                 A node has not answered for longer than patience lasts, and placing
  *   for lost                                             looks for another place. The attempt lives again with the answer.
  *   has ended      ended_ms from the second loss in      The attempt has a verdict. The times of the living attempt stay,
@@ -99,6 +99,7 @@ struct core_watch {
     uint64_t failed_ms;  /* a member of the group has failed */
     uint64_t stopped_ms; /* a worker of the attempt has ended as asked to stop */
     uint64_t idle_ms;    /* a slot of the attempt is not leased to the attempt */
+    uint64_t barrier_ms; /* a rank has ended with status 0, and the others run on */
     uint64_t ended_ms;   /* the attempt has ended; 0 also before anything has asked */
     struct core_waiting waiting; /* ended, or given up for lost: the trial waits for a place */
     uint64_t wants_ms;    /* the group wants one more member, and no joiner is ready */

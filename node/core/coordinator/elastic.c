@@ -542,7 +542,7 @@ static bool fails_too_often(const struct view_experiment *experiment, const stru
                             const struct view_attempt *attempt, const struct attempt_sight *sight)
 {
     return sight->failed > 0 &&
-           view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
+           view_trial_failures(trial) + view_attempt_failures(attempt) > config_restarts(experiment->config);
 }
 
 /* Measures how long a step takes, from the reports of a whole group. */

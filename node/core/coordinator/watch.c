@@ -45,6 +45,7 @@ void watch_check(const struct core_watch *watch, uint64_t now_ms)
     CHECK(watch->waiting.since_ms <= now_ms);
     CHECK(is_between(watch->waiting.since_ms, watch->waiting.least_ms, now_ms));
     CHECK(watch->since_ms <= now_ms && watch->failed_ms <= now_ms && watch->stopped_ms <= now_ms && watch->idle_ms <= now_ms);
+    CHECK(watch->barrier_ms <= now_ms);
     CHECK(watch->ended_ms <= now_ms && watch->wants_ms <= now_ms && watch->joined_ms <= now_ms && watch->stepped_ms <= now_ms);
     CHECK(watch->join_losses == 0 || watch->join_ms != 0);
 }
@@ -170,7 +171,7 @@ void watch_begin_anew(const struct node_core *core, struct core_coordination *co
     for (uint32_t i = 0; i < coordination->watch_count; i++) {
         struct core_watch *watch = coordination->watches[i];
         watch->since_ms = core->now_ms;
-        watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->joined_ms = 0;
+        watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->barrier_ms = watch->joined_ms = 0;
         watch_broken_end(watch);
         watch->stepped_ms = 0;
     }

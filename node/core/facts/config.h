@@ -20,10 +20,13 @@
 #define CONFIG_REPLICAS_MAX 8 /* as FACT_HOLDERS_MAX: the holders that a manifest can name */
 #define CONFIG_SAVE_MAX 1000
 #define CONFIG_PREEMPTION_TIMEOUT_S_MAX 86400
+#define CONFIG_STALL_S_MAX 604800
 #define CONFIG_SCRATCH_BYTES (2 * CONFIG_PACKED_BYTES_MAX) /* enough for config_parse_yaml */
 #define CONFIG_ERROR_BYTES 512
 
 enum config_slot_kind { CONFIG_SLOT_ANY, CONFIG_SLOT_CPU, CONFIG_SLOT_CUDA };
+enum config_retry { CONFIG_RETRY_NODE, CONFIG_RETRY_ANY, CONFIG_RETRY_NEVER };
+enum config_stop_signal { CONFIG_SIGTERM, CONFIG_SIGINT, CONFIG_SIGHUP, CONFIG_SIGQUIT, CONFIG_SIGUSR1, CONFIG_SIGUSR2 };
 enum config_on_partition { CONFIG_PARTITION_CONTINUE, CONFIG_PARTITION_PAUSE_MINORITY };
 
 struct config {
@@ -47,6 +50,10 @@ struct config {
     uint32_t save_trial_best;
     uint32_t save_trial_latest;
     enum config_on_partition on_partition;
+    enum config_retry retry;
+    uint32_t exit_barrier_s;  /* 0: none */
+    uint32_t stall_timeout_s; /* 0: none */
+    enum config_stop_signal stop_signal;
     bool balance; /* parts of a step follow the ranks' speeds (train/plan/balance.h) */
     /* Borrowed from the bytes that were parsed or unpacked: */
     const uint8_t *environment; /* a MessagePack map text -> text; environment.variables */
@@ -56,6 +63,12 @@ struct config {
     const uint8_t *hyperparameters; /* a MessagePack array of parameters (train/search/search.h) */
     uint32_t hyperparameters_bytes;
 };
+
+/* How often a trial is started again after failures of its program. */
+static inline uint32_t config_restarts(const struct config *config)
+{
+    return config->retry == CONFIG_RETRY_NEVER ? 0 : config->max_restarts;
+}
 
 /* True for the environment variables that the daemon sets for a worker (docs/wire.md), such as the path of its socket and
  * its token. Other names that begin with SHOAL_ are free for programs (SHOAL_DATA of shoal-train). */

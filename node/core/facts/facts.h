@@ -182,6 +182,25 @@ enum fact_reason {
     FACT_REASONS
 };
 
+/* What a running worker has lacked for a while, as its owner sees it. A worker is active again at once with any of them. */
+enum fact_stall {
+    FACT_ACTIVE,
+    FACT_SILENT,       /* no output and no progress; processor time is used */
+    FACT_IDLE,         /* no output, no progress and no processor time */
+    FACT_SUSPENDED,    /* a process of the program is stopped (state T) */
+    FACT_STALLS
+};
+
+/* What the owner knows of how a worker ended, beyond its status. */
+enum fact_cause {
+    FACT_CAUSE_UNKNOWN,
+    FACT_CAUSE_MEMORY_LIMIT, /* killed by the kernel: its control group had reached its memory limit */
+    FACT_CAUSE_MEMORY,       /* killed by the kernel: the machine had no memory left */
+    FACT_CAUSE_GPU_MEMORY,   /* by its last lines CUDA was out of memory */
+    FACT_CAUSE_TRACEBACK,    /* ended with status 0, but its last lines are a Python traceback */
+    FACT_CAUSES
+};
+
 /* An owner about a worker in one of its slots. Key: attempt key, coordinator id, u16 number (struct fact_place). */
 struct fact_worker {
     enum fact_worker_state state;
@@ -200,6 +219,13 @@ struct fact_worker {
     bool waits;                 /* RUNNING: the worker is in no group, and listens for the next group */
     bool has_state;             /* waits: the worker has the training's state in memory */
     uint64_t applied_step;      /* has_state: steps applied to that state */
+    enum fact_stall stall;      /* RUNNING */
+    uint64_t stall_s;           /* stall: seconds since 1970 when it began, for display */
+    bool is_overdue;            /* stall: it has lasted for the experiment's stall_timeout */
+    uint64_t ended_s;           /* ENDED: seconds since 1970, for display; 0: not known */
+    enum fact_cause cause;      /* ENDED */
+    uint64_t failure; /* ENDED, FAILED within CORE_QUICK_MS of the start and before a first step: a hash of status and last line,
+                         without the digits in it, so that two tries can be compared; 0: not such a failure */
 };
 
 /* The end of an attempt. Key: attempt key, coordinator id; one per deciding coordinator. */
@@ -210,6 +236,7 @@ struct fact_verdict {
     uint32_t metrics_bytes;
     uint64_t duration_s;    /* from the assignment on; 0: the attempt never ran, or another coordinator has started it */
     char why[128];          /* one sentence, for users */
+    bool is_hung;           /* FAILED: no worker failed, but one hangs; the owners write its stacks into its log */
 };
 
 /* The death of an attempt's host. Key: attempt key, coordinator id; one per deciding coordinator, written beside a verdict

@@ -7,10 +7,13 @@
 
 static const char *const searcher_words[] = {"single", "grid", "random", NULL};
 static const char *const slot_words[] = {"any", "cpu", "cuda", NULL};
+static const char *const retry_words[] = {"node", "any", "never", NULL};
+static const char *const signal_words[] = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", NULL};
 static const char *const partition_words[] = {"continue", "pause_minority", NULL};
 
 _Static_assert(sizeof(enum search_kind) == sizeof(uint32_t) && sizeof(enum config_slot_kind) == sizeof(uint32_t) &&
-                   sizeof(enum config_on_partition) == sizeof(uint32_t),
+                   sizeof(enum config_on_partition) == sizeof(uint32_t) && sizeof(enum config_retry) == sizeof(uint32_t) &&
+                   sizeof(enum config_stop_signal) == sizeof(uint32_t),
                "words are stored as 32 bits");
 
 /* First part of a row: the key in the file, the field, its bounds or words, and its default. */
@@ -98,6 +101,17 @@ const struct config_option config_options[] = {
              "newest."},
     {NUMBER("max_restarts", max_restarts, 0, CONFIG_RESTARTS_MAX, 5), ALWAYS(12, "max_restarts"),
      .help = "How often a trial is started again after its own failures; lost nodes do not count."},
+    {WORD("retry", retry, retry_words, CONFIG_RETRY_NODE), SPARSE(21, "retry"),
+     .help = "Which failures are tried again: node gives a trial up that fails in the same way twice within 10 s of its start "
+             "(the second try is on another node if there is one), any tries each failure again up to max_restarts, never "
+             "tries none."},
+    {NUMBER("exit_barrier", exit_barrier_s, 0, CONFIG_STALL_S_MAX, 300), SPARSE(22, "exit_barrier"),
+     .help = "Seconds after which an attempt has failed if one rank has ended with status 0 and another has not; 0 for no end."},
+    {NUMBER("stall_timeout", stall_timeout_s, 0, CONFIG_STALL_S_MAX, 0), SPARSE(23, "stall_timeout"),
+     .help = "Seconds after which an attempt has failed if none of its ranks writes output or reports progress, and one rank "
+             "uses no processor time either or is stopped; 0 for no end. Without it show tells of such ranks after 5 minutes."},
+    {WORD("stop_signal", stop_signal, signal_words, CONFIG_SIGTERM), SPARSE(24, "stop_signal"),
+     .help = "The signal that asks a program without libshoal to save and leave. Its helper processes get SIGTERM after it."},
     {NUMBER("seed", seed, 0, INT64_MAX, 0), ALWAYS(13, "seed"),
      .help = "All random choices follow from it."},
     {NUMBER("preemption_timeout", preemption_timeout_s, 0, CONFIG_PREEMPTION_TIMEOUT_S_MAX, 60),

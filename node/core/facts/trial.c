@@ -222,7 +222,7 @@ static const uint8_t *metrics_read(struct pack_reader *reader, uint32_t *bytes)
 
 void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact)
 {
-    pack_array(writer, 15);
+    pack_array(writer, 16);
     pack_u64(writer, fact->state);
     pack_text(writer, fact->host);
     pack_u64(writer, fact->master_port);
@@ -238,6 +238,34 @@ void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact
     pack_bool(writer, fact->waits);
     pack_bool(writer, fact->has_state);
     pack_u64(writer, fact->applied_step);
+    pack_array(writer, 6);
+    pack_u64(writer, fact->stall);
+    pack_u64(writer, fact->stall_s);
+    pack_bool(writer, fact->is_overdue);
+    pack_u64(writer, fact->ended_s);
+    pack_u64(writer, fact->cause);
+    pack_u64(writer, fact->failure);
+}
+
+/* A stall or a cause of a later version reads as none. */
+static void ending_read(struct pack_reader *reader, struct fact_worker *fact)
+{
+    uint32_t fields = pack_read_array(reader);
+    if (fields < 6) {
+        reader->failed = true;
+        return;
+    }
+    uint64_t stall = pack_read_u64(reader);
+    fact->stall = stall < FACT_STALLS ? (enum fact_stall)stall : FACT_ACTIVE;
+    fact->stall_s = pack_read_u64(reader);
+    fact->is_overdue = pack_read_bool(reader);
+    fact->ended_s = pack_read_u64(reader);
+    uint64_t cause = pack_read_u64(reader);
+    fact->cause = cause < FACT_CAUSES ? (enum fact_cause)cause : FACT_CAUSE_UNKNOWN;
+    fact->failure = pack_read_u64(reader);
+    for (uint32_t more = 6; more < fields && !reader->failed; more++) {
+        pack_skip(reader);
+    }
 }
 
 int fact_worker_read(const struct record *record, struct fact_worker *out)
@@ -265,6 +293,10 @@ int fact_worker_read(const struct record *record, struct fact_worker *out)
         fact.has_state = pack_read_bool(&reader);
         fact.applied_step = pack_read_u64(&reader);
     }
+    if (extra > 0) { /* records of earlier versions end here */
+        extra--;
+        ending_read(&reader, &fact);
+    }
     if (fact_body_close(&reader, extra) != 0 || exit_code < INT16_MIN || exit_code > INT16_MAX) {
         return ERR_MALFORMED;
     }
@@ -282,12 +314,13 @@ const char *fact_reason_name(enum fact_reason reason)
 
 void fact_verdict_pack(struct pack_writer *writer, const struct fact_verdict *fact)
 {
-    pack_array(writer, 5);
+    pack_array(writer, 6);
     pack_u64(writer, fact->reason);
     pack_u64(writer, fact->step);
     pack_bin(writer, fact->metrics, fact->metrics_bytes);
     pack_u64(writer, fact->duration_s);
     pack_text(writer, fact->why);
+    pack_bool(writer, fact->is_hung);
 }
 
 int fact_verdict_read(const struct record *record, struct fact_verdict *out)
@@ -302,6 +335,10 @@ int fact_verdict_read(const struct record *record, struct fact_verdict *out)
     fact.metrics = metrics_read(&reader, &fact.metrics_bytes);
     fact.duration_s = pack_read_u64(&reader);
     pack_read_text_copy(&reader, fact.why, sizeof fact.why);
+    if (extra > 0) { /* records of earlier versions end here */
+        extra--;
+        fact.is_hung = pack_read_bool(&reader);
+    }
     if (fact_body_close(&reader, extra) != 0) {
         return ERR_MALFORMED;
     }

@@ -221,23 +221,25 @@ void core_quarantine_told(struct node_core *core, const struct view_experiment *
 {
     char text[256];
     const struct view_trial *trial = view_find_trial(experiment, index);
-    if (trial != NULL && core_quarantine_reason(core, trial, text, sizeof text)) {
+    if (trial != NULL && core_quarantine_reason(core, trial, experiment->config->retry, text, sizeof text)) {
         TRACE(&core->options.trace, "%s trial %u is %s", experiment->config->name, index, text);
     }
 }
 
-bool core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, char *out, size_t size)
+bool core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, enum config_retry retry, char *out,
+                                 size_t size)
 {
     node_id nodes[VIEW_QUARANTINE_NODES];
     uint32_t count;
-    enum view_quarantine quarantine = view_trial_quarantine(trial, nodes, &count);
+    enum view_quarantine quarantine = view_trial_quarantine(trial, retry, nodes, &count);
     if (quarantine == VIEW_NO_QUARANTINE) {
         return false;
     }
     MARK(trial_quarantined);
     size_t used = format_text(out, size, "quarantined: %s",
-                              quarantine == VIEW_QUARANTINE_FAILURES ? "it failed on"
-                                                                     : "its host died within 60 s of its start, on");
+                              quarantine == VIEW_QUARANTINE_SAME       ? "it failed twice in the same way, within 10 s, on"
+                              : quarantine == VIEW_QUARANTINE_FAILURES ? "it failed on"
+                                                                       : "its host died within 60 s of its start, on");
     for (uint32_t i = 0; i < count; i++) {
         const struct view_member *member = view_find_member(&core->view, nodes[i]);
         used += format_text(out + used, size - used, "%s %s", i == 0 ? "" : i + 1 < count ? "," : " and",

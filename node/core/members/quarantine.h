@@ -61,7 +61,8 @@ bool core_quarantine_is_suspect(const struct view_trial *trial);
 uint32_t core_quarantine_unstarted_count(const struct view_trial *trial, const node_id *node);
 
 /* Writes "quarantined: it failed on a, b and c". False: the trial is not in quarantine, and `out` is untouched. */
-bool core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, char *out, size_t size);
+bool core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, enum config_retry retry, char *out,
+                                 size_t size);
 
 /* Traces the reason, if trial `index` is in quarantine. */
 void core_quarantine_told(struct node_core *core, const struct view_experiment *experiment, uint32_t index);

@@ -82,6 +82,13 @@ struct core_worker {
     uint64_t confirmed_ms; /* when the slot was leased; 0: in an earlier boot */
     uint64_t started_ms;   /* RUNNING and later; 0: in an earlier boot */
     uint64_t wanted_ms;    /* since when the slot is wanted back and the group is to go on without the worker; 0: not */
+    enum fact_stall stall; /* RUNNING: as in struct fact_worker */
+    uint64_t stall_s;
+    bool is_overdue;
+    bool is_hung;          /* RUNNING and later: the attempt has ended since a worker hangs */
+    uint64_t ended_s;      /* GONE: as in struct fact_worker */
+    enum fact_cause cause; /* GONE */
+    uint64_t failure;      /* GONE */
     uint64_t published_ms; /* when FACT_WORKER was last put */
     bool dirty;            /* step or metrics changed since published_ms, or there was no memory for the record */
     uint64_t metrics_step; /* at which the metrics were reported; an upper bound for metrics of an earlier boot */

@@ -95,6 +95,12 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
                                .reason = reason,
                                .exit_code = exit_code,
                                .started_s = worker->started_s,
+                               .stall = state == FACT_WORKER_RUNNING ? worker->stall : FACT_ACTIVE,
+                               .stall_s = worker->stall_s,
+                               .is_overdue = state == FACT_WORKER_RUNNING && worker->is_overdue,
+                               .ended_s = worker->ended_s,
+                               .cause = worker->cause,
+                               .failure = reason == FACT_FAILED ? worker->failure : 0,
                                .metrics = worker->metrics,
                                .metrics_bytes = own_rank(core, slot) == 0 ? worker->metrics_bytes : 0};
     address_host(core->options.node.address_count > 0 ? core->options.node.addresses[0] : "", fact.host, sizeof fact.host);

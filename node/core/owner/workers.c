@@ -105,6 +105,7 @@ static void lease_ended(struct node_core *core, uint32_t slot)
         owner_worker_move(worker, CORE_WORKER_ENDING);
         (void)owner_put_slot(core, slot);
         owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
+        core->out->items[core->out->count - 1].u.worker.stacks = worker->is_hung;
         break;
     }
 }
@@ -265,6 +266,7 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
     const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
     const struct view_verdict *verdict = attempt != NULL ? view_attempt_verdict(attempt) : NULL;
     if (verdict != NULL && !BUG(kept_after_verdict, "a worker whose attempt has its verdict is ended")) {
+        worker->is_hung = verdict->is_hung;
         worker_end(core, slot, verdict->reason == FACT_STOPPED ? FACT_STOPPED : FACT_LOST);
         return;
     }
@@ -325,6 +327,29 @@ void core_owner_experiment(struct node_core *core, const struct view_experiment 
     }
 }
 
+static const char *experiment_name(const struct node_core *core, const struct core_worker *worker)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
+    return experiment != NULL && experiment->known ? experiment->config->name : "?";
+}
+
+/* A line for users when a rank has ended with status 0 and others of its attempt have not. */
+static void tell_of_the_rest(const struct node_core *core, const struct core_worker *worker)
+{
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+    uint32_t others = 0;
+    for (uint32_t rank = 0; attempt != NULL && attempt->assigned && rank < attempt->member_count; rank++) {
+        const struct view_worker *other = view_attempt_worker(attempt, rank);
+        others += attempt->members[rank].number != worker->number &&
+                  (other == NULL || other->state != FACT_WORKER_ENDED);
+    }
+    if (others > 0) {
+        TRACE(&core->options.trace, "%s trial %u: rank %u ended with status 0, %u other%s of its attempt %s on",
+              experiment_name(core, worker), worker->attempt.trial, worker->number, others, others == 1 ? "" : "s",
+              others == 1 ? "runs" : "run");
+    }
+}
+
 static void exited(struct node_core *core, const struct node_event *event)
 {
     uint32_t slot = event->u.worker.slot;
@@ -347,6 +372,13 @@ static void exited(struct node_core *core, const struct node_event *event)
         reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
     }
     core_quarantine_exited(core, &worker->attempt, worker->started_ms, reason);
+    bool is_quick = worker->started_ms != 0 && core->now_ms - worker->started_ms <= CORE_QUICK_MS && worker->step == 0;
+    worker->ended_s = core->wall_s;
+    worker->cause = event->u.worker.cause;
+    worker->failure = reason == FACT_FAILED && is_quick ? event->u.worker.failure : 0;
+    if (reason == FACT_COMPLETED) {
+        tell_of_the_rest(core, worker);
+    }
     bool has_tail = reason == FACT_FAILED || event->u.worker.is_unstarted;
     owner_worker_gone(core, slot, reason, code, has_tail ? event->u.worker.text : NULL);
 }
@@ -374,6 +406,22 @@ static void prepared(struct node_core *core, const struct node_event *event)
         core_checkpoints_fetched(core, worker->attempt.experiment);
         owner_put_worker(core, slot, FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
     }
+}
+
+static void stalled(struct node_core *core, const struct node_event *event)
+{
+    static const char *const texts[] = {"is active again", "has written and reported nothing for a while",
+                                        "has written and reported nothing and used no processor time for a while",
+                                        "is stopped (SIGSTOP)"};
+    struct core_worker *worker = &core->owner->workers[event->u.worker.slot];
+    if (worker->stall != event->u.worker.stall) {
+        TRACE(&core->options.trace, "%s trial %u: rank %u %s", experiment_name(core, worker), worker->attempt.trial,
+              worker->number, texts[event->u.worker.stall]);
+    }
+    worker->stall = event->u.worker.stall;
+    worker->stall_s = event->u.worker.stall_s;
+    worker->is_overdue = event->u.worker.is_overdue;
+    worker->dirty = true;
 }
 
 static void status(struct node_core *core, const struct node_event *event)
@@ -410,6 +458,8 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
         exited(core, event);
     } else if (event->kind == NODE_EVENT_WORKER_STATUS) {
         status(core, event);
+    } else if (event->kind == NODE_EVENT_WORKER_STALL) {
+        stalled(core, event);
     } else { /* NODE_EVENT_WORKER_LISTENS */
         owner_group_listens(core, event);
     }

@@ -169,9 +169,10 @@ bool node_core_next_checkpoint(const struct node_core *core, const struct view_m
     return core_checkpoints_next(core, row, out);
 }
 
-bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, char *out, size_t size)
+bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, enum config_retry retry, char *out,
+                                 size_t size)
 {
-    return core_quarantine_reason(core, trial, out, size);
+    return core_quarantine_reason(core, trial, retry, out, size);
 }
 
 bool node_core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)

@@ -312,6 +312,7 @@ static void step(struct node_core *core, const struct node_event *event)
     case NODE_EVENT_PREPARED:
     case NODE_EVENT_WORKER_LISTENS:
     case NODE_EVENT_WORKER_STATUS:
+    case NODE_EVENT_WORKER_STALL:
     case NODE_EVENT_WORKER_EXITED:
         core_owner_worker_event(core, event);
         break;

@@ -154,8 +154,49 @@ static bool kills_hosts(const struct view_trial *trial, node_id nodes[VIEW_QUARA
     return deaths >= VIEW_QUARANTINE_SHARED_DEATHS || (deaths >= VIEW_QUARANTINE_HOST_DEATHS && is_pointed_at);
 }
 
-enum view_quarantine view_trial_quarantine(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES],
-                                           uint32_t *count)
+/* Whether each failure of a worker in one attempt has an equal one in the other. Ranks that only echo another rank's failure
+ * end in many ways, so in doubt two attempts differ. */
+static bool are_all_in(const struct view_attempt *a, const struct view_attempt *b)
+{
+    bool any = false, all = true;
+    for (const struct view_worker *worker = a->workers; worker != NULL; worker = worker->next) {
+        bool is_there = false;
+        for (const struct view_worker *other = b->workers; other != NULL; other = other->next) {
+            is_there |= has_failed(other) && other->failure == worker->failure;
+        }
+        any |= has_failed(worker);
+        all &= !has_failed(worker) || (worker->failure != 0 && is_there);
+    }
+    return any && all;
+}
+
+static bool is_quick_failure(const struct view_attempt *attempt)
+{
+    const struct view_verdict *verdict = view_attempt_verdict(attempt);
+    return verdict != NULL && verdict->reason == FACT_FAILED && !verdict->is_hung && attempt->assigned &&
+           attempt->start_step == 0;
+}
+
+/* The program failed twice in the same way, within seconds and before a first step: a word that is no command, a module that
+ * is missing. Placing takes another node for the second try if there is one (choice.c). A trial that has gone on from a
+ * checkpoint is not meant: fails_everywhere looks at that. */
+static bool fails_in_the_same_way(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
+{
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        for (const struct view_attempt *b = a->next; b != NULL && is_quick_failure(a); b = b->next) {
+            if (is_quick_failure(b) && are_all_in(a, b) && are_all_in(b, a)) {
+                *count = 0;
+                list_node(nodes, count, a->members[0].node);
+                list_node(nodes, count, b->members[0].node);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+enum view_quarantine view_trial_quarantine(const struct view_trial *trial, enum config_retry retry,
+                                           node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
 {
     node_id unused[VIEW_QUARANTINE_NODES];
     uint32_t unused_count;
@@ -166,6 +207,9 @@ enum view_quarantine view_trial_quarantine(const struct view_trial *trial, node_
     }
     if (kills_hosts(trial, nodes, count)) {
         return VIEW_QUARANTINE_DEATHS;
+    }
+    if (retry == CONFIG_RETRY_NODE && fails_in_the_same_way(trial, nodes, count)) {
+        return VIEW_QUARANTINE_SAME;
     }
     *count = 0;
     return VIEW_NO_QUARANTINE;

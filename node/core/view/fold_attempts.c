@@ -173,6 +173,9 @@ int fold_worker(struct view *view, const struct records_entry *entry)
     worker->waits = fact.waits;
     worker->has_state = fact.has_state;
     worker->applied_step = fact.applied_step;
+    worker->stall = fact.stall;
+    worker->is_overdue = fact.is_overdue;
+    worker->failure = fact.failure;
     experiment->changed = true;
     return 0;
 }
@@ -223,6 +226,7 @@ int fold_verdict(struct view *view, const struct records_entry *entry)
     }
     verdict->ident = record_ident_of(record->writer, record->kind, record->key, record->key_bytes);
     verdict->reason = fact.reason;
+    verdict->is_hung = fact.is_hung;
     verdict->step = fact.step;
     experiment->changed = true;
     return 0;

@@ -71,8 +71,10 @@ enum view_trial_state view_trial_state(const struct view_experiment *experiment,
     if (trial != NULL && view_trial_completed(trial) != NULL) {
         return VIEW_TRIAL_COMPLETED;
     }
-    if (trial != NULL && experiment->known && (view_trial_failures(trial) > experiment->config->max_restarts ||
-                              view_trial_quarantine(trial, NULL, NULL) != VIEW_NO_QUARANTINE)) {
+    const struct config *config = experiment->config;
+    if (trial != NULL && experiment->known &&
+        (view_trial_failures(trial) > config_restarts(config) ||
+         view_trial_quarantine(trial, config->retry, NULL, NULL) != VIEW_NO_QUARANTINE)) {
         return VIEW_TRIAL_FAILED;
     }
     return highest != NULL && view_attempt_verdict(highest) == NULL ? VIEW_TRIAL_RUNNING : VIEW_TRIAL_QUEUED;

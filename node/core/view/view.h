@@ -99,6 +99,9 @@ struct view_worker {
     uint64_t step;
     bool is_elastic, waits, has_state;
     uint64_t applied_step;
+    enum fact_stall stall;
+    bool is_overdue;
+    uint64_t failure;
     /* Not from records: observations of this node since its boot, kept by members/quarantine.c. */
     struct {
         uint64_t running_ms; /* when the worker was first seen to run; 0: never */
@@ -115,6 +118,7 @@ struct view_verdict {
     node_id writer;
     record_ident ident; /* the record with the metrics and the sentence */
     enum fact_reason reason;
+    bool is_hung;
     uint64_t step;
 };
 
@@ -380,7 +384,7 @@ const char *view_experiment_state_name(enum view_experiment_state state);
 /* ---- failures.c --------------------------------------------------------------------------------------------------------- */
 
 /* Why a trial gets no further attempt although its restarts are not used up (DESIGN 7). */
-enum view_quarantine { VIEW_NO_QUARANTINE, VIEW_QUARANTINE_FAILURES, VIEW_QUARANTINE_DEATHS };
+enum view_quarantine { VIEW_NO_QUARANTINE, VIEW_QUARANTINE_FAILURES, VIEW_QUARANTINE_DEATHS, VIEW_QUARANTINE_SAME };
 
 #define VIEW_QUARANTINE_NODES 3         /* failures on so many nodes, without progress between them */
 #define VIEW_QUARANTINE_HOST_DEATHS 2   /* deaths of hosts, if no other trial is suspected of the last death */
@@ -402,10 +406,10 @@ uint32_t view_attempt_failures(const struct view_attempt *attempt);
 /* The death of a host with which the attempt is charged, or NULL; of several deaths the one with the fewest suspects. */
 const struct view_death *view_attempt_death(const struct view_attempt *attempt);
 
-/* Whether the trial is in quarantine. `nodes` and `count` (may be NULL) get the nodes of the failures, or the dead hosts, at
+/* Whether the trial is in quarantine; `retry` is the option of its experiment. `nodes` and `count` (may be NULL) get the nodes of the failures, or the dead hosts, at
  * most VIEW_QUARANTINE_NODES. The answer follows from the records alone, so that all coordinators agree. */
-enum view_quarantine view_trial_quarantine(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES],
-                                           uint32_t *count);
+enum view_quarantine view_trial_quarantine(const struct view_trial *trial, enum config_retry retry,
+                                           node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count);
 
 /* ---- results.c: checkpoints and metrics --------------------------------------------------------------------------------- */
 

@@ -1,5 +1,7 @@
 #include "node/daemon/render/experiment.h"
 
+#include <string.h>
+
 #include "base/err.h"
 #include "node/daemon/render/put.h"
 #include "node/daemon/render/render.h"
@@ -227,6 +229,66 @@ static const struct view_worker *hindered_worker(const struct node_core *core, c
     return NULL;
 }
 
+/* The memory of the worker's slot, as its node has published it; 0: not known. */
+static uint64_t slot_memory_bytes(const struct node_core *core, const struct view_attempt *attempt, const struct view_worker *worker)
+{
+    struct fact_key key = fact_key_empty();
+    const struct records_entry *entry =
+        records_find(node_core_records(core), record_ident_of(worker->writer, FACT_NODE, key.bytes, key.count));
+    struct fact_node node;
+    if (entry == NULL || fact_node_read(&entry->record, &node) != 0) {
+        return 0;
+    }
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct fact_place *member = &attempt->members[rank];
+        if (member->number == worker->number && member->slot < node.slot_count) {
+            return node.slots[member->slot].memory_bytes;
+        }
+    }
+    return 0;
+}
+
+/* A shell ends with 128 + n if its program was killed by signal n. 0: the status does not say so. */
+static int signal_behind(int32_t code)
+{
+    int number = code < 0 ? -code : code > 128 && code <= 128 + 31 ? code - 128 : 0;
+    return number > 0 && sigabbrev_np(number) != NULL ? number : 0;
+}
+
+/* "rank 1 was killed by signal 9 (SIGKILL): ...". */
+static void write_end(const struct node_core *core, const struct view_attempt *attempt, const struct view_worker *worker,
+                      enum fact_cause cause, char *out, size_t size)
+{
+    int32_t code = worker->exit_code;
+    int number = signal_behind(code);
+    size_t used = format_text(out, size, "%s %u ", attempt->groups == NULL ? "rank" : "worker", worker->number);
+    if (code >= 0) {
+        used += format_text(out + used, size - used, "ended with status %d%s", code,
+                            code == 126   ? " (not executable)"
+                            : code == 127 ? " (command not found)"
+                            : number != 0 ? ", its program was "
+                                          : "");
+    } else {
+        used += format_text(out + used, size - used, "was %s", number == 0 ? "killed by a signal" : "");
+    }
+    if (number != 0) {
+        used += format_text(out + used, size - used, "killed by signal %d (SIG%s)", number, sigabbrev_np(number));
+    }
+    const char *why = cause == FACT_CAUSE_MEMORY_LIMIT ? ": the kernel ended it, its control group had reached the memory limit"
+                      : cause == FACT_CAUSE_MEMORY     ? ": the kernel ended it, the machine had no memory left"
+                      : number == 25                   ? ": a file grew beyond the limit of file size (ulimit -f)"
+                      : number == 24                   ? ": its processor time reached the limit (ulimit -t)"
+                                                       : "";
+    used += format_text(out + used, size - used, "%s", why);
+    if (cause == FACT_CAUSE_GPU_MEMORY) {
+        uint64_t memory = slot_memory_bytes(core, attempt, worker);
+        used += format_text(out + used, size - used, ": CUDA out of memory on %s", render_node_name(core, worker->writer));
+        if (memory > 0) {
+            (void)format_text(out + used, size - used, ", %llu GB", (unsigned long long)((memory + (1u << 29)) >> 30));
+        }
+    }
+}
+
 static void put_attempt_reason(const struct node_core *core, const struct view_attempt *attempt,
                                msgpack_packer *packer)
 {
@@ -243,10 +305,9 @@ static void put_attempt_reason(const struct node_core *core, const struct view_a
         format_text(text, sizeof text, "%s: on %s %s", fact.why, render_node_name(core, hindered->writer), stated.tail);
         render_put_string(packer, text);
     } else if (fact.reason == FACT_FAILED && failed != NULL) {
-        bool by_signal = failed->exit_code < 0;
-        format_text(text, sizeof text, "%s: %s %u ended %s %d", fact.why,
-                    attempt->groups == NULL ? "rank" : "worker", failed->number,
-                    by_signal ? "by signal" : "with status", by_signal ? -failed->exit_code : failed->exit_code);
+        enum fact_cause cause = read_worker(core, failed, &stated) ? stated.cause : FACT_CAUSE_UNKNOWN;
+        size_t used = format_text(text, sizeof text, "%s: ", fact.why);
+        write_end(core, attempt, failed, cause, text + used, sizeof text - used);
         render_put_string(packer, text);
     } else {
         render_put_string(packer, fact.why);
@@ -353,12 +414,112 @@ static void put_attempts(const struct node_core *core, const struct view_experim
     render_list_close(&list);
 }
 
+/* ---- notes ------------------------------------------------------------------------------------------------------- */
+
+#define NOTES_MAX 8
+#define NOTE_BYTES 224
+
+struct notes {
+    uint32_t count;
+    char texts[NOTES_MAX][NOTE_BYTES];
+};
+
+/* "rank 0 and 2", "ranks" of more are counted. `ends`: those that have completed, else those that have not ended. */
+static size_t write_ranks(const struct view_attempt *attempt, bool ends, char *out, size_t size)
+{
+    uint32_t count = 0, shown = 0;
+    size_t used = 0;
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+            const struct view_worker *worker = view_attempt_worker(attempt, rank);
+            bool has_ended = worker != NULL && worker->state == FACT_WORKER_ENDED;
+            if (ends ? !has_ended || worker->reason != FACT_COMPLETED : has_ended) {
+                continue;
+            }
+            count += pass == 0;
+            if (pass == 1 && count > 4) {
+                return format_text(out, size, "%u ranks", count);
+            }
+            if (pass == 1) {
+                used += format_text(out + used, size - used, "%s%u", shown == 0 ? (count == 1 ? "rank " : "ranks ")
+                                                                     : shown + 1 == count ? " and "
+                                                                                          : ", ", rank);
+                shown++;
+            }
+        }
+    }
+    return used;
+}
+
+static void note_time(char *out, size_t size, uint64_t seconds)
+{
+    unsigned long long s = seconds;
+    (void)format_text(out, size, s < 120 ? "%llu s" : s < 7200 ? "%llu min" : "%llu h", s < 120 ? s : s < 7200 ? s / 60 : s / 3600);
+}
+
+static void note_stalls(const struct node_core *core, const struct view_attempt *attempt, struct notes *notes)
+{
+    static const char *const texts[] = {"", "no output and no progress", "no output, no progress and no processor time used",
+                                        "stopped (SIGSTOP)"};
+    for (uint32_t rank = 0; rank < attempt->member_count && notes->count < NOTES_MAX; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        struct fact_worker fact;
+        if (worker == NULL || worker->state != FACT_WORKER_RUNNING || worker->stall == FACT_ACTIVE ||
+            !read_worker(core, worker, &fact)) {
+            continue;
+        }
+        char time[32];
+        note_time(time, sizeof time, node_core_wall_s(core) > fact.stall_s ? node_core_wall_s(core) - fact.stall_s : 0);
+        format_text(notes->texts[notes->count++], NOTE_BYTES, "rank %u on %s: %s for %s", rank,
+                    render_node_name(core, worker->writer), texts[fact.stall], time);
+    }
+}
+
+/* What users should know of the shown attempt beyond its state: ranks that others have left behind, ranks that hang, and a
+ * traceback of a program that ended with status 0. */
+static void find_notes(const struct node_core *core, const struct view_experiment *experiment, const struct view_attempt *attempt,
+                       struct notes *notes)
+{
+    notes->count = 0;
+    if (attempt == NULL || !attempt->assigned) {
+        return;
+    }
+    const struct view_verdict *verdict = view_attempt_verdict(attempt);
+    uint32_t ended = 0, completed = 0;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        struct fact_worker fact;
+        ended += worker != NULL && worker->state == FACT_WORKER_ENDED;
+        completed += worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_COMPLETED;
+        if (verdict != NULL && verdict->reason == FACT_COMPLETED && notes->count == 0 && read_worker(core, worker, &fact) &&
+            fact.cause == FACT_CAUSE_TRACEBACK) {
+            format_text(notes->texts[notes->count++], NOTE_BYTES,
+                        "rank %u ended with status 0, but its last lines are a Python traceback", rank);
+        }
+    }
+    if (verdict != NULL) {
+        return;
+    }
+    if (completed > 0 && ended < attempt->member_count) {
+        char *text = notes->texts[notes->count++];
+        size_t used = write_ranks(attempt, true, text, NOTE_BYTES);
+        used += format_text(text + used, NOTE_BYTES - used, " ended with status 0, and ");
+        used += write_ranks(attempt, false, text + used, NOTE_BYTES - used);
+        used += format_text(text + used, NOTE_BYTES - used, attempt->member_count - ended == 1 ? " runs on" : " run on");
+        if (experiment->config->exit_barrier_s > 0) {
+            format_text(text + used, NOTE_BYTES - used, "; the attempt fails %u s after the first end (exit_barrier)",
+                        experiment->config->exit_barrier_s);
+        }
+    }
+    note_stalls(core, attempt, notes);
+}
+
 /* Writes the reason of a trial's quarantine; without a quarantine, the reason why the shown attempt ended. */
-static void put_reason(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *shown,
-                       enum view_trial_state state, msgpack_packer *packer)
+static void put_reason(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                       const struct view_attempt *shown, enum view_trial_state state, msgpack_packer *packer)
 {
     char text[256];
-    if (state == VIEW_TRIAL_FAILED && node_core_quarantine_reason(core, trial, text, sizeof text)) {
+    if (state == VIEW_TRIAL_FAILED && node_core_quarantine_reason(core, trial, experiment->config->retry, text, sizeof text)) {
         render_put_string(packer, text);
     } else if (shown != NULL) {
         put_attempt_reason(core, shown, packer);
@@ -398,7 +559,9 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     const struct view_attempt *shown = trial != NULL ? view_trial_completed(trial) : NULL;
     shown = shown == NULL && trial != NULL ? view_trial_highest(trial) : shown;
     bool has_more = trial != NULL && trial->attempts != NULL && trial->attempts->next != NULL;
-    (void)msgpack_pack_map(packer, has_more ? 13 : 12);
+    struct notes notes;
+    find_notes(core, experiment, shown, &notes);
+    (void)msgpack_pack_map(packer, 12u + has_more + (notes.count > 0));
     render_put_u64(packer, "index", index);
     render_put_text(packer, "state", view_trial_state_name(state));
     put_attempt_numbers(shown, packer);
@@ -415,14 +578,21 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     render_put_string(packer, "checkpoint");
     put_trial_checkpoint(core, trial, packer);
     /* The failure by which the trial fails, the last of too many or on too many nodes, leads to no restart. */
-    uint32_t failures = trial != NULL ? view_trial_failures(trial) : 0, most = experiment->config->max_restarts;
-    bool is_of_failures = state == VIEW_TRIAL_FAILED && view_trial_quarantine(trial, NULL, NULL) != VIEW_QUARANTINE_DEATHS;
+    uint32_t failures = trial != NULL ? view_trial_failures(trial) : 0, most = config_restarts(experiment->config);
+    bool is_of_failures = state == VIEW_TRIAL_FAILED && view_trial_quarantine(trial, experiment->config->retry, NULL, NULL) != VIEW_QUARANTINE_DEATHS;
     uint32_t restarts = failures - (failures > 0 && is_of_failures);
     render_put_u64(packer, "restarts", restarts < most ? restarts : most);
     render_put_string(packer, "tail");
     put_tail(core, trial, packer);
     render_put_string(packer, "reason");
-    put_reason(core, trial, shown, state, packer);
+    put_reason(core, experiment, trial, shown, state, packer);
+    if (notes.count > 0) {
+        render_put_string(packer, "notes");
+        (void)msgpack_pack_array(packer, notes.count);
+        for (uint32_t i = 0; i < notes.count; i++) {
+            render_put_string(packer, notes.texts[i]);
+        }
+    }
     if (has_more) {
         render_put_string(packer, "attempts");
         put_attempts(core, experiment, trial, packer);

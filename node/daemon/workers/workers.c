@@ -453,6 +453,14 @@ static void worker_not_started(struct daemon *daemon, uint32_t slot, const char 
     worker_ended(daemon, slot, (struct node_event){.u.worker = {.code = -1, .is_unstarted = true, .text = text}});
 }
 
+static void send_kill(struct daemon_worker *worker)
+{
+    int code = worker->kill_hung ? keep_kill_hung(&worker->link, worker->kill_grace_ms)
+                                 : keep_kill(&worker->link, worker->kill_grace_ms);
+    worker->kill_wanted = code != 0;
+    worker->kill_hung &= code != 0;
+}
+
 static void spawn_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
@@ -475,7 +483,7 @@ static void spawn_done(void *context, struct job *job)
         worker->has_link = true;
         worker->renew_ms = daemon_now_ms() + LEASE_MS / 3;
         if (worker->kill_wanted) {
-            worker->kill_wanted = keep_kill(&worker->link, worker->kill_grace_ms) != 0;
+            send_kill(worker);
         }
     }
     free(spawn);
@@ -540,12 +548,13 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
 
 /* ---- ends ------------------------------------------------------------------------------------------------------ */
 
-static void kill_worker(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t grace_ms)
+static void kill_worker(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t grace_ms, bool is_hung)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
+    worker->kill_hung = is_hung;
     if (worker_is(worker, WORKER_RUNNING, attempt) && worker->has_link) {
-        worker->kill_wanted = keep_kill(&worker->link, grace_ms) != 0; /* no room: the next tick tries again */
         worker->kill_grace_ms = grace_ms;
+        send_kill(worker); /* no room: the next tick tries again */
     } else if (worker_is(worker, WORKER_SPAWNING, attempt)) {
         worker->kill_wanted = true;
         worker->kill_grace_ms = grace_ms;
@@ -577,7 +586,7 @@ bool daemon_workers_stop(struct daemon *daemon, const struct node_effect *effect
     if (is_running && daemon_now_ms() < worker->connects_until_ms) {
         worker->term_at_ms = worker->connects_until_ms;
     } else {
-        kill_worker(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
+        kill_worker(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms, false);
     }
     return false;
 }
@@ -592,7 +601,8 @@ void daemon_workers_effect(struct daemon *daemon, const struct node_effect *effe
         spawn(daemon, effect);
         break;
     default: /* NODE_EFFECT_KILL */
-        kill_worker(daemon, effect->u.worker.slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
+        kill_worker(daemon, effect->u.worker.slot, &effect->u.worker.attempt, effect->u.worker.grace_ms,
+                    effect->u.worker.stacks);
         break;
     }
 }
@@ -709,6 +719,7 @@ void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms)
         shift(&daemon->workers->slots[slot].term_at_ms, gap_ms);
         shift(&daemon->workers->slots[slot].connects_until_ms, gap_ms);
         shift(&daemon->workers->slots[slot].port_until_ms, gap_ms);
+        stall_shift(&daemon->workers->slots[slot].stall, gap_ms);
     }
 }
 
@@ -744,7 +755,7 @@ void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms)
             worker->kill_grace_ms = CORE_KILL_GRACE_MS;
         }
         if (worker->kill_wanted) {
-            worker->kill_wanted = keep_kill(&worker->link, worker->kill_grace_ms) != 0;
+            send_kill(worker);
         }
         if (worker->stopping_wanted) {
             worker->stopping_wanted = keep_stopping(&worker->link) != 0;

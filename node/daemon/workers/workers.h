@@ -5,6 +5,7 @@
 
 #include "node/daemon/ground/daemon.h"
 #include "node/daemon/workers/latest.h"
+#include "node/daemon/workers/stall.h"
 #include "node/daemon/workers/state.h"
 
 /* The end of a worker whose process is gone, until the core has the end. */
@@ -26,6 +27,7 @@ struct daemon_worker {
     bool has_link;
     bool kill_wanted;     /* an order to kill that shoal-keep has not taken yet */
     bool stopping_wanted; /* a notice of the coming stop that shoal-keep has not taken yet */
+    bool kill_hung;       /* the order is to write the worker's stacks first */
     uint32_t kill_grace_ms;
     uint64_t kill_at_ms;        /* when a worker that was told to stop is killed; 0: never */
     uint64_t term_at_ms;        /* when a worker to stop that has not connected to this daemon gets SIGTERM; 0: never */
@@ -41,6 +43,8 @@ struct daemon_worker {
     uint64_t port_until_ms; /* when a worker that waits for a free port is given up; 0: it has one */
     bool started_seen;
     int32_t keep_pid; /* of shoal-keep, while it is connected; 0: unknown */
+    struct stall stall;
+    struct stall_state stall_told; /* as the core has it */
     uint32_t saves; /* checkpoints handed over by the worker that are not stored yet */
     lease_token token;
     uint8_t group_key[MESSAGE_KEY_BYTES];
@@ -63,6 +67,7 @@ struct daemon_worker {
 
 struct daemon_ended;
 struct daemon_gpu_busy;
+struct daemon_look;
 
 /* The state of the room, as daemon->workers. */
 struct daemon_workers {
@@ -71,6 +76,7 @@ struct daemon_workers {
     uint16_t port_next;         /* where the search for a worker's port begins */
     struct daemon_ended *ended; /* ended workers whose directories still exist */
     struct daemon_gpu_busy *gpu_busy;
+    struct daemon_look *look;
 };
 
 /* ---- workers.c --------------------------------------------------------------------------------------------------- */
@@ -150,6 +156,14 @@ void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Frees the state of the jobs. Call after the last job. */
 void daemon_gpu_busy_close(struct daemon *daemon);
+
+/* ---- look.c ------------------------------------------------------------------------------------------------------ */
+
+/* Once a second: every few seconds, a job looks at the processes of the workers, and the core learns which workers hang. */
+void daemon_look_tick(struct daemon *daemon, uint64_t now_ms);
+
+/* Frees the state of the job. Call after the last job. */
+void daemon_look_close(struct daemon *daemon);
 
 /* ---- series.c ---------------------------------------------------------------------------------------------------- */
 

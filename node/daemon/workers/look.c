@@ -1,0 +1,192 @@
+/* Looks at the processes of this node's workers every few seconds, for workers that hang (stall.h). A job reads /proc, since
+ * a machine may have thousands of processes. */
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "node/daemon/workers/workers.h"
+
+#define LOOK_MS 2000
+
+/* One process of the machine. */
+struct seen {
+    int32_t pid, parent;
+    char state;
+    uint64_t cpu_ms;
+    uint32_t slot; /* the worker that the process belongs to; SLOTS_MAX: none */
+};
+
+struct daemon_look {
+    struct job job;
+    bool runs;
+    uint64_t next_ms;
+    struct {
+        attempt_id attempt;
+        int32_t keep_pid; /* 0: no worker */
+        uint64_t cpu_ms;
+        bool is_there, is_suspended;
+    } of[SLOTS_MAX];
+};
+
+static bool read_process(const char *name, uint64_t ticks_per_s, struct seen *out)
+{
+    char path[300];
+    char text[1024];
+    (void)snprintf(path, sizeof path, "/proc/%s/stat", name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    ssize_t n = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *after = strrchr(text, ')'); /* the name before it may contain anything */
+    unsigned long long user, system;
+    int parent;
+    if (after == NULL || sscanf(after + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &out->state, &parent, &user,
+                                &system) != 4) {
+        return false;
+    }
+    out->pid = (int32_t)strtol(name, NULL, 10);
+    out->parent = (int32_t)parent;
+    out->cpu_ms = (user + system) * 1000 / ticks_per_s;
+    out->slot = SLOTS_MAX;
+    return true;
+}
+
+static size_t list_processes(struct seen **out)
+{
+    DIR *proc = opendir("/proc");
+    size_t count = 0, capacity = 0;
+    *out = NULL;
+    struct dirent *entry;
+    uint64_t ticks_per_s = (uint64_t)sysconf(_SC_CLK_TCK);
+    while (proc != NULL && (entry = readdir(proc)) != NULL) {
+        if (count == capacity) {
+            capacity = capacity == 0 ? 256 : capacity * 2;
+            struct seen *grown = realloc(*out, capacity * sizeof *grown);
+            if (grown == NULL) {
+                break;
+            }
+            *out = grown;
+        }
+        bool is_process = entry->d_name[0] >= '1' && entry->d_name[0] <= '9';
+        count += is_process && read_process(entry->d_name, ticks_per_s, &(*out)[count]);
+    }
+    if (proc != NULL) {
+        (void)closedir(proc);
+    }
+    return count;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct seen *one = a, *other = b;
+    return one->pid < other->pid ? -1 : one->pid > other->pid;
+}
+
+/* The worker that a process belongs to: that of the shoal-keep above it. */
+static uint32_t slot_of(const struct daemon_look *look, const struct seen *all, size_t count, const struct seen *process)
+{
+    for (uint32_t steps = 0; process != NULL && steps < 64; steps++) {
+        for (uint32_t slot = 0; slot < SLOTS_MAX; slot++) {
+            if (look->of[slot].keep_pid != 0 && look->of[slot].keep_pid == process->parent) {
+                return slot;
+            }
+        }
+        const struct seen wanted = {.pid = process->parent};
+        process = bsearch(&wanted, all, count, sizeof *all, by_pid);
+    }
+    return SLOTS_MAX;
+}
+
+static void look_work(struct job *job)
+{
+    struct daemon_look *look = (struct daemon_look *)job;
+    struct seen *all;
+    size_t count = list_processes(&all);
+    if (count > 0) {
+        qsort(all, count, sizeof *all, by_pid);
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t slot = slot_of(look, all, count, &all[i]);
+        if (slot < SLOTS_MAX) {
+            look->of[slot].is_there = true;
+            look->of[slot].cpu_ms += all[i].cpu_ms;
+            look->of[slot].is_suspended |= all[i].state == 'T';
+        }
+    }
+    free(all);
+}
+
+static uint64_t timeout_ms(const struct daemon *daemon, const struct daemon_worker *worker)
+{
+    const struct view_experiment *experiment =
+        view_find_experiment(node_core_view(daemon->core), worker->prepare.u.worker.attempt.experiment);
+    return experiment != NULL && experiment->known ? (uint64_t)experiment->config->stall_timeout_s * 1000 : 0;
+}
+
+static void look_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct daemon_look *look = (struct daemon_look *)job;
+    uint64_t now_ms = daemon_now_ms();
+    look->runs = false;
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        struct daemon_worker *worker = &daemon->workers->slots[slot];
+        bool is_same = worker->state == WORKER_RUNNING && !worker->ended && look->of[slot].is_there &&
+                       attempt_id_equal(&worker->prepare.u.worker.attempt, &look->of[slot].attempt);
+        if (!is_same) {
+            continue;
+        }
+        stall_sample(&worker->stall, now_ms, look->of[slot].cpu_ms, look->of[slot].is_suspended);
+        struct stall_state state = stall_look(&worker->stall, now_ms, timeout_ms(daemon, worker));
+        if (state.stall == worker->stall_told.stall && state.is_overdue == worker->stall_told.is_overdue) {
+            continue;
+        }
+        worker->stall_told = state;
+        struct node_event event = {.kind = NODE_EVENT_WORKER_STALL};
+        event.u.worker.slot = slot;
+        event.u.worker.attempt = worker->prepare.u.worker.attempt;
+        event.u.worker.stall = state.stall;
+        event.u.worker.stall_s = (daemon_wall_ms() - (now_ms - state.since_ms)) / 1000;
+        event.u.worker.is_overdue = state.is_overdue;
+        daemon_event(daemon, &event);
+    }
+}
+
+void daemon_look_tick(struct daemon *daemon, uint64_t now_ms)
+{
+    struct daemon_look *look = daemon->workers->look;
+    if (look == NULL) {
+        look = daemon->workers->look = calloc(1, sizeof *look);
+    }
+    if (look == NULL || look->runs || now_ms < look->next_ms) {
+        return;
+    }
+    look->next_ms = now_ms + LOOK_MS;
+    bool any = false;
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        const struct daemon_worker *worker = &daemon->workers->slots[slot];
+        bool runs = worker->state == WORKER_RUNNING && !worker->ended;
+        memset(&look->of[slot], 0, sizeof look->of[slot]);
+        look->of[slot].keep_pid = runs ? worker->keep_pid : 0;
+        look->of[slot].attempt = worker->prepare.u.worker.attempt;
+        any |= look->of[slot].keep_pid != 0;
+    }
+    if (any) {
+        look->job = (struct job){.work = look_work, .done = look_done};
+        look->runs = true;
+        jobs_run(daemon->file_jobs, &look->job);
+    }
+}
+
+void daemon_look_close(struct daemon *daemon)
+{
+    free(daemon->workers->look);
+    daemon->workers->look = NULL;
+}
