@@ -101,3 +101,18 @@ uint64_t bytes_hash64(const void *bytes, size_t count, uint64_t seed)
     h *= 0xc4ceb9fe1a85ec53u;
     return h ^ (h >> 33);
 }
+
+size_t bytes_whole_utf8(const char *text, size_t bytes)
+{
+    for (size_t back = 1; back <= 3 && back <= bytes; back++) {
+        uint8_t byte = (uint8_t)text[bytes - back];
+        size_t wants = byte >= 0xf0 && byte < 0xf8 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+        if (byte >= 0xc0 && byte < 0xf8) {
+            return wants > back ? bytes - back : bytes;
+        }
+        if (byte < 0x80) {
+            return bytes;
+        }
+    }
+    return bytes;
+}

@@ -31,4 +31,8 @@ bool bytes_copy_text_n(char *out, size_t size, const char *text, size_t text_byt
 /* 64-bit FNV-1a with a final avalanche: for hash tables and seeds, never for security. */
 uint64_t bytes_hash64(const void *bytes, size_t count, uint64_t seed);
 
+/* The length of the text without a last character of UTF-8 that has only begun, for a text that is cut into pieces. Bytes that
+ * are no UTF-8 stay. */
+size_t bytes_whole_utf8(const char *text, size_t bytes);
+
 #endif

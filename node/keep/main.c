@@ -24,6 +24,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "node/keep/bars.h"
 #include "node/keep/proto.h"
 #include "node/keep/spec.h"
 #include "node/keep/stacks.h"
@@ -63,6 +64,7 @@ struct keep {
     uint64_t stacks_until_ms, stacks_grace_ms; /* the order to end the run waits for the report until then */
     struct keep_core core;
     struct keep_log log;
+    struct keep_bars bars;
     struct keep_run spec;
     struct peer peers[PEERS_MAX];
 };
@@ -249,6 +251,11 @@ static void locks_release(struct keep *keep)
         (void)close(keep->held_fd);
     }
     keep->held_fd = -1;
+}
+
+static void output_keep(void *context, const uint8_t *bytes, size_t count)
+{
+    keep_log_append(&((struct keep *)context)->log, bytes, count);
 }
 
 static void finish(struct keep *keep, const struct keep_status *status)
@@ -443,7 +450,7 @@ static void output_read(struct keep *keep, bool all)
     while (keep->output_fd >= 0) {
         ssize_t n = read(keep->output_fd, bytes, sizeof bytes);
         if (n > 0) {
-            keep_log_append(&keep->log, bytes, (size_t)n);
+            keep_bars_take(&keep->bars, clock_ms(), bytes, (size_t)n);
             if (!all) {
                 return;
             }
@@ -509,7 +516,8 @@ static void signals_read(struct keep *keep)
 static int wait_ms(const struct keep *keep)
 {
     uint64_t now_ms = clock_ms();
-    uint64_t next_ms = keep_core_next_ms(&keep->core);
+    uint64_t next_ms = keep_core_next_ms(&keep->core), bar_ms = keep_bars_next_ms(&keep->bars);
+    next_ms = bar_ms < next_ms ? bar_ms : next_ms;
     uint64_t left_ms = next_ms > now_ms ? next_ms - now_ms : 0;
     uint64_t most_ms = keep->core.phase == KEEP_ASKED ? LAST_MS_MAX : WAIT_MS_MAX;
     return (int)(left_ms < most_ms ? left_ms : most_ms);
@@ -532,6 +540,7 @@ static void events_wait(struct keep *keep)
     if (keep->stacks_fd >= 0 && clock_ms() >= keep->stacks_until_ms) {
         stacks_end(keep);
     }
+    keep_bars_tick(&keep->bars, clock_ms());
     if (ready <= 0) {
         return;
     }
@@ -597,6 +606,7 @@ static void keep_run_to_end(struct keep *keep)
     }
     run(keep);
     output_read(keep, true);
+    keep_bars_end(&keep->bars);
     struct keep_status status = {.reason = keep->core.reason, .code = -1, .is_stopping = keep->is_stopping};
     if (WIFEXITED(keep->worker_wait_status)) {
         status.code = WEXITSTATUS(keep->worker_wait_status);
@@ -659,6 +669,7 @@ static int keep_start(struct keep *keep)
     }
     keep_run_wipe(spec); /* the worker has its copy of the secrets, and this process forgets them */
     keep_log_init(&keep->log, keep->directory_fd, spec->log_cap_bytes);
+    keep->bars = (struct keep_bars){.put = output_keep, .context = keep};
     keep_core_init(&keep->core, clock_ms(), spec->lease_ms);
     keep_run_to_end(keep);
     return 0;

@@ -88,3 +88,63 @@ def who_follows_a_log_to_its_end_lacks_nothing(lab):
     alder.run("cancel", identity)
     out, error = follower.communicate(timeout=40)
     expect((follower.returncode, out, error) == (0, "", ""), f"{follower.returncode}: {out!r}, {error!r}")
+
+
+BAR = """import sys, time
+for i in range(100):
+    sys.stderr.write('\\r%d%%|' % i)
+    sys.stderr.flush()
+    time.sleep(0.05)
+"""
+
+
+@case(limit_s=60)
+def a_progress_bar_is_live_while_one_follows_and_its_last_state_later(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    identity = lab.submit(node, {"name": "bar", "entrypoint": "python3 bar.py; exit 3", "max_restarts": 0,
+                                 "searcher": {"name": "single", "metric": "a"}}, {"bar.py": BAR})
+    wait_until(lambda: show(mesh, identity)["trials"][0]["state"] == "running", 30, "it to run")
+    follower = subprocess.Popen([node.bin / "shoal", "logs", f"{identity}/0", "--follow", "--dir", node.dir], stdout=subprocess.PIPE, text=True)
+    states = follower.stdout.read().splitlines()
+    expect(follower.wait(timeout=30) == 0 and len(states) >= 3, f"{len(states)} states were shown")
+    expect(all(state.startswith("[rank=0] ") and state.endswith("%|") for state in states), states)
+    expect(states[-1] == "[rank=0] 99%|", states[-1])
+    expect(len(states) < 60, f"{len(states)} states of 5 s are kept")
+    expect(node.run("logs", f"{identity}/0") == "[rank=0] 99%|\n", "the bar is not folded")
+    wait_over(mesh, identity, 30, "failed")
+    expect(show(mesh, identity)["trials"][0]["tail"].strip() == "99%|", show(mesh, identity)["trials"][0]["tail"])
+
+
+@case(limit_s=60)
+def a_long_line_is_whole_and_a_longer_one_is_cut_between_characters(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    text = "print('x' * 900_000); print('\\u20ac' * 700_000); print('end')"
+    identity = lab.submit(node, {"name": "wide", "entrypoint": f"PYTHONIOENCODING=utf-8 python3 -c \"{text}\"", "max_restarts": 0,
+                                 "searcher": {"name": "single", "metric": "a"}})
+    wait_over(mesh, identity, 40)
+    lines = node.run("logs", f"{identity}/0").splitlines()
+    mark = " [shoal: this line goes on below]"
+    expect(lines[0] == "[rank=0] " + "x" * 900_000, "the first line is not whole")
+    parts = [line.removeprefix("[rank=0] ") for line in lines[1:-1]]
+    expect(all(part.endswith(mark) for part in parts[:-1]) and len(parts) == 3, f"{len(parts)} parts")
+    expect("".join(part.removesuffix(mark) for part in parts) == "\u20ac" * 700_000, "characters are lost or broken")
+    expect(lines[-1] == "[rank=0] end", lines[-1][:80])
+
+
+@case(limit_s=90)
+def the_last_lines_of_a_failed_program_are_whole_though_its_node_is_dead(lab):
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    words = "; ".join(["for i in $(seq 1 600)", "do echo line $i of what the program had to say before it failed", "done"])
+    identity = lab.submit(alder, {"name": "failing", "entrypoint": f"{words}; exit 3", "max_restarts": 0,
+                                  "searcher": {"name": "single", "metric": "a"}})
+    wait_over(mesh, identity, 40, "failed")
+    whole = "".join(f"line {i} of what the program had to say before it failed\n" for i in range(1, 601))
+    expect(alder.json("show", identity)["experiment"]["trials"][0]["tail"] == whole, "the tail is not whole")
+    birch.kill_machine()
+    shown = alder.run("show", identity)
+    expect("    line 1 of what" in shown and "    line 600 of what" in shown, shown[-2000:])

@@ -150,14 +150,18 @@ static void show_has_trials_and_the_last_lines_of_failed_ones(void **state)
 {
     (void)state;
     static const struct answer answers[] = {
-        {"ls", {EXPERIMENTS}, NULL}, {"show", {SHOWN("failed", "\"end\":true")}, NULL}, {NULL, {NULL}, NULL}};
+        {"ls", {EXPERIMENTS}, NULL},
+        {"show", {SHOWN("failed", "\"end\":true")}, NULL},
+        {"tail", {"log:0more than fits into a record\nfirst\nlast \x1bline\n"}, NULL},
+        {NULL, {NULL}, NULL}};
     fake_start(answers);
     assert_int_equal(RUN("show", "mlp"), CLI_DONE);
     assert_has(out_text, "mlp  a1b2c3d4e5f60718  failed  coordinator alpha, term 2\n");
     assert_has(out_text, "1 of 2 completed, 1 failed  best: trial 0 (accuracy 0.9000)");
     assert_has(out_text, "   *0  completed        1         0   300        0.9000      0.2500  300 x2      "
                          "alpha:0 beta:1  hidden=[64, 32] learning_rate=0.0125\n");
-    assert_has(out_text, "trial 1: exit status 1, the last lines of its log:\n    first\n    last ?line\n");
+    assert_has(out_text, "trial 1: exit status 1, the last lines of its log:\n"
+                         "    more than fits into a record\n    first\n    last ?line\n");
     msgpack_object request = last_request();
     char id[32];
     document_text(&request, "experiment", id, sizeof id);

@@ -162,6 +162,13 @@ int client_send(struct client *client, int passed_fd)
     return result == 0 ? CLI_DONE : fail_gone(client);
 }
 
+msgpack_zone *client_keep(struct client *client)
+{
+    msgpack_zone *next = msgpack_zone_new(MSGPACK_ZONE_CHUNK_SIZE), *kept = next != NULL ? client->zone : NULL;
+    client->zone = next != NULL ? next : client->zone;
+    return kept;
+}
+
 int client_return(struct client *client)
 {
     const struct timespec pause = {.tv_nsec = RETURN_PAUSE_MS * 1000000l};

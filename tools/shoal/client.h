@@ -59,6 +59,10 @@ struct reply {
  * written as an error, and its code is returned. */
 int client_next(struct client *client, int timeout_ms, bool wants_fd, struct reply *out);
 
+/* Keeps the last reply's document valid beyond the next call, until the caller frees the memory that this returns with
+ * msgpack_zone_free. NULL: no memory is left, and nothing has changed. */
+msgpack_zone *client_keep(struct client *client);
+
 /* Waits for the daemon to come back after client->lost was set, CLIENT_RETURN_MS at most since the last reply. Begin
  * and send the request again afterwards. CLI_NO_DAEMON: the daemon did not come back. */
 int client_return(struct client *client);

@@ -7,6 +7,7 @@
 #include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/render.h"
+#include "tools/shoal/tails.h"
 
 #define WAIT_S_MAX (366ull * 86400)
 #define WAIT_GRACE_MS 5000 /* the daemon keeps the time; the grace is for a daemon that hangs */
@@ -80,11 +81,23 @@ static void render_show(struct cli *cli, const msgpack_object *document)
 int command_show(struct cli *cli, const struct arguments *arguments)
 {
     struct client client;
+    struct reply reply;
     int code = begin_about(cli, arguments, "show", &client);
-    if (code == CLI_DONE) {
-        code = print_reply(&client, render_show);
-        client_close(&client);
+    if (code != CLI_DONE) {
+        return code;
     }
+    code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
+    if (code == CLI_DONE) {
+        struct tails tails = {0};
+        tails_fetch(&client, document_find(&reply.document, "experiment"), &tails);
+        if (!cli->json) {
+            render_show(cli, &reply.document);
+        } else if (!document_write_reply_json(cli->out, &reply.document)) {
+            code = cli_fail(cli, CLI_REFUSED, "the daemon's answer cannot be written as JSON");
+        }
+        tails_free(&tails);
+    }
+    client_close(&client);
     return code;
 }
 

@@ -10,12 +10,12 @@
 #include "base/err.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
+#include "tools/shoal/log_lines.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/render.h"
 
 #define TARGET_BYTES 256
-#define RANKS_MAX 64
-#define LOG_LINE_BYTES 4096
+#define RANK_MAX UINT16_MAX /* as worker numbers in records */
 #define TRIAL_MAX UINT32_MAX
 
 /* "EXP", "EXP/TRIAL" or "EXP/TRIAL@STEP". */
@@ -146,56 +146,68 @@ int command_metrics(struct cli *cli, const struct arguments *arguments)
 
 /* ---- logs -------------------------------------------------------------------------------------------------------- */
 
-/* The unfinished line of one rank, kept until the line's end arrives, so that lines of several ranks do not mix. */
-struct log_line {
-    size_t used;
-    char bytes[LOG_LINE_BYTES];
+/* Writes lines of several ranks, each with its rank, or as JSON. */
+struct log_writer {
+    struct cli *cli;
+    bool has_state; /* a terminal shows a state of a line, to be drawn over */
 };
 
-static void write_log_line(struct cli *cli, uint64_t attempt, uint64_t rank, struct log_line *line)
+static void write_json_line(struct cli *cli, const struct log_line *line)
 {
-    if (cli->json) {
-        uint8_t document[LOG_LINE_BYTES + 64];
-        struct pack_writer writer;
-        pack_writer_init(&writer, document, sizeof document);
-        pack_map(&writer, 3);
-        pack_text(&writer, "attempt");
-        pack_u64(&writer, attempt);
-        pack_text(&writer, "rank");
-        pack_u64(&writer, rank);
-        pack_text(&writer, "text");
-        pack_text_n(&writer, line->bytes, line->used);
-        (void)document_write_packed_json(cli->out, document, writer.used_bytes);
-    } else {
-        (void)fprintf(cli->out, "[rank=%llu] ", (unsigned long long)rank);
-        (void)fwrite(line->bytes, 1, line->used, cli->out);
-        (void)fputc('\n', cli->out);
+    size_t size = line->bytes + 128;
+    uint8_t *document = malloc(size);
+    if (document == NULL) {
+        return;
     }
-    line->used = 0;
+    struct pack_writer writer;
+    pack_writer_init(&writer, document, size);
+    pack_map(&writer, 3u + line->is_state + line->is_cut);
+    pack_text(&writer, "attempt");
+    pack_u64(&writer, line->attempt);
+    pack_text(&writer, "rank");
+    pack_u64(&writer, line->rank);
+    pack_text(&writer, "text");
+    pack_text_n(&writer, line->text, line->bytes);
+    if (line->is_state) {
+        pack_text(&writer, "redrawn");
+        pack_bool(&writer, true);
+    }
+    if (line->is_cut) {
+        pack_text(&writer, "cut");
+        pack_bool(&writer, true);
+    }
+    (void)document_write_packed_json(cli->out, document, writer.used_bytes);
+    free(document);
 }
 
-static void take_log_bytes(struct cli *cli, uint64_t attempt, uint64_t rank, struct log_line *line,
-                           const char *bytes, size_t count)
+static void write_log_line(void *context, const struct log_line *line)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (bytes[i] == '\n') {
-            write_log_line(cli, attempt, rank, line);
-        } else {
-            line->bytes[line->used++] = bytes[i];
-            if (line->used == LOG_LINE_BYTES) {
-                write_log_line(cli, attempt, rank, line);
-            }
-        }
+    struct log_writer *log = context;
+    struct cli *cli = log->cli;
+    if (cli->json) {
+        write_json_line(cli, line);
+        return;
     }
+    (void)fprintf(cli->out, "[rank=%llu] ", (unsigned long long)line->rank);
+    (void)fwrite(line->text, 1, line->bytes, cli->out);
+    if (line->is_cut) {
+        (void)fputs(" [shoal: this line goes on below]", cli->out);
+    }
+    bool is_drawn_over = cli->out_is_terminal && line->is_state;
+    if (is_drawn_over || log->has_state) {
+        (void)fputs("\033[K", cli->out);
+    }
+    (void)fputc(is_drawn_over ? '\r' : '\n', cli->out);
+    log->has_state = is_drawn_over;
 }
 
 /* `raw` (one rank): writes the bytes unchanged; else whole lines, each with the rank or as JSON. */
 static int write_logs(struct client *client, bool raw, bool follow)
 {
     struct cli *cli = client->cli;
-    struct log_line *lines = calloc(RANKS_MAX, sizeof *lines);
-    uint64_t attempts[RANKS_MAX] = {0};
-    int code = lines == NULL ? cli_fail(cli, CLI_REFUSED, "no memory is left") : client_send(client, -1);
+    struct log_writer writer = {.cli = cli};
+    struct log_lines lines = {.out = write_log_line, .context = &writer, .follows = follow};
+    int code = client_send(client, -1);
     struct reply reply = {.end = false};
     while (code == CLI_DONE && !reply.end) {
         code = client_next(client, follow ? -1 : CLIENT_ANSWER_MS, false, &reply);
@@ -204,26 +216,18 @@ static int write_logs(struct client *client, bool raw, bool follow)
         }
         const msgpack_object *bytes = document_find(&reply.document, "bytes");
         uint64_t rank = document_number(&reply.document, "rank"), attempt = document_number(&reply.document, "attempt");
-        if (bytes->type != MSGPACK_OBJECT_BIN || rank >= RANKS_MAX) {
+        if (bytes->type != MSGPACK_OBJECT_BIN || rank > RANK_MAX) {
             continue;
         }
         if (raw) {
             (void)fwrite(bytes->via.bin.ptr, 1, bytes->via.bin.size, cli->out);
-        } else {
-            if (attempts[rank] != attempt && lines[rank].used > 0) {
-                write_log_line(cli, attempts[rank], rank, &lines[rank]);
-            }
-            attempts[rank] = attempt;
-            take_log_bytes(cli, attempt, rank, &lines[rank], bytes->via.bin.ptr, bytes->via.bin.size);
+        } else if (!log_lines_take(&lines, attempt, rank, bytes->via.bin.ptr, bytes->via.bin.size)) {
+            code = cli_fail(cli, CLI_REFUSED, "no memory is left");
         }
         (void)fflush(cli->out);
     }
-    for (uint64_t rank = 0; lines != NULL && rank < RANKS_MAX; rank++) {
-        if (lines[rank].used > 0) {
-            write_log_line(cli, attempts[rank], rank, &lines[rank]);
-        }
-    }
-    free(lines);
+    log_lines_end(&lines);
+    log_lines_close(&lines);
     if (code == CLI_DONE) {
         warn_unreachable(cli, &reply.document);
     }
@@ -237,8 +241,8 @@ int command_logs(struct cli *cli, const struct arguments *arguments)
     uint64_t rank = 0;
     const char *rank_text = options_value(arguments, "rank");
     bool follow = options_has(arguments, "follow");
-    if (rank_text != NULL && options_number(rank_text, RANKS_MAX - 1, &rank) != 0) {
-        return cli_fail(cli, CLI_USAGE, "--rank %.40s is no rank; allowed are 0 to %d", rank_text, RANKS_MAX - 1);
+    if (rank_text != NULL && options_number(rank_text, RANK_MAX, &rank) != 0) {
+        return cli_fail(cli, CLI_USAGE, "--rank %.40s is no rank; allowed are 0 to %d", rank_text, RANK_MAX);
     }
     int code = read_target(cli, arguments->operands[0], true, false, &target);
     if (code == CLI_DONE) {

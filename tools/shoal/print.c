@@ -7,6 +7,7 @@
 
 #define METRIC_COLUMNS_MAX 5
 #define TRIALS_MAX 100000
+#define TAIL_LINES_SHOWN 20 /* of each failed trial, where several have failed */
 
 int print_reply(struct client *client, print_fn *render)
 {
@@ -366,9 +367,27 @@ static void write_lines(FILE *out, const char *text, size_t bytes)
     }
 }
 
+/* Where the last TAIL_LINES_SHOWN lines begin. */
+static size_t last_lines(const char *text, size_t bytes)
+{
+    size_t from = bytes;
+    for (uint32_t ends = 0; from > 0; from--) {
+        ends += text[from - 1] == '\n' && from < bytes;
+        if (ends == TAIL_LINES_SHOWN) {
+            break;
+        }
+    }
+    return from;
+}
+
 void print_tails(FILE *out, const msgpack_object *experiment)
 {
     msgpack_object_array list = document_list(experiment, "trials");
+    uint32_t tails = 0;
+    for (uint32_t i = 0; i < list.size; i++) {
+        tails += document_find(&list.ptr[i], "tail")->type == MSGPACK_OBJECT_STR;
+    }
+    bool is_only = tails <= 1; /* the whole text; of several trials some lines each, --json has all */
     for (uint32_t i = 0; i < list.size; i++) {
         const msgpack_object *item = &list.ptr[i];
         const msgpack_object *tail = document_find(item, "tail");
@@ -388,7 +407,8 @@ void print_tails(FILE *out, const msgpack_object *experiment)
                           reason[0] != '\0' ? ": " : "", reason, has_tail ? ", the last lines of its log:" : "");
         }
         if (has_tail) {
-            write_lines(out, tail->via.str.ptr, tail->via.str.size);
+            size_t from = is_only ? 0 : last_lines(tail->via.str.ptr, tail->via.str.size);
+            write_lines(out, tail->via.str.ptr + from, tail->via.str.size - from);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* The requests metrics and logs. */
+/* The requests metrics, logs and tail. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/peers/peers.h"
+#include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/wire/points.h"
 #include "node/daemon/wire/request.h"
@@ -19,7 +20,8 @@ struct source {
     uint32_t number; /* the worker's first rank, or its rank when it joined */
     node_id owner;
     uint64_t from_seq;
-    bool is_silent; /* metrics only: the worker never was rank 0, and rank 0 reports for all */
+    bool is_silent; /* nothing is missed: metrics of a worker that never was rank 0 (rank 0 reports for all), or a tail, of
+                       which the worker's record has the end */
 };
 
 #define CANDIDATES_MAX 8
@@ -70,7 +72,7 @@ static bool series_add(struct query_series *series, const struct view_attempt *a
         (struct source){.attempt = attempt->id,
                         .number = number,
                         .owner = owner,
-                        .is_silent = series->kind == 'm' && !was_rank_0(attempt, number, owner)};
+                        .is_silent = series->kind == 't' || (series->kind == 'm' && !was_rank_0(attempt, number, owner))};
     return true;
 }
 
@@ -287,7 +289,7 @@ void query_series_answered(struct daemon *daemon, struct bulk_event *event)
         if (series->kind == 'm') {
             emit_points(daemon, client, series, source, event);
         }
-        for (uint32_t i = 0; series->kind == 'l' && i < event->item_count; i++) {
+        for (uint32_t i = 0; series->kind != 'm' && i < event->item_count; i++) {
             emit_log(daemon, client, series->id, source, &event->items[i]);
         }
     }
@@ -315,7 +317,7 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
     uint64_t trial = 0, rank = 0;
     bool one_trial = client_argument_u64(request, "trial", &trial);
     bool one_rank = client_argument_u64(request, "rank", &rank);
-    if (kind == 'l' && !one_trial) {
+    if (kind != 'm' && !one_trial) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request names no trial; give its index.");
         return;
     }
@@ -342,6 +344,11 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
         const struct view_attempt *newest = view_trial_highest(row);
         if (kind == 'l' && newest != NULL) {
             series_add_workers(series, newest, one_rank && rank < UINT32_MAX ? (uint32_t)rank : UINT32_MAX);
+        }
+        const struct view_attempt *failed = NULL;
+        const struct view_worker *tail = kind == 't' ? render_tail_worker(row, &failed) : NULL;
+        if (tail != NULL) {
+            (void)series_add(series, failed, tail->number, tail->writer);
         }
         for (const struct view_attempt *a = row->attempts; kind == 'm' && a != NULL; a = a->next) {
             series_add_workers(series, a, UINT32_MAX);

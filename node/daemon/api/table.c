@@ -18,6 +18,7 @@ static const struct api_row rows[] = {
     {"events", API_READS, query_stream, STREAM_EVENTS},
     {"metrics", API_READS, query_series_request, 'm'},
     {"logs", API_READS, query_series_request, 'l'},
+    {"tail", API_READS, query_series_request, 't'},
     {"checkpoint_ls", API_READS, query_checkpoints, 0},
     {"checkpoint_get", API_READS, query_checkpoint_get, 0},
     {"checkpoint_verify", API_READS, query_verify, 0},

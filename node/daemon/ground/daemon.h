@@ -45,6 +45,7 @@
 #define DAEMON_PORTS "7413-7612" /* the default range, behind the ports of the control socket and the beacon */
 #define DAEMON_DISK_RESERVE_BYTES (16u << 20) /* with less free space the disk counts as full */
 #define DAEMON_CORE_BYTES (256u << 20)        /* most memory of the core; pages are touched only as they are used */
+#define DAEMON_TAIL_BYTES_MAX (64u * 1024)    /* of the last lines of a failed worker, beside its log */
 #define DAEMON_LOG_CAP_BYTES (64u << 20)      /* most bytes of one worker's log */
 
 /* The options of shoald, already checked. Texts are borrowed until daemon_serve returns; `peer_hints` are numeric

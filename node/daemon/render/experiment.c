@@ -361,8 +361,7 @@ static void put_trial_checkpoint(const struct node_core *core, const struct view
     }
 }
 
-/* Writes the last lines of the newest failed attempt; nil once the trial is completed. */
-static void put_tail(const struct node_core *core, const struct view_trial *trial, msgpack_packer *packer)
+const struct view_worker *render_tail_worker(const struct view_trial *trial, const struct view_attempt **attempt)
 {
     const struct view_worker *failed = NULL;
     bool is_completed = trial == NULL || view_trial_completed(trial) != NULL;
@@ -370,10 +369,18 @@ static void put_tail(const struct node_core *core, const struct view_trial *tria
         const struct view_verdict *verdict = view_attempt_verdict(a);
         if (verdict != NULL && verdict->reason == FACT_FAILED && failed_worker(a) != NULL) {
             failed = failed_worker(a);
+            *attempt = a;
         }
     }
+    return failed;
+}
+
+/* Writes the last lines of the newest failed attempt, as far as its record has them; nil once the trial is completed. */
+static void put_tail(const struct node_core *core, const struct view_trial *trial, msgpack_packer *packer)
+{
+    const struct view_attempt *attempt = NULL;
     struct fact_worker fact;
-    if (read_worker(core, failed, &fact)) {
+    if (read_worker(core, render_tail_worker(trial, &attempt), &fact)) {
         render_put_string(packer, fact.tail);
     } else {
         (void)msgpack_pack_nil(packer);

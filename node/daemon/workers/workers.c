@@ -17,8 +17,10 @@
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/workers/environment.h"
 #include "node/daemon/workers/workers.h"
+#include "node/keep/bars.h"
 #include "store/archive.h"
 
+#define TAIL_LINES 12  /* of the log in a worker's record */
 #define FETCH_TRIES 3
 #define FETCH_ROUNDS 3 /* rounds of nodes to ask for code that earlier rounds do not have */
 #define PORT_WAIT_MS 20000 /* a worker that is otherwise ready waits so long for a free port */
@@ -632,6 +634,43 @@ bool daemon_workers_is_ending(const struct daemon *daemon, uint32_t slot)
     return keep_lock_is_free(lock);
 }
 
+/* Where the last `lines` lines begin of which at most `room` bytes are wanted; never inside a character. */
+static size_t tail_from(const char *text, size_t bytes, uint32_t lines, size_t room)
+{
+    size_t from = bytes;
+    for (uint32_t ends = 0; from > 0 && bytes - from < room; from--) {
+        ends += text[from - 1] == '\n' && from < bytes;
+        if (ends == lines) {
+            break;
+        }
+    }
+    while (from < bytes && ((unsigned char)text[from] & 0xc0) == 0x80) {
+        from++;
+    }
+    return from;
+}
+
+/* Gives the end of the log for the worker's record, and stores more of it beside the log if the program has failed. False:
+ * bulk has enough to write. */
+static bool take_tail(struct daemon *daemon, const struct daemon_worker *worker, char tail[FACT_TAIL_BYTES + 1])
+{
+    static char text[DAEMON_TAIL_BYTES_MAX + 256]; /* the protocol thread's alone */
+    size_t bytes = 0;
+    if (keep_log_tail(worker->directory, UINT32_MAX, text, sizeof text, &bytes) != 0) {
+        return true;
+    }
+    bytes = keep_bars_fold(text, bytes);
+    for (size_t i = 0; i < bytes; i++) { /* the reason may be written after a NUL */
+        text[i] = text[i] == '\0' ? '?' : text[i];
+    }
+    size_t from = tail_from(text, bytes, TAIL_LINES, FACT_TAIL_BYTES - 1), all = tail_from(text, bytes, UINT32_MAX, bytes);
+    bytes_copy_text_n(tail, FACT_TAIL_BYTES + 1, text + from, bytes - from);
+    bool has_failed = worker->status.code != 0 || worker->status.signal != 0;
+    return from <= all || !has_failed ||
+           daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 't', worker->prepare.u.worker.number, 1, (const uint8_t *)text + all,
+                                bytes - all) == 0;
+}
+
 bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
@@ -640,12 +679,8 @@ bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
         return false;
     }
     char tail[FACT_TAIL_BYTES + 1] = "";
-    size_t tail_bytes = 0;
-    if (keep_log_tail(worker->directory, 12, tail, sizeof tail - 1, &tail_bytes) == 0) {
-        tail[tail_bytes] = '\0';
-        for (size_t i = 0; i < tail_bytes; i++) { /* the reason may be written after a NUL */
-            tail[i] = tail[i] == '\0' ? '?' : tail[i];
-        }
+    if (!take_tail(daemon, worker, tail)) {
+        return false; /* the next tick goes on */
     }
     bool killed = status->reason == KEEP_KILLED || status->reason == KEEP_LEASE;
     int32_t code = status->signal != 0 ? -status->signal : status->code;
