@@ -342,6 +342,7 @@ static int start(struct daemon *daemon, char error[256])
     char long_error[512] = "";
     int code = data_dir_open(daemon->dir, &daemon->lock_fd, long_error, sizeof long_error);
     if (code == 0) {
+        lines_open(daemon);
         code = find_programs(daemon);
     }
     if (code == 0) {
@@ -446,6 +447,7 @@ static void stop(struct daemon *daemon)
     if (daemon->effects.items != NULL) {
         (void)munmap(daemon->effects.items, EFFECTS_BYTES);
     }
+    journal_close(&daemon->journal);
     if (daemon->lock_fd >= 0) {
         (void)close(daemon->lock_fd);
     }

@@ -40,7 +40,7 @@ _shoal() {
     wait) options="--timeout" ;;
     delete) options="--yes" ;;
     logs) options="--rank --follow" ;;
-    events) options="--follow --from" ;;
+    events) options="--follow --from --since" ;;
     withhold) options="--for --return" ;;
     drain) options="--now --wait --timeout" ;;
     esac

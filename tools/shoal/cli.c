@@ -30,6 +30,7 @@ static const struct option_rule evict_options[] = {
 static const struct option_rule events_options[] = {
     {"follow", NULL, "go on as events happen"},
     {"from", "N", "begin with event number N"},
+    {"since", "TIME", "begin a time ago, e.g. 2h or 7d, or at a time, e.g. '2026-11-25 16:00'; 30 days are kept"},
     {NULL, NULL, NULL},
 };
 static const struct option_rule submit_options[] = {

@@ -135,6 +135,13 @@ void client_begin(struct client *client, const char *op, uint32_t argument_count
     pack_text(&client->request, op);
 }
 
+/* True for the answer to no request: the daemon turns the client away, and says why. */
+static bool is_turned_away(const msgpack_object *frame)
+{
+    const msgpack_object *id = document_find(frame, "id");
+    return id->type == MSGPACK_OBJECT_POSITIVE_INTEGER && id->via.u64 == 0 && document_has(frame, "error");
+}
+
 static int fail_gone(struct client *client)
 {
     if (client->patient) {
@@ -142,6 +149,15 @@ static int fail_gone(struct client *client)
         return CLI_NO_DAEMON;
     }
     int fd;
+    const uint8_t *bytes;
+    size_t count;
+    msgpack_object frame;
+    if (frame_reader_wait(&client->reader, client->fd, 0, &bytes, &count, false, &fd) == 0 &&
+        document_read(client->zone, bytes, count, &frame) == 0 && is_turned_away(&frame)) {
+        char sentence[1024];
+        document_text(&frame, "error", sentence, sizeof sentence);
+        return cli_fail(client->cli, CLI_REFUSED, "%s", sentence);
+    }
     if (connect_quietly(client->cli, &fd) == 0) {
         (void)close(fd);
         return cli_fail(client->cli, CLI_NO_DAEMON,
@@ -261,6 +277,9 @@ static int next_frame(struct client *client, int timeout_ms, bool wants_fd, msgp
         int code = read_frame(client, bytes, count, frame);
         if (code != CLI_DONE) {
             return code;
+        }
+        if (is_turned_away(frame)) {
+            return client->patient ? fail_gone(client) : fail_refused(client, frame);
         }
         if (is_answer(client, frame)) {
             client->attempts = 0;

@@ -1,6 +1,7 @@
 /* status, nodes, slots, events: the mesh as this node knows it. */
 
 #include <string.h>
+#include <time.h>
 
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
@@ -229,12 +230,22 @@ int command_events(struct cli *cli, const struct arguments *arguments)
     if (from_text != NULL && options_number(from_text, UINT64_MAX, &from) != 0) {
         return cli_fail(cli, CLI_USAGE, "--from %.40s is no number of an event", from_text);
     }
+    uint64_t since_ms = 0;
+    const char *since = options_value(arguments, "since");
+    if (since != NULL && options_since(since, (uint64_t)time(NULL), &since_ms) != 0) {
+        return cli_fail(cli, CLI_USAGE, "--since %.40s is no time; allowed are 90s, 15m, 24h, 7d, or a local time such as "
+                                        "'2026-11-25 16:00'", since);
+    }
     struct client client;
     int code = client_open(cli, &client);
     if (code != CLI_DONE) {
         return code;
     }
-    client_begin(&client, "events", 2);
+    client_begin(&client, "events", since != NULL ? 3 : 2);
+    if (since != NULL) {
+        pack_text(&client.request, "since_ms");
+        pack_u64(&client.request, since_ms);
+    }
     pack_text(&client.request, "from");
     pack_u64(&client.request, from);
     pack_text(&client.request, "follow");

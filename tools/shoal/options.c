@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/edit_distance.h"
 #include "base/err.h"
@@ -297,4 +298,24 @@ int options_duration(const char *text, uint64_t max_s, uint64_t *out)
     }
     *out = value * unit_s;
     return 0;
+}
+
+int options_since(const char *text, uint64_t now_s, uint64_t *out_ms)
+{
+    static const char *const formats[] = {"%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"};
+    uint64_t ago_s;
+    if (options_duration(text, now_s, &ago_s) == 0) {
+        *out_ms = 1000 * (now_s - ago_s);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        struct tm tm = {.tm_isdst = -1};
+        const char *end = strptime(text, formats[i], &tm);
+        time_t time = end != NULL && *end == '\0' ? mktime(&tm) : (time_t)-1;
+        if (time >= 0) {
+            *out_ms = 1000 * (uint64_t)time;
+            return 0;
+        }
+    }
+    return ERR_MALFORMED;
 }

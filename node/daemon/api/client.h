@@ -44,6 +44,10 @@ struct client_stream {
     /* When the stream is looked at next. */
     uint64_t next_ms;
     uint64_t seq; /* EVENTS: the next line to send */
+    uint64_t since_ms;           /* EVENTS: older lines are not sent */
+    bool reads_journal;          /* EVENTS: lines before the ring's are wanted, from `place` on */
+    struct journal_place place;
+    uint64_t journal_seq; /* the highest number of a line that the journal gave */
     bool follow;
     uint64_t last_hash; /* hash of the last document sent: an unchanged document is not sent again */
 };

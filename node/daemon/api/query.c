@@ -12,6 +12,7 @@
 #include "node/daemon/wire/request.h"
 
 #define STREAM_MS 500
+#define JOURNAL_REPLY_BYTES (256u * 1024) /* of the journal in one reply: decoded lines are a little larger */
 #define WAIT_S_MAX UINT32_MAX /* cap, so that no sum of times overflows */
 
 /* ---- documents ------------------------------------------------------------------------------------------------- */
@@ -233,11 +234,76 @@ static void stream_watch(struct daemon *daemon, struct client *client, struct cl
     stream->kind = over ? STREAM_NONE : stream->kind;
 }
 
+static void put_line(struct pack_writer *writer, uint64_t seq, uint64_t wall_ms, const char *text)
+{
+    pack_map(writer, 3);
+    pack_text(writer, "seq");
+    pack_u64(writer, seq);
+    pack_text(writer, "wall_ms");
+    pack_u64(writer, wall_ms);
+    pack_text(writer, "text");
+    pack_text(writer, text);
+}
+
+/* Lines of the journal on their way into a reply. */
+struct journal_reply {
+    struct client_stream *stream;
+    uint64_t newest; /* line; a higher number is no line's */
+    struct pack_writer lines;
+    uint32_t count;
+};
+
+static void take_journal_line(void *context, uint64_t seq, uint64_t wall_ms, const char *text)
+{
+    struct journal_reply *reply = context;
+    struct client_stream *stream = reply->stream;
+    if (seq >= stream->seq && seq <= reply->newest && wall_ms >= stream->since_ms) {
+        put_line(&reply->lines, seq, wall_ms, text);
+        stream->journal_seq = seq > stream->journal_seq ? seq : stream->journal_seq;
+        reply->count++;
+    }
+}
+
+/* Sends the next piece of the journal; behind the last piece the ring has the rest, such as lines that a full disk refused. */
+static void stream_journal(struct daemon *daemon, struct client *client, struct client_stream *stream)
+{
+    struct client_reply reply;
+    struct journal_reply journal = {.stream = stream, .newest = daemon->line_seq};
+    uint8_t *bytes = malloc(FRAME_BYTES_MAX - 1024);
+    if (bytes == NULL || !client_reply_begin(&reply, stream->id, false, 1)) {
+        free(bytes);
+        client->broken = true;
+        return;
+    }
+    pack_writer_init(&journal.lines, bytes, FRAME_BYTES_MAX - 1024);
+    stream->reads_journal =
+        journal_read(&daemon->journal, &stream->place, JOURNAL_REPLY_BYTES, take_journal_line, &journal);
+    stream->next_ms = 0;
+    if (!stream->reads_journal && stream->seq <= stream->journal_seq) {
+        stream->seq = stream->journal_seq + 1;
+    }
+    pack_text(&reply.writer, "events");
+    pack_array(&reply.writer, journal.count);
+    pack_raw(&reply.writer, bytes, journal.lines.used_bytes);
+    reply.writer.failed |= journal.lines.failed;
+    client_reply_send(daemon, client, &reply, -1);
+    free(bytes);
+}
+
+static bool line_is_wanted(const struct client_stream *stream, const struct daemon_line *line)
+{
+    return line != NULL && line->wall_ms >= stream->since_ms;
+}
+
 static void stream_events(struct daemon *daemon, struct client *client, struct client_stream *stream)
 {
     uint64_t oldest = daemon->line_seq > DAEMON_EVENTS_MAX ? daemon->line_seq - DAEMON_EVENTS_MAX + 1 : 1;
     uint64_t from = stream->seq < oldest ? oldest : stream->seq;
     bool end = !stream->follow;
+    if (stream->reads_journal) {
+        stream_journal(daemon, client, stream);
+        return;
+    }
     if (from > daemon->line_seq && !end) {
         return;
     }
@@ -245,18 +311,17 @@ static void stream_events(struct daemon *daemon, struct client *client, struct c
     if (!client_reply_begin(&reply, stream->id, end, 1)) {
         return;
     }
-    uint64_t count = daemon->line_seq + 1 > from ? daemon->line_seq + 1 - from : 0;
-    pack_text(&reply.writer, "events");
-    pack_array(&reply.writer, (uint32_t)count);
+    uint32_t count = 0;
     for (uint64_t seq = from; seq <= daemon->line_seq; seq++) {
-        const struct daemon_line *line = &daemon->lines[(seq - 1) % DAEMON_EVENTS_MAX];
-        pack_map(&reply.writer, 3);
-        pack_text(&reply.writer, "seq");
-        pack_u64(&reply.writer, line->seq);
-        pack_text(&reply.writer, "wall_ms");
-        pack_u64(&reply.writer, line->wall_ms);
-        pack_text(&reply.writer, "text");
-        pack_text(&reply.writer, line->text);
+        count += line_is_wanted(stream, lines_find(daemon, seq));
+    }
+    pack_text(&reply.writer, "events");
+    pack_array(&reply.writer, count);
+    for (uint64_t seq = from; seq <= daemon->line_seq; seq++) {
+        const struct daemon_line *line = lines_find(daemon, seq);
+        if (line_is_wanted(stream, line)) {
+            put_line(&reply.writer, line->seq, line->wall_ms, line->text);
+        }
     }
     stream->seq = daemon->line_seq + 1;
     client_reply_send(daemon, client, &reply, -1);
@@ -371,7 +436,9 @@ void query_stream(struct daemon *daemon, struct client_request *request, int arg
         stream->until_ms = daemon_now_ms() + (timeout_s < WAIT_S_MAX ? timeout_s : WAIT_S_MAX) * 1000;
     }
     stream->follow = request_flag(&request->map, "follow");
-    (void)client_argument_u64(request, "from", &stream->seq);
+    bool has_from = client_argument_u64(request, "from", &stream->seq) && stream->seq > 0;
+    bool is_since = client_argument_u64(request, "since_ms", &stream->since_ms);
+    stream->reads_journal = kind == STREAM_EVENTS && (is_since || has_from);
     stream_step(daemon, request->client, stream, daemon_now_ms());
 }
 

@@ -32,6 +32,7 @@
 #include "node/daemon/ground/clock.h"
 #include "node/daemon/ground/events.h"
 #include "node/daemon/ground/jobs.h"
+#include "node/daemon/ground/journal.h"
 #include "node/daemon/ground/lines.h"
 #include "node/daemon/ground/meta.h"
 #include "node/keep/keep.h"
@@ -41,7 +42,7 @@
 #include "store/state_lmdb.h"
 
 #define DAEMON_PEER_HINTS_MAX 16
-#define DAEMON_CLIENTS_MAX 128
+#define DAEMON_CLIENTS_MAX 4096 /* of all doors; fewer where descriptors are few (local_clients_max) */
 #define DAEMON_PORTS "7413-7612" /* the default range, behind the ports of the control socket and the beacon */
 #define DAEMON_DISK_RESERVE_BYTES (16u << 20) /* with less free space the disk counts as full */
 #define DAEMON_CORE_BYTES (256u << 20)        /* most memory of the core; pages are touched only as they are used */
@@ -118,6 +119,7 @@ struct daemon {
     uint64_t request_id; /* the last number given to a bulk request, to a request to the core or to a client */
     struct daemon_line *lines;
     uint64_t line_seq;
+    struct journal journal; /* the lines on disk */
     uint64_t second_ms; /* when the once-a-second work is due next */
     bool stopping;
     /* The node gets a new key (peers/rekey.c). `rekeys`: the key is in place; when the loop has ended, start.c starts

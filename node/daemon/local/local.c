@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -16,6 +17,7 @@
 #include "node/daemon/wire/request.h"
 
 #define QUEUE_BYTES_MAX (8u << 20)    /* most bytes queued for a client; a client with more to read is cut off */
+#define CLIENTS_MIN 16
 #define STREAM_BYTES_MAX (1u << 20) /* streams to a client pause while more is queued */
 
 /* A frame on its way to a client. */
@@ -209,16 +211,51 @@ static void close_client(struct daemon *daemon, struct local_client *local)
     free(local);
 }
 
+uint32_t local_clients_max(void)
+{
+    struct rlimit limit;
+    uint64_t most = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / 4 : CLIENTS_MIN;
+    return most < CLIENTS_MIN ? CLIENTS_MIN : most > DAEMON_CLIENTS_MAX ? DAEMON_CLIENTS_MAX : (uint32_t)most;
+}
+
+/* Tells a client why it is turned away, if the socket takes that at once. The number 0 belongs to no request. */
+static void turn_away(struct daemon *daemon, int fd)
+{
+    uint8_t bytes[512];
+    char text[256];
+    struct pack_writer writer;
+    size_t sent = 0;
+    (void)snprintf(text, sizeof text,
+                   "the daemon serves %u clients already, as many as its limit of open files allows; try again, or start it "
+                   "with a higher limit (ulimit -n)",
+                   daemon->api->client_count);
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_map(&writer, 5);
+    pack_text(&writer, "id");
+    pack_u64(&writer, 0);
+    pack_text(&writer, "ok");
+    pack_bool(&writer, false);
+    pack_text(&writer, "end");
+    pack_bool(&writer, true);
+    pack_text(&writer, "code");
+    pack_u64(&writer, EXIT_REFUSED);
+    pack_text(&writer, "error");
+    pack_text(&writer, text);
+    (void)frame_send_some(fd, bytes, writer.used_bytes, -1, &sent);
+    (void)close(fd);
+    daemon_line(daemon, "too many clients on the local socket: one was turned away");
+}
+
 static void accept_clients(struct daemon *daemon)
 {
     int fd;
+    uint32_t clients_max = local_clients_max();
     while ((fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        struct local_client *local = daemon->api->client_count < DAEMON_CLIENTS_MAX ? calloc(1, sizeof *local) : NULL;
+        struct local_client *local = daemon->api->client_count < clients_max ? calloc(1, sizeof *local) : NULL;
         uint8_t *buffer = local != NULL ? malloc(FRAME_BYTES_MAX + 4) : NULL;
         if (buffer == NULL) {
             free(local);
-            (void)close(fd);
-            daemon_line(daemon, "too many clients on the local socket: one was turned away");
+            turn_away(daemon, fd);
             continue;
         }
         local->fd = fd;

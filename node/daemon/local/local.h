@@ -27,4 +27,8 @@ void local_tick(struct daemon *daemon);
  * at once for a client of another door. */
 bool local_drain(struct daemon *daemon, struct client *client);
 
+/* How many clients this door serves at a time: a quarter of the descriptors that the process may have, 16 to
+ * DAEMON_CLIENTS_MAX. A client beyond that number is told so and turned away. */
+uint32_t local_clients_max(void);
+
 #endif
