@@ -363,7 +363,7 @@ static void an_experiment_is_shown_before_anything_runs(void **state)
     struct fixture *f = *state;
     load_experiment(f, 0, 2, 5);
     const char *text = show(f, 0);
-    assert_has(text, "\"id\":\"e0e0e0e000000001\",\"name\":\"exp\",\"state\":\"queued\",\"coordinator\":null,"
+    assert_has(text, "\"id\":\"e0e0e0e000000001\",\"name\":\"exp\",\"state\":\"queued\",\"coordinator_label\":null,\"coordinator\":null,"
                      "\"coordinator_name\":null,\"term\":null,\"best\":null,\"submitted_s\":1600000000,\"counts\":"
                      "{\"total\":2,\"queued\":2,\"running\":0,\"completed\":0,\"failed\":0},\"metric\":\"accuracy\","
                      "\"smaller_is_better\":false,\"slots_per_trial\":1,\"lacks\":null,\"trials\":[{\"index\":0,\"state\":\"queued\","
@@ -445,7 +445,7 @@ static void a_failed_attempt_leaves_its_last_lines(void **state)
     text = show(f, 0);
     assert_has(text, "\"state\":\"completed\",\"attempt\":2,");
     assert_has(text, "\"best\":{\"trial\":0,\"metric\":\"accuracy\",\"value\":0.75}");
-    assert_has(text, "\"step\":100,\"metrics\":{\"validation\":{\"accuracy\":0.875}}}]");
+    assert_has(text, "\"step\":100,\"metrics\":{\"validation\":{\"accuracy\":0.875}},\"coordinator_label\":\"c\"}]");
     assert_has(text, "\"tail\":null");
 }
 

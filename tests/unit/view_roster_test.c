@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/format.h"
 #include "node/core/ground/state.h"
 #include "tests/unit/view_fixture.h"
 
@@ -277,6 +278,57 @@ static void drain_and_undrain_are_one_register(void **state)
     assert_true(now.drained && !now.at_once && !now.is_idle);
 }
 
+/* ---- labels ---- */
+
+/* The founder vouches for the member under this name; the names of nodes that publish nothing come from their vouchers. */
+static void admit_as(struct mesh *mesh, uint32_t member, const char *name)
+{
+    struct fact_member fact = make_member(&mesh->people[member]);
+    bytes_copy_text(fact.name, sizeof fact.name, name);
+    say(mesh, 0, FACT_MEMBER, fact_key_node_id(mesh->people[member].id), &fact);
+}
+
+static void assert_label(const struct mesh *mesh, uint32_t member, const char *name, uint32_t digits)
+{
+    char expected[VIEW_LABEL_BYTES], hex[2 * NODE_ID_BYTES + 1];
+    bytes_to_hex(hex, mesh->people[member].id.bytes, NODE_ID_BYTES);
+    hex[digits] = '\0';
+    (void)format_text(expected, sizeof expected, "%s%s%s", name, digits > 0 ? "~" : "", hex);
+    assert_string_equal(view_label(&mesh->core->view, mesh->people[member].id).text, expected);
+}
+
+static void a_label_has_digits_of_the_id_only_while_two_members_have_one_name(void **state)
+{
+    struct mesh *mesh = *state;
+    admit_as(mesh, 0, "alder");
+    admit_as(mesh, 1, "elm");
+    assert_label(mesh, 1, "elm", 0);
+    admit_as(mesh, 2, "elm");
+    assert_label(mesh, 0, "alder", 0);
+    assert_label(mesh, 1, "elm", 4);
+    assert_label(mesh, 2, "elm", 4);
+    struct made out = eviction(mesh, 0, 2, 0);
+    load(mesh, &out);
+    assert_label(mesh, 1, "elm", 0); /* the former member keeps digits, the present one needs none any more */
+    assert_label(mesh, 2, "elm", 4);
+    assert_string_equal(view_label(&mesh->core->view, mesh->people[4].id).text, "?");
+}
+
+static void no_name_is_another_nodes_label(void **state)
+{
+    struct mesh *mesh = *state;
+    char forged[FACT_NAME_BYTES], hex[2 * NODE_ID_BYTES + 1];
+    bytes_to_hex(hex, mesh->people[1].id.bytes, NODE_ID_BYTES);
+    hex[4] = '\0';
+    (void)format_text(forged, sizeof forged, "elm~%s", hex);
+    admit_as(mesh, 0, "alder");
+    admit_as(mesh, 1, "elm");
+    admit_as(mesh, 2, "elm");
+    admit_as(mesh, 3, forged);
+    assert_label(mesh, 1, "elm", 4);
+    assert_label(mesh, 3, forged, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +347,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_eviction_that_is_not_understood_lists_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(the_evictions_of_one_writer_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(drain_and_undrain_are_one_register, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_label_has_digits_of_the_id_only_while_two_members_have_one_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_name_is_another_nodes_label, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,8 +63,8 @@ static const struct option_rule drain_options[] = {
 };
 
 static const char node_details[] =
-    "NODE is a node's id, the beginning of an id (at least 4 digits), or a name that only one node has; default: this\n"
-    "node.\n";
+    "NODE is a node's id, the beginning of an id (at least 4 digits), or a name that only one node has, as shoal nodes\n"
+    "prints it (elm~3f2a: of several nodes named elm the one whose id begins with 3f2a); default: this node.\n";
 
 static const struct option_rule delete_options[] = {
     {"yes", NULL, "do not ask, even on a terminal"},

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -357,6 +358,7 @@ struct search {
     const char *op, *list;
     const char *one, *many;
     size_t id_digits;
+    bool has_labels; /* "elm~3f2a" means the thing of that name whose id begins so (node/core/view/view.h) */
 };
 
 #define ID_TEXT_BYTES_MAX CLIENT_NODE_TEXT_BYTES
@@ -387,6 +389,15 @@ static int choose(struct client *client, const struct search *search, const stru
                     result->count > 4   ? "..."
                     : result->count > 3 ? result->ids[3]
                                         : "");
+}
+
+/* True if the text is the name, '~' and the beginning of the id. */
+static bool is_label(const char *text, const char *name, const char *id)
+{
+    const char *sign = strrchr(text, '~');
+    size_t name_bytes = sign != NULL ? (size_t)(sign - text) : 0, digits = sign != NULL ? strlen(sign + 1) : 0;
+    return digits > 0 && strlen(name) == name_bytes && memcmp(text, name, name_bytes) == 0 &&
+           strncasecmp(id, sign + 1, digits) == 0;
 }
 
 /* Writes the error for a thing that is not in the daemon's list. A node that is syncing may still get to know it. */
@@ -436,6 +447,8 @@ static int find(struct client *client, const struct search *search, const char *
             search_result_add(is_out ? &named_out : &named, id);
         } else if (hex && length >= ID_PREFIX_MIN && length < search->id_digits && strncmp(id, lower, length) == 0) {
             search_result_add(&begun, id);
+        } else if (search->has_labels && is_label(text, name, id)) {
+            search_result_add(&begun, id);
         }
     }
     const struct search_result *by_name = named.count > 0 ? &named : &named_out;
@@ -450,7 +463,7 @@ static int find(struct client *client, const struct search *search, const char *
         return choose(client, search, by_name, text, "are named", out);
     }
     if (begun.count > 0) {
-        return choose(client, search, &begun, text, "have ids that begin with", out);
+        return choose(client, search, &begun, text, hex ? "have ids that begin with" : "fit", out);
     }
     return fail_unknown(client, search, &reply.document, text, hex && length < ID_PREFIX_MIN);
 }
@@ -458,12 +471,12 @@ static int find(struct client *client, const struct search *search, const char *
 int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES])
 {
     static const struct search experiments = {"ls", "experiments", "experiment", "experiments",
-                                              CLIENT_EXPERIMENT_TEXT_BYTES - 1};
+                                              CLIENT_EXPERIMENT_TEXT_BYTES - 1, false};
     return find(client, &experiments, text, out);
 }
 
 int client_find_node(struct client *client, const char *text, char out[CLIENT_NODE_TEXT_BYTES])
 {
-    static const struct search nodes = {"nodes", "nodes", "node", "nodes", CLIENT_NODE_TEXT_BYTES - 1};
+    static const struct search nodes = {"nodes", "nodes", "node", "nodes", CLIENT_NODE_TEXT_BYTES - 1, true};
     return find(client, &nodes, text, out);
 }

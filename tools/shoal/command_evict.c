@@ -34,7 +34,7 @@ static int find_node(struct client *client, const char *text, struct reply *repl
         char id[NODE_TEXT_BYTES];
         document_text(item, "id", id, sizeof id);
         if (strcmp(id, out->id) == 0) {
-            document_text(item, "name", out->name, sizeof out->name);
+            document_node(item, "name", out->name, sizeof out->name);
             return CLI_DONE;
         }
     }
@@ -51,7 +51,7 @@ static void write_names(FILE *out, msgpack_object_array list)
 {
     for (uint32_t i = 0; i < list.size && i < NAMES_SHOWN_MAX; i++) {
         char name[128];
-        document_text(&list.ptr[i], "name", name, sizeof name);
+        document_node(&list.ptr[i], "name", name, sizeof name);
         (void)fprintf(out, "%s%s", i > 0 ? ", " : "", name);
     }
     if (list.size > NAMES_SHOWN_MAX) {
@@ -71,7 +71,7 @@ static bool is_confirmed(struct cli *cli, const msgpack_object *document, const 
         char voucher[NODE_TEXT_BYTES], id[NODE_TEXT_BYTES], name[128], state[32];
         document_text(item, "voucher", voucher, sizeof voucher);
         document_text(item, "id", id, sizeof id);
-        document_text(item, "name", name, sizeof name);
+        document_node(item, "name", name, sizeof name);
         document_text(item, "state", state, sizeof state);
         bool is_out = strcmp(state, "evicted") == 0 || strcmp(state, "left") == 0;
         if (strcmp(voucher, node->id) == 0 && strcmp(id, node->id) != 0 && !is_out) {
@@ -90,7 +90,7 @@ static void render_evicted(struct cli *cli, const msgpack_object *document)
     char name[128], id[NODE_TEXT_BYTES];
     unsigned long long stored_on = document_number(document, "stored_on");
     msgpack_object_array standing = document_list(document, "standing"), out = document_list(document, "void");
-    document_text(document, "name", name, sizeof name);
+    document_node(document, "name", name, sizeof name);
     document_text(document, "node", id, sizeof id);
     (void)fprintf(cli->out, "%s (%.12s) evicted, stored on %llu node%s\n", name, id, stored_on, stored_on == 1 ? "" : "s");
     if (standing.size > 0) {

@@ -433,13 +433,14 @@ static void render_invites(struct cli *cli, const msgpack_object *document)
     msgpack_object_array list = document_list(document, "invites");
     for (uint32_t i = 0; i < list.size; i++) {
         const msgpack_object *item = &list.ptr[i];
-        char state[32], when[RENDER_UNIT_BYTES];
+        char state[32], writer[128], when[RENDER_UNIT_BYTES];
         print_cell_text(&table, item, "id");
         document_text(item, "state", state, sizeof state);
         table_cell(&table, render_state_colour(state), "%s", state);
         render_time(when, 1000 * document_number(item, "expires_s"));
         table_cell(&table, RENDER_PLAIN, "%s", when);
-        print_cell_text(&table, item, "writer_name");
+        document_node(item, "writer_name", writer, sizeof writer);
+        table_cell(&table, RENDER_PLAIN, "%s", writer[0] == '\0' ? "-" : writer);
     }
     table_write(&table, cli->out, cli->colours);
 }

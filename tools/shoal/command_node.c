@@ -32,7 +32,7 @@ static void render_status(struct cli *cli, const msgpack_object *document)
     document_text(mesh, "id", mesh_id, sizeof mesh_id);
     document_text(mesh, "name", mesh_name, sizeof mesh_name);
     document_text(node, "id", node_id, sizeof node_id);
-    document_text(node, "name", node_name, sizeof node_name);
+    document_node(node, "name", node_name, sizeof node_name);
     document_text(node, "state", state, sizeof state);
     document_text(document, "version", version, sizeof version);
     document_text(document, "address", address, sizeof address);
@@ -134,7 +134,7 @@ static void render_nodes(struct cli *cli, const msgpack_object *document)
     for (uint32_t i = 0; i < list.size; i++) {
         const msgpack_object *item = &list.ptr[i];
         char text[128];
-        print_cell_text(&table, item, "name");
+        print_cell_text(&table, item, document_has(item, "label") ? "label" : "name");
         document_text(item, "state", text, sizeof text);
         bool is_apart = document_find(item, "quarantined")->type == MSGPACK_OBJECT_MAP;
         char foreign[64];
@@ -178,10 +178,7 @@ static void render_slots(struct cli *cli, const msgpack_object *document)
     for (uint32_t i = 0; i < list.size; i++) {
         const msgpack_object *item = &list.ptr[i];
         char text[128], memory[RENDER_UNIT_BYTES];
-        document_text(item, "node_name", text, sizeof text);
-        if (text[0] == '\0') {
-            document_text(item, "node", text, sizeof text);
-        }
+        document_node(item, "node_name", text, sizeof text);
         table_cell(&table, RENDER_PLAIN, "%s", text);
         print_cell_text(&table, item, "index");
         print_cell_text(&table, item, "kind");

@@ -109,7 +109,7 @@ static int look(struct client *client, const char *id, struct drain_sight *out)
         char row[CLIENT_NODE_TEXT_BYTES];
         document_text(item, "id", row, sizeof row);
         if (strcmp(row, id) == 0) {
-            document_text(item, "name", out->name, sizeof out->name);
+            document_node(item, "name", out->name, sizeof out->name);
             document_text(item, "state", out->state, sizeof out->state);
             out->drained = document_true(item, "drained");
             out->emptied = document_true(item, "emptied");

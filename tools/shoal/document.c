@@ -1,5 +1,6 @@
 #include "tools/shoal/document.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +111,13 @@ msgpack_object_array document_list(const msgpack_object *map, const char *key)
 
 void document_node(const msgpack_object *map, const char *name_key, char *out, size_t size)
 {
-    document_text(map, name_key, out, size);
+    char label_key[32];
+    size_t stem = strlen(name_key) - strlen("name");
+    (void)snprintf(label_key, sizeof label_key, "%.*slabel", (int)stem, name_key);
+    document_text(map, label_key, out, size);
+    if (out[0] == '\0') {
+        document_text(map, name_key, out, size);
+    }
     if (out[0] == '\0') {
         document_text(map, "node", out, 9);
     }

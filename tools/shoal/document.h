@@ -26,7 +26,9 @@ void document_text(const msgpack_object *map, const char *key, char *out, size_t
 void document_value_text(const msgpack_object *value, char *out, size_t size); /* of the value itself */
 msgpack_object_array document_list(const msgpack_object *map, const char *key);
 
-/* A node's name, found under `name_key`, or the first letters of its id; `size` of at least 9. */
+/* What a node is called where people read. `name_key` ends in "name": the text under the same key with "label" for "name" (no
+ * other node's label), else (an older daemon) the text under `name_key`, else the first letters of the id under "node". `size`
+ * of at least 9. */
 void document_node(const msgpack_object *map, const char *name_key, char *out, size_t size);
 
 /* The pairs of a map; no pairs for any other value. */

@@ -99,7 +99,7 @@ void print_best(const msgpack_object *experiment, char out[PRINT_SUMMARY_BYTES])
 void print_coordinator(const msgpack_object *experiment, char out[PRINT_SUMMARY_BYTES])
 {
     char text[PRINT_SUMMARY_BYTES];
-    document_text(experiment, "coordinator_name", text, sizeof text);
+    document_node(experiment, "coordinator_name", text, sizeof text);
     if (text[0] == '\0') {
         document_text(experiment, "coordinator", text, 9);
     }
@@ -187,7 +187,7 @@ static void trial_slots(const msgpack_object *trial, char *out, size_t size)
     out[0] = '\0';
     for (uint32_t i = 0; i < list.size && used < size; i++) {
         const msgpack_object *item = &list.ptr[i];
-        char name[64];
+        char name[128];
         document_node(item, "node_name", name, sizeof name);
         int written = snprintf(out + used, size - used, "%s%s:%llu", used > 0 ? " " : "", name,
                                (unsigned long long)document_number(item, "index"));

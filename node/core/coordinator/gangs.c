@@ -242,9 +242,8 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     }
     char where[160] = "";
     for (uint32_t i = 0; i < gang->member_count; i++) {
-        const struct view_member *member = view_find_member(&core->view, gang->members[i].node);
         size_t used = strlen(where);
-        format_text(where + used, sizeof where - used, " %s/%u", member != NULL ? member->name : "?",
+        format_text(where + used, sizeof where - used, " %s/%u", view_label(&core->view, gang->members[i].node).text,
                     gang->members[i].slot);
     }
     TRACE(&core->options.trace, "%s trial %u attempt %u from step %llu on%s", coordinator_name(experiment),

@@ -156,9 +156,8 @@ void core_code_pushed(struct node_core *core, const struct node_event *event)
             refused(core, copy);
         } else {
             if (is_code && !copy->has_code) {
-                const struct view_member *member = view_find_member(&core->view, copy->node);
                 TRACE(&core->options.trace, "the code of %s is on %s", experiment->config->name,
-                      member != NULL ? member->name : "?");
+                      view_label(&core->view, copy->node).text);
             }
             copy->has_code |= is_code;
             copy->has_config_text |= is_text;

@@ -113,7 +113,7 @@ void core_members_update_roster(struct node_core *core)
                 core->counters.full++;
                 continue;
             }
-            TRACE(&core->options.trace, "%s is on the roster", member->name);
+            TRACE(&core->options.trace, "%s is on the roster", view_label(&core->view, member->id).text);
             members->changed = true;
         }
         if (!core_has_room(core, CORE_ROSTER_ROOM, 0)) {
@@ -317,8 +317,7 @@ static void perform_swim(struct node_core *core)
             core_send(core, peer->id, &message);
             continue;
         }
-        const struct view_member *member = view_find_member(&core->view, peer->id);
-        TRACE(&core->options.trace, "%s is %s", member != NULL ? member->name : "?", swim_state_name(effect->new_state));
+        TRACE(&core->options.trace, "%s is %s", view_label(&core->view, peer->id).text, swim_state_name(effect->new_state));
         peer->state = effect->new_state;
         members->changed = true;
         bool was_there = effect->old_state == SWIM_ALIVE || effect->old_state == SWIM_SUSPECT;

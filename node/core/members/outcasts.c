@@ -177,9 +177,11 @@ bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
     members_drop_peer(core, peer);
     const struct view_member *evictor = member->evicted ? view_find_member(&core->view, member->evictor) : NULL;
     if (evictor != NULL) {
-        TRACE(&core->options.trace, "%s is evicted by %s", member->name, evictor->name);
+        TRACE(&core->options.trace, "%s is evicted by %s", view_label(&core->view, member->id).text,
+              view_label(&core->view, evictor->id).text);
     } else {
-        TRACE(&core->options.trace, "nobody's word for %s stands any more: it is out", member->name);
+        TRACE(&core->options.trace, "nobody's word for %s stands any more: it is out",
+              view_label(&core->view, member->id).text);
     }
     return true;
 }

@@ -147,9 +147,8 @@ static bool put_death(struct node_core *core, const struct view_experiment *expe
     if (!is_published) {
         return false;
     }
-    const struct view_member *member = view_find_member(&core->view, worker->writer);
     TRACE(&core->options.trace, "%s trial %u attempt %u: its host %s died %llu s after its start", experiment->config->name,
-          attempt->id.trial, attempt->id.number, member != NULL ? member->name : "?",
+          attempt->id.trial, attempt->id.number, view_label(&core->view, worker->writer).text,
           (unsigned long long)fact.lived_ms / 1000);
     core_quarantine_told(core, experiment, attempt->id.trial);
     return true;
@@ -241,9 +240,8 @@ bool core_quarantine_reason(const struct node_core *core, const struct view_tria
                               : quarantine == VIEW_QUARANTINE_FAILURES ? "it failed on"
                                                                        : "its host died within 60 s of its start, on");
     for (uint32_t i = 0; i < count; i++) {
-        const struct view_member *member = view_find_member(&core->view, nodes[i]);
         used += format_text(out + used, size - used, "%s %s", i == 0 ? "" : i + 1 < count ? "," : " and",
-                            member != NULL ? member->name : "?");
+                            view_label(&core->view, nodes[i]).text);
     }
     return true;
 }
@@ -280,10 +278,10 @@ void core_quarantine_record(struct node_core *core, node_id node, const struct f
         return;
     }
     if (member->quarantine.is_active) {
-        TRACE(&core->options.trace, "%s is quarantined for %u min: %s", member->name, member->quarantine.minutes,
-              member->quarantine.why);
+        TRACE(&core->options.trace, "%s is quarantined for %u min: %s", view_label(&core->view, node).text,
+              member->quarantine.minutes, member->quarantine.why);
     } else {
-        TRACE(&core->options.trace, "%s is quarantined no more", member->name);
+        TRACE(&core->options.trace, "%s is quarantined no more", view_label(&core->view, node).text);
     }
     for (uint32_t i = 0; i < core->view.experiment_count; i++) {
         core->view.experiments[i]->changed = true;
@@ -479,8 +477,6 @@ void core_quarantine_housekeep(struct node_core *core)
 void core_quarantine_equivocated(struct node_core *core, node_id node)
 {
     struct core_peer *peer = core_find_peer(core, node);
-    const struct view_member *member = view_find_member(&core->view, node);
-    const char *name = member != NULL && member->name[0] != '\0' ? member->name : "?";
     if (node_id_equal(node, core->options.self)) {
         TRACE(&core->options.trace, "two records of one version by this node differ: a copy of this running machine runs, too; "
                                     "end one of them, and start it with a new data directory");
@@ -488,7 +484,7 @@ void core_quarantine_equivocated(struct node_core *core, node_id node)
         TRACE(&core->options.trace,
               "two records of one version by %s differ: its running machine has been copied, or it lies; quarantined here for "
               "%u minutes",
-              name, CORE_EQUIVOCATION_MS / 60000);
+              view_label(&core->view, node).text, CORE_EQUIVOCATION_MS / 60000);
     }
     if (peer != NULL) {
         peer->equivocated_ms = core->now_ms;

@@ -158,7 +158,8 @@ void requests_evict(struct node_core *core, const struct node_event *event)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_eviction_pack(&writer, &fact);
-    TRACE(&core->options.trace, "%s is to be evicted, %u whom it vouched for stay", member->name, fact.standing_count);
+    TRACE(&core->options.trace, "%s is to be evicted, %u whom it vouched for stay", view_label(&core->view, node).text,
+          fact.standing_count);
     (void)core_ack_begin(core, client, core_put(core, FACT_EVICTION, key, &writer), no_blob, no_blob);
 }
 

@@ -280,7 +280,7 @@ static struct core_pending *put_drain(struct node_core *core, const struct view_
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_drain_pack(&writer, &fact);
-    TRACE(&core->options.trace, "%s is %s", member->name, drained ? "drained" : "undrained");
+    TRACE(&core->options.trace, "%s is %s", view_label(&core->view, member->id).text, drained ? "drained" : "undrained");
     return core_put(core, FACT_DRAIN, fact_key_node_id(member->id), &writer);
 }
 

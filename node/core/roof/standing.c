@@ -8,11 +8,6 @@
 #include "node/core/owner/workers.h"
 #include "node/core/roof/roof.h"
 
-static const char *name_or_unknown(const struct view_member *member)
-{
-    return member != NULL && member->name[0] != '\0' ? member->name : "?";
-}
-
 /* Ends all connections to members. If the step has no room for all, the next step goes on. */
 static void end_links(struct node_core *core)
 {
@@ -52,7 +47,7 @@ void standing_update(struct node_core *core)
     char hex[13];
     bytes_to_hex(hex, cause.bytes, 6);
     TRACE(&core->options.trace, "THIS NODE IS OUT OF THE MESH: %s %s (%s)%s",
-          evictor != NULL ? "it was evicted by" : "the word of", name_or_unknown(view_find_member(&core->view, cause)), hex,
+          evictor != NULL ? "it was evicted by" : "the word of", view_label(&core->view, cause).text, hex,
           evictor != NULL ? "" : ", which vouched for it, does not stand any more");
     TRACE(&core->options.trace, "its workers end, and it takes part in nothing; to come back, end this daemon, ask a member "
                                 "for `shoal invite`, and run `shoal --dir NEW_DIR join TOKEN`: this key cannot return");

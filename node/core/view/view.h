@@ -299,6 +299,21 @@ bool view_member_is_out(const struct view_member *member);
  * only. */
 bool view_member_would_stay(struct view *view, node_id evicted, node_id node);
 
+/* ---- label.c ------------------------------------------------------------------------------------------------------------ */
+
+#define VIEW_LABEL_SIGN '~'
+#define VIEW_LABEL_BYTES (FACT_NAME_BYTES + 2 * NODE_ID_BYTES + 1)
+
+struct view_label {
+    char text[VIEW_LABEL_BYTES];
+};
+
+/* What the node is called where people read: its name while no other member has the same, else the name, VIEW_LABEL_SIGN and
+ * as many digits of its id as tell the nodes of that name apart, at least 4 ("elm~3f2a"). A member that left or is out keeps no
+ * name from a present one. A name with a VIEW_LABEL_SIGN is always followed by digits, so that no name equals another node's
+ * label. "?": no record gives the node a name. Compares the name with those of all members. */
+struct view_label view_label(const struct view *view, node_id node);
+
 /* ---- registers.c -------------------------------------------------------------------------------------------------------- */
 
 /* The two highest clocks of a register (gossip/lamport.h); the clock of the writer `but` is left out (NULL: of no writer). The

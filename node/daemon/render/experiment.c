@@ -72,7 +72,7 @@ static void put_best(const struct node_core *core, const struct view_experiment 
 }
 
 /* The pairs that ls and show have in common, except `trials`. */
-#define EXPERIMENT_PAIRS 8
+#define EXPERIMENT_PAIRS 9
 static void put_experiment(const struct node_core *core, const struct view_experiment *experiment,
                            msgpack_packer *packer)
 {
@@ -83,6 +83,8 @@ static void put_experiment(const struct node_core *core, const struct view_exper
     render_put_experiment_id(packer, experiment->id);
     render_put_text(packer, "name", experiment->config->name);
     render_put_text(packer, "state", view_experiment_state_name(view_experiment_state(experiment)));
+    render_put_string(packer, "coordinator_label");
+    render_put_text_or_nil(packer, has_coordinator ? render_node_label(core, coordinator).text : "");
     render_put_string(packer, "coordinator");
     if (has_coordinator) {
         render_put_node_id(packer, coordinator);
@@ -302,7 +304,8 @@ static void put_attempt_reason(const struct node_core *core, const struct view_a
         return;
     }
     if (fact.reason == FACT_LOST && (hindered = hindered_worker(core, attempt, &stated)) != NULL) {
-        format_text(text, sizeof text, "%s: on %s %s", fact.why, render_node_name(core, hindered->writer), stated.tail);
+        format_text(text, sizeof text, "%s: on %s %s", fact.why, render_node_label(core, hindered->writer).text,
+                    stated.tail);
         render_put_string(packer, text);
     } else if (fact.reason == FACT_FAILED && failed != NULL) {
         enum fact_cause cause = read_worker(core, failed, &stated) ? stated.cause : FACT_CAUSE_UNKNOWN;
@@ -333,9 +336,10 @@ static void put_trial_slots(const struct node_core *core, const struct view_atte
     uint32_t count = attempt != NULL && attempt->assigned ? attempt->member_count : 0;
     (void)msgpack_pack_array(packer, count);
     for (uint32_t i = 0; i < count; i++) {
-        (void)msgpack_pack_map(packer, 3);
+        (void)msgpack_pack_map(packer, 4);
         render_put_string(packer, "node");
         render_put_node_id(packer, attempt->members[i].node);
+        render_put_text(packer, "node_label", render_node_label(core, attempt->members[i].node).text);
         render_put_text(packer, "node_name", render_node_name(core, attempt->members[i].node));
         render_put_u64(packer, "index", attempt->members[i].slot);
     }
@@ -357,7 +361,7 @@ static void put_trial_checkpoint(const struct node_core *core, const struct view
     render_put_string(packer, "holders");
     (void)msgpack_pack_array(packer, newest.holder_count);
     for (uint32_t i = 0; i < newest.holder_count; i++) {
-        render_put_string(packer, render_node_name(core, newest.holders[i]));
+        render_put_string(packer, render_node_label(core, newest.holders[i]).text);
     }
 }
 
@@ -407,7 +411,7 @@ static void put_attempts(const struct node_core *core, const struct view_experim
             continue;
         }
         shown++;
-        (void)msgpack_pack_map(packer, 6);
+        (void)msgpack_pack_map(packer, 7);
         render_put_u64(packer, "attempt", a->id.number);
         render_put_text(packer, "coordinator_name", render_node_name(core, a->id.coordinator));
         render_put_text(packer, "state", attempt_state(a));
@@ -416,6 +420,7 @@ static void put_attempts(const struct node_core *core, const struct view_experim
         render_put_u64(packer, "step", attempt_step(a));
         render_put_string(packer, "metrics");
         put_attempt_metrics(core, experiment, a, packer);
+        render_put_text(packer, "coordinator_label", render_node_label(core, a->id.coordinator).text);
         list.count++;
     }
     render_list_close(&list);
@@ -678,9 +683,10 @@ void render_checkpoint(const struct node_core *core, uint32_t trial, const struc
     render_put_string(&packer, "holders");
     (void)msgpack_pack_array(&packer, manifest->holder_count);
     for (uint32_t i = 0; i < manifest->holder_count; i++) {
-        (void)msgpack_pack_map(&packer, states != NULL ? 3 : 2);
+        (void)msgpack_pack_map(&packer, states != NULL ? 4 : 3);
         render_put_string(&packer, "node");
         render_put_node_id(&packer, manifest->holders[i]);
+        render_put_text(&packer, "label", render_node_label(core, manifest->holders[i]).text);
         render_put_text(&packer, "name", render_node_name(core, manifest->holders[i]));
         if (states != NULL) {
             render_put_text(&packer, "state", states[i]);

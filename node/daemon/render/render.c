@@ -30,6 +30,15 @@ const char *render_node_name(const struct node_core *core, node_id node)
     return is_self(core, node) ? node_core_own_fact(core)->name : "?";
 }
 
+struct view_label render_node_label(const struct node_core *core, node_id node)
+{
+    struct view_label label = view_label(node_core_view(core), node);
+    if (label.text[0] == '?' && is_self(core, node)) {
+        bytes_copy_text(label.text, sizeof label.text, node_core_own_fact(core)->name);
+    }
+    return label;
+}
+
 const char *render_node_state(const struct node_core *core, node_id node)
 {
     const struct view_member *member = view_find_member(node_core_view(core), node);
@@ -126,9 +135,10 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
     struct fact_drain drain = view_member_drain(member);
-    (void)msgpack_pack_map(packer, 11 + (member->evicted ? 1 : 0));
+    (void)msgpack_pack_map(packer, 12 + (member->evicted ? 1 : 0));
     render_put_string(packer, "id");
     render_put_node_id(packer, member->id);
+    render_put_text(packer, "label", render_node_label(core, member->id).text);
     render_put_text(packer, "name", render_node_name(core, member->id));
     render_put_string(packer, "address");
     render_put_text_or_nil(packer, node_address(core, member));
@@ -161,9 +171,10 @@ static void put_names(const struct node_core *core, const char *key, const node_
     render_put_string(packer, key);
     (void)msgpack_pack_array(packer, count);
     for (uint32_t i = 0; i < count; i++) {
-        (void)msgpack_pack_map(packer, 2);
+        (void)msgpack_pack_map(packer, 3);
         render_put_string(packer, "id");
         render_put_node_id(packer, nodes[i]);
+        render_put_text(packer, "label", render_node_label(core, nodes[i]).text);
         render_put_text(packer, "name", render_node_name(core, nodes[i]));
     }
 }
@@ -187,6 +198,7 @@ void render_eviction(const struct node_core *core, node_id node, struct pack_wri
     }
     render_put_string(&packer, "node");
     render_put_node_id(&packer, node);
+    render_put_text(&packer, "label", render_node_label(core, node).text);
     render_put_text(&packer, "name", render_node_name(core, node));
     put_names(core, "standing", standing, standing_count, &packer);
     put_names(core, "void", out, out_count, &packer);
@@ -224,11 +236,12 @@ static bool put_invite(void *context, const struct records_entry *entry)
         fact.expires_s == 0) {
         return true; /* a revocation by another member, without the time of the invite */
     }
-    (void)msgpack_pack_map(packer, 5);
+    (void)msgpack_pack_map(packer, 6);
     render_put_string(packer, "id");
     render_put_hex(packer, entry->record.key, RENDER_INVITE_ID_BYTES);
     render_put_string(packer, "writer");
     render_put_node_id(packer, entry->record.writer);
+    render_put_text(packer, "writer_label", render_node_label(core, entry->record.writer).text);
     render_put_text(packer, "writer_name", render_node_name(core, entry->record.writer));
     render_put_u64(packer, "expires_s", fact.expires_s);
     render_put_text(packer, "state", invite_state(core, &entry->record, &fact));
@@ -303,9 +316,10 @@ static void put_slot(const struct node_core *core, const struct view_member *mem
 {
     struct view_slot slot = slot_now(core, member, index);
     bool is_held = slot.state != LEASE_FREE && slot.state != LEASE_WITHHELD;
-    (void)msgpack_pack_map(packer, 12);
+    (void)msgpack_pack_map(packer, 13);
     render_put_string(packer, "node");
     render_put_node_id(packer, member->id);
+    render_put_text(packer, "node_label", render_node_label(core, member->id).text);
     render_put_text(packer, "node_name", render_node_name(core, member->id));
     render_put_text(packer, "node_state", render_node_state(core, member->id));
     render_put_u64(packer, "index", index);
@@ -479,9 +493,10 @@ void render_status(const struct node_core *core, const struct render_status_extr
     render_put_string(&packer, "name");
     render_put_text_or_nil(&packer, extra->mesh_name);
     render_put_string(&packer, "node");
-    (void)msgpack_pack_map(&packer, 4);
+    (void)msgpack_pack_map(&packer, 5);
     render_put_string(&packer, "id");
     render_put_node_id(&packer, node_core_self(core));
+    render_put_text(&packer, "label", render_node_label(core, node_core_self(core)).text);
     render_put_text(&packer, "name", render_node_name(core, node_core_self(core)));
     render_put_text(&packer, "state", render_node_state(core, node_core_self(core)));
     render_put_bool(&packer, "drained", node_core_is_drained(core, node_core_self(core)));

@@ -65,8 +65,8 @@ void render_blocked(const struct node_core *core, const struct render_blocked *b
 #define RENDER_STATUS_PAIRS 21
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *frame);
 
-/* Writes `node name standing void`: the result of an eviction. */
-#define RENDER_EVICTION_PAIRS 4
+/* Writes `node name label standing void`: the result of an eviction. */
+#define RENDER_EVICTION_PAIRS 5
 void render_eviction(const struct node_core *core, node_id node, struct pack_writer *frame);
 
 /* Writes `invites`: all invites on record, of all members. An id is the first bytes of the invite's public key. */
@@ -86,8 +86,12 @@ bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writ
  * "evicted" or "void": the node is out. */
 const char *render_node_state(const struct node_core *core, node_id node);
 
-/* The name of a node, or "?" if no roster has the node. Valid until the core's next step. */
+/* The name of a node, or "?" if no roster has the node. Valid until the core's next step. Programs read it; two nodes may have
+ * one name. */
 const char *render_node_name(const struct node_core *core, node_id node);
+
+/* The name for people, which no other member has: see view_label. */
+struct view_label render_node_label(const struct node_core *core, node_id node);
 
 /* Whether the node is alive or suspect, and not on its way out. */
 bool render_node_lives(const struct node_core *core, const struct view_member *member);
