@@ -70,7 +70,7 @@ static void a_start_is_not_shown(void **state)
     uint8_t shown[256];
     struct pack_writer writer;
     pack_writer_init(&writer, shown, sizeof shown);
-    points_show(&writer, stored.bytes, stored.count);
+    points_show(&writer, stored.bytes, stored.count, false);
     struct pack_reader reader;
     pack_reader_init(&reader, shown, writer.used_bytes);
     struct pack_reader value = pack_find(&reader, "step");
@@ -79,9 +79,32 @@ static void a_start_is_not_shown(void **state)
     assert_true(value.failed);
     assert_int_equal(pack_read_map(&reader), 6);
     pack_writer_init(&writer, shown, sizeof shown);
-    points_show(&writer, first.bytes, first.count);
+    points_show(&writer, first.bytes, first.count, false);
     assert_int_equal(writer.used_bytes, first.count);
     assert_memory_equal(shown, first.bytes, first.count);
+}
+
+static void a_step_that_a_later_attempt_made_anew_is_shown_as_void(void **state)
+{
+    (void)state;
+    struct point first = point_of(1, 0, 41), second = point_of(2, 40, 41);
+    assert_true(points_is_after(40, first.bytes, first.count));
+    assert_false(points_is_after(41, first.bytes, first.count));
+    assert_false(points_is_after(UINT64_MAX, first.bytes, first.count));
+    for (const struct point *point = &first; point != NULL; point = point == &first ? &second : NULL) {
+        uint8_t shown[256];
+        struct pack_writer writer;
+        pack_writer_init(&writer, shown, sizeof shown);
+        points_show(&writer, point->bytes, point->count, true);
+        struct pack_reader reader;
+        pack_reader_init(&reader, shown, writer.used_bytes);
+        struct pack_reader value = pack_find(&reader, "void");
+        assert_true(pack_read_bool(&value));
+        assert_int_equal(pack_read_map(&reader), 7);
+        pack_reader_init(&reader, shown, writer.used_bytes);
+        pack_skip(&reader);
+        assert_true(pack_at_end(&reader));
+    }
 }
 
 static void nonsense_is_nobodys_point(void **state)
@@ -95,7 +118,7 @@ static void nonsense_is_nobodys_point(void **state)
         uint8_t shown[300];
         struct pack_writer writer;
         pack_writer_init(&writer, shown, sizeof shown);
-        points_show(&writer, whole.bytes, count);
+        points_show(&writer, whole.bytes, count, count % 2 == 1);
         assert_int_equal(writer.used_bytes == 1, count < whole.count); /* nil */
         (void)points_is_void(&starts, &id, whole.bytes, count);
     }
@@ -127,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_an_older_generation_made_beyond_the_next_ones_start_is_void),
         cmocka_unit_test(a_start_is_not_shown),
+        cmocka_unit_test(a_step_that_a_later_attempt_made_anew_is_shown_as_void),
         cmocka_unit_test(nonsense_is_nobodys_point),
         cmocka_unit_test(more_generations_than_there_is_room_for_are_forgotten_oldest_first),
     };

@@ -107,11 +107,11 @@ static void write_point(struct cli *cli, const msgpack_object *point)
     char group[64], pairs[512];
     document_text(point, "group", group, sizeof group);
     print_pairs(document_find(point, "metrics"), pairs, sizeof pairs);
-    (void)fprintf(cli->out, "trial=%llu attempt=%llu generation=%llu step=%llu group=%s %s\n",
+    (void)fprintf(cli->out, "trial=%llu attempt=%llu generation=%llu step=%llu group=%s%s %s\n",
                   (unsigned long long)document_number(point, "trial"),
                   (unsigned long long)document_number(point, "attempt"),
                   (unsigned long long)document_number(point, "generation"),
-                  (unsigned long long)document_number(point, "step"), group, pairs);
+                  (unsigned long long)document_number(point, "step"), group, document_true(point, "void") ? " void" : "", pairs);
 }
 
 int command_metrics(struct cli *cli, const struct arguments *arguments)
@@ -271,7 +271,7 @@ static void holders_text(const msgpack_object *item, char *out, size_t size)
     out[0] = '\0';
     for (uint32_t i = 0; i < list.size && used < size; i++) {
         const msgpack_object *holder = &list.ptr[i];
-        char name[64], state[32];
+        char name[128], state[32];
         document_node(holder, "name", name, sizeof name);
         document_text(holder, "state", state, sizeof state);
         int written = snprintf(out + used, size - used, "%s%s%s%s", used > 0 ? ", " : "", name,

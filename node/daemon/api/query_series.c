@@ -20,6 +20,7 @@ struct source {
     uint32_t number; /* the worker's first rank, or its rank when it joined */
     node_id owner;
     uint64_t from_seq;
+    uint64_t last_step; /* metrics only: later steps were made anew by a later attempt; UINT64_MAX: none were */
     bool is_silent; /* nothing is missed: metrics of a worker that never was rank 0 (rank 0 reports for all), or a tail, of
                        which the worker's record has the end */
 };
@@ -61,6 +62,25 @@ static bool was_rank_0(const struct view_attempt *attempt, uint32_t number, node
     return was;
 }
 
+static bool has_begun(const struct view_attempt *attempt)
+{
+    bool has_begun = false;
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        has_begun |= worker->has_started;
+    }
+    return has_begun;
+}
+
+/* The last step of the attempt from which a later one went on; UINT64_MAX: no later attempt has begun. */
+static uint64_t last_step_of(const struct view_attempt *attempt)
+{
+    uint64_t last = UINT64_MAX;
+    for (const struct view_attempt *later = attempt->next; later != NULL; later = later->next) {
+        last = has_begun(later) && later->start_step < last ? later->start_step : last;
+    }
+    return last;
+}
+
 static bool series_add(struct query_series *series, const struct view_attempt *attempt, uint32_t number, node_id owner)
 {
     struct source *bigger = realloc(series->sources, (series->source_count + 1) * sizeof *bigger);
@@ -72,6 +92,7 @@ static bool series_add(struct query_series *series, const struct view_attempt *a
         (struct source){.attempt = attempt->id,
                         .number = number,
                         .owner = owner,
+                        .last_step = series->kind == 'm' ? last_step_of(attempt) : UINT64_MAX,
                         .is_silent = series->kind == 't' || (series->kind == 'm' && !was_rank_0(attempt, number, owner))};
     return true;
 }
@@ -140,7 +161,7 @@ static void series_end(struct daemon *daemon, struct client *client, const struc
         pack_text(&reply.writer, "unreachable");
         pack_array(&reply.writer, series->missed_count);
         for (uint32_t i = 0; i < series->missed_count; i++) {
-            pack_text(&reply.writer, render_node_name(daemon->core, series->missed[i]));
+            pack_text(&reply.writer, render_node_label(daemon->core, series->missed[i]).text);
         }
     }
     client_reply_send(daemon, client, &reply, -1);
@@ -249,7 +270,8 @@ static void emit_points(struct daemon *daemon, struct client *client, struct que
     for (uint32_t i = 0; i < event->item_count; i++) {
         const struct bulk_item *item = &event->items[i];
         if (!points_is_void(&series->starts, &source->attempt, item->bytes, item->count)) {
-            points_show(&reply.writer, item->bytes, item->count);
+            points_show(&reply.writer, item->bytes, item->count,
+                        points_is_after(source->last_step, item->bytes, item->count));
         }
     }
     client_reply_send(daemon, client, &reply, -1);

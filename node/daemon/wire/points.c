@@ -77,7 +77,13 @@ void points_begin(struct pack_writer *writer, uint32_t trial, uint32_t attempt, 
     pack_text(writer, "metrics");
 }
 
-void points_show(struct pack_writer *writer, const uint8_t *bytes, size_t count)
+bool points_is_after(uint64_t last, const uint8_t *bytes, size_t count)
+{
+    uint64_t step;
+    return number_of(bytes, count, "step", &step) && step > last;
+}
+
+void points_show(struct pack_writer *writer, const uint8_t *bytes, size_t count, bool is_made_anew)
 {
     struct pack_reader reader;
     pack_reader_init(&reader, bytes, count);
@@ -87,13 +93,21 @@ void points_show(struct pack_writer *writer, const uint8_t *bytes, size_t count)
     size_t length = 0;
     uint32_t pairs = is_whole && pack_peek(&reader) == PACK_MAP ? pack_read_map(&reader) : 0;
     const char *first = pairs > 0 ? pack_read_text(&reader, &length) : NULL;
-    if (!is_whole) {
+    if (!is_whole || pairs == 0) {
         pack_nil(writer); /* a peer sent nonsense */
-    } else if (first != NULL && !reader.failed && pack_text_is(first, length, "start")) {
+        return;
+    }
+    bool tells_start = first != NULL && !reader.failed && pack_text_is(first, length, "start");
+    if (tells_start) {
         pack_skip(&reader);
-        pack_map(writer, pairs - 1);
-        pack_raw(writer, bytes + reader.offset, count - reader.offset);
     } else {
-        pack_raw(writer, bytes, count);
+        pack_reader_init(&reader, bytes, count);
+        (void)pack_read_map(&reader);
+    }
+    pack_map(writer, pairs - (tells_start ? 1 : 0) + (is_made_anew ? 1 : 0));
+    pack_raw(writer, bytes + reader.offset, count - reader.offset);
+    if (is_made_anew) {
+        pack_text(writer, "void");
+        pack_bool(writer, true);
     }
 }

@@ -42,7 +42,11 @@ bool points_is_void(const struct points_starts *starts, const attempt_id *attemp
 void points_begin(struct pack_writer *writer, uint32_t trial, uint32_t attempt, uint64_t generation, uint64_t start,
                   uint64_t step, const char *group);
 
-/* Writes a stored point as clients get it, without `start`; nil for bytes that are no point. */
-void points_show(struct pack_writer *writer, const uint8_t *bytes, size_t count);
+/* Whether a stored point is of a step after `last`. False for bytes that are no point. */
+bool points_is_after(uint64_t last, const uint8_t *bytes, size_t count);
+
+/* Writes a stored point as clients get it, without `start` and, if a later attempt made its step anew, with `void` (true); nil
+ * for bytes that are no point. */
+void points_show(struct pack_writer *writer, const uint8_t *bytes, size_t count, bool is_made_anew);
 
 #endif
