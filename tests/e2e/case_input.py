@@ -178,7 +178,8 @@ def completion_does_not_wait_for_a_daemon_that_does_not_answer(lab):
     program = lab.dir / "shoal"
     program.write_text("#!/bin/sh\n[ $# = 1 ] && exec sleep 3600\necho ID NAME\necho 0123456789abcdef $2\n")
     program.chmod(0o755)
-    completion = Path(__file__).resolve().parents[2] / "tools" / "completion" / "shoal.bash"
+    completion = lab.dir / "completion"
+    completion.write_text(subprocess.run([f"{lab.build}/shoal", "completion", "bash"], capture_output=True, text=True, check=True).stdout)
     for words, replies in (("shoal show ''", ""), ("shoal --dir answers show ''", "0123456789abcdef answers")):
         script = f". {completion}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _shoal; echo ${{COMPREPLY[*]}}"
         said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=40,

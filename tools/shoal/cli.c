@@ -134,6 +134,10 @@ const struct command cli_commands[] = {
      "NODE is a name that only one node has, or the beginning of an id (at least 4 digits). The node's key never returns.\n"
      "Nodes that it vouched for stay unless --with-vouched is given. On a terminal you are asked first.\n",
      evict_options, 1, 1, command_evict},
+    {"completion", "SHELL", "print a completion script for bash, zsh or fish",
+     "The package installs all three. Else, in ~/.bashrc or ~/.zshrc: source <(shoal completion bash), or zsh; in fish:\n"
+     "shoal completion fish > ~/.config/fish/completions/shoal.fish\n",
+     no_options, 1, 1, command_completion},
     {NULL, NULL, NULL, NULL, NULL, 0, 0, NULL},
 };
 

@@ -72,5 +72,6 @@ int command_logs(struct cli *cli, const struct arguments *arguments);
 int command_checkpoint_ls(struct cli *cli, const struct arguments *arguments);
 int command_checkpoint_get(struct cli *cli, const struct arguments *arguments);
 int command_checkpoint_verify(struct cli *cli, const struct arguments *arguments);
+int command_completion(struct cli *cli, const struct arguments *arguments); /* command_completion.c */
 
 #endif

@@ -1,0 +1,496 @@
+/* completion: scripts for shells, written from the table of commands, so that a new command or option is in all of them.
+ *
+ * A script has two parts: what the table says (names, options, operands, help), and an engine that never changes. What an
+ * operand or a value is completed with follows from its name in the table: EXP..., NODE, FILE, DIR, SHELL. The options of shoald
+ * are read from `shoald --help` when the user asks. */
+
+#include <string.h>
+
+#include "tools/shoal/cli.h"
+
+#define WORD_BYTES 64
+
+/* The first word of a command's name, and behind it the second one, or NULL. */
+static const char *split(const struct command *command, char first[WORD_BYTES])
+{
+    size_t bytes = strcspn(command->name, " ");
+    (void)snprintf(first, WORD_BYTES, "%.*s", (int)bytes, command->name);
+    return command->name[bytes] == ' ' ? command->name + bytes + 1 : NULL;
+}
+
+/* True for the first command of the table with its first word. */
+static bool is_first_of_group(const struct command *command)
+{
+    char first[WORD_BYTES], other[WORD_BYTES];
+    (void)split(command, first);
+    for (const struct command *before = cli_commands; before != command; before++) {
+        (void)split(before, other);
+        if (strcmp(first, other) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One word of `operands`, like "EXP/TRIAL[@STEP]" or "[SLOT]...". */
+struct operand {
+    char name[WORD_BYTES]; /* without brackets and dots around it */
+    bool is_optional, repeats;
+};
+
+/* Reads the next operand at `*at` and steps behind it; false at the end. */
+static bool next_operand(const char **at, struct operand *out)
+{
+    *at += strspn(*at, " ");
+    size_t bytes = strcspn(*at, " "), used = 0;
+    if (bytes == 0) {
+        return false;
+    }
+    memset(out, 0, sizeof *out);
+    out->is_optional = **at == '[';
+    for (size_t i = 0; i < bytes && used + 1 < sizeof out->name; i++) {
+        char c = (*at)[i];
+        out->repeats |= c == '.';
+        if (c != '[' && c != ']' && c != '.') {
+            out->name[used++] = c;
+        }
+    }
+    *at += bytes;
+    return true;
+}
+
+/* Writes a text inside single quotes; `escaped` are the characters that get a backslash. A single quote becomes `quote`. */
+static void write_quoted(FILE *out, const char *text, const char *escaped, const char *quote)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') {
+            (void)fputs(quote, out);
+        } else {
+            (void)fprintf(out, "%s%c", strchr(escaped, *text) != NULL ? "\\" : "", *text);
+        }
+    }
+}
+
+/* ---- bash -------------------------------------------------------------------------------------------------------------- */
+
+static const char bash_engine[] =
+    "\n"
+    "# Ids, and names without blanks, from the daemon; nothing without a daemon.\n"
+    "_shoal_experiments() {\n"
+    "    timeout 1 shoal \"${dir[@]}\" ls 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u\n"
+    "}\n"
+    "\n"
+    "_shoal_nodes() {\n"
+    "    timeout 1 shoal \"${dir[@]}\" nodes 2>/dev/null | awk 'NR > 1 { print $1 }' | sort -u\n"
+    "}\n"
+    "\n"
+    "# Candidates for an operand or a value, by its name in the help texts.\n"
+    "_shoal_offer() {\n"
+    "    case ${1//[\\[\\].]/} in\n"
+    "    EXP) mapfile -t COMPREPLY < <(compgen -W \"$(_shoal_experiments)\" -- \"$current\") ;;\n"
+    "    EXP/*)\n"
+    "        mapfile -t COMPREPLY < <(compgen -W \"$(_shoal_experiments)\" -- \"$current\")\n"
+    "        compopt -o nospace 2>/dev/null\n"
+    "        ;;\n"
+    "    NODE) mapfile -t COMPREPLY < <(compgen -W \"$(_shoal_nodes)\" -- \"$current\") ;;\n"
+    "    SHELL) mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- \"$current\") ;;\n"
+    "    DIR)\n"
+    "        mapfile -t COMPREPLY < <(compgen -d -- \"$current\")\n"
+    "        compopt -o filenames 2>/dev/null\n"
+    "        ;;\n"
+    "    FILE)\n"
+    "        mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n"
+    "        compopt -o filenames 2>/dev/null\n"
+    "        ;;\n"
+    "    esac\n"
+    "    return 0\n"
+    "}\n"
+    "\n"
+    "_shoal() {\n"
+    "    local current=${COMP_WORDS[COMP_CWORD]} options='' operands='' command='' first='' word='' name i\n"
+    "    local -a dir=() places=() found=()\n"
+    "    local -i at=0\n"
+    "    COMPREPLY=()\n"
+    "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+    "        word=${COMP_WORDS[i]}\n"
+    "        if [[ $word == -* ]]; then\n"
+    "            if [[ \" $_shoal_common $options \" == *\" $word=\"* ]]; then\n"
+    "                [[ ${COMP_WORDS[i + 1]} != '=' ]] || ((i++))\n"
+    "                [[ $word != --dir ]] || dir=(--dir \"${COMP_WORDS[i + 1]}\")\n"
+    "                ((i++))\n"
+    "            fi\n"
+    "        elif [[ -n $command ]]; then\n"
+    "            ((at++))\n"
+    "        elif [[ -z $first ]] && _shoal_table \"$word\"; then\n"
+    "            command=$word\n"
+    "        elif [[ -z $first ]]; then\n"
+    "            first=$word\n"
+    "        elif [[ $first != help ]] && _shoal_table \"$first $word\"; then\n"
+    "            command=\"$first $word\"\n"
+    "        else\n"
+    "            return 0\n"
+    "        fi\n"
+    "    done\n"
+    "    if ((i > COMP_CWORD)); then # the value of the option before\n"
+    "        [[ $current != '=' ]] || current=''\n"
+    "        for name in $_shoal_common $options; do\n"
+    "            [[ $name != \"$word=\"* ]] || _shoal_offer \"${name#*=}\"\n"
+    "        done\n"
+    "    elif [[ $current == -* ]]; then\n"
+    "        for name in $_shoal_common $options; do\n"
+    "            found+=(\"${name%%=*}\")\n"
+    "        done\n"
+    "        mapfile -t COMPREPLY < <(compgen -W \"${found[*]}\" -- \"$current\")\n"
+    "    elif [[ -z $command ]]; then\n"
+    "        [[ -n $first ]] || found=(help)\n"
+    "        for name in \"${_shoal_commands[@]}\"; do\n"
+    "            if [[ -z $first || $first == help ]]; then\n"
+    "                found+=(\"${name%% *}\")\n"
+    "            elif [[ $name == \"$first \"* ]]; then\n"
+    "                found+=(\"${name#* }\")\n"
+    "            fi\n"
+    "        done\n"
+    "        mapfile -t COMPREPLY < <(compgen -W \"${found[*]}\" -- \"$current\" | sort -u)\n"
+    "    else\n"
+    "        read -r -a places <<<\"$operands\"\n"
+    "        if ((at >= ${#places[@]} && ${#places[@]} > 0)) && [[ ${places[-1]} == *... ]]; then\n"
+    "            at=${#places[@]}-1\n"
+    "        fi\n"
+    "        _shoal_offer \"${places[at]-}\"\n"
+    "    fi\n"
+    "}\n"
+    "\n"
+    "_shoald() {\n"
+    "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
+    "    COMPREPLY=()\n"
+    "    if [[ $previous == --dir ]]; then\n"
+    "        _shoal_offer DIR\n"
+    "    elif [[ $current == -* ]]; then\n"
+    "        mapfile -t COMPREPLY < <(compgen -W \"$(shoald --help | grep -oE -- '--[a-z][a-z-]+' | sort -u)\" -- \"$current\")\n"
+    "    fi\n"
+    "}\n"
+    "\n"
+    "complete -F _shoal shoal\n"
+    "complete -F _shoald shoald\n";
+
+static void bash_options(FILE *out, const struct option_rule *rule)
+{
+    for (const char *before = ""; rule->name != NULL; rule++, before = " ") {
+        (void)fprintf(out, "%s--%s%s%s", before, rule->name, rule->value != NULL ? "=" : "",
+                      rule->value != NULL ? rule->value : "");
+    }
+}
+
+static void write_bash(FILE *out)
+{
+    (void)fputs("# bash completion for shoal and shoald, as `shoal completion bash` writes it.\n\n_shoal_common='", out);
+    bash_options(out, options_common);
+    (void)fputs("'\n_shoal_commands=(\n", out);
+    for (const struct command *command = cli_commands; command->name != NULL; command++) {
+        (void)fprintf(out, "    '%s'\n", command->name);
+    }
+    (void)fputs(")\n\n# Sets the options and operands of a command; fails if there is no such command.\n_shoal_table() {\n"
+                "    case $1 in\n",
+                out);
+    for (const struct command *command = cli_commands; command->name != NULL; command++) {
+        (void)fprintf(out, "    '%s') options='", command->name);
+        bash_options(out, command->options);
+        (void)fprintf(out, "' operands='%s' ;;\n", command->operands);
+    }
+    (void)fputs("    *) return 1 ;;\n    esac\n}\n", out);
+    (void)fputs(bash_engine, out);
+}
+
+/* ---- zsh --------------------------------------------------------------------------------------------------------------- */
+
+#define ZSH_QUOTE "'\\''"
+
+static const char zsh_head[] =
+    "#compdef shoal shoald\n"
+    "# zsh completion for shoal and shoald, as `shoal completion zsh` writes it.\n"
+    "\n"
+    "# Ids, and names without blanks, from the daemon; nothing without a daemon.\n"
+    "_shoal_experiments() {\n"
+    "    local -a found\n"
+    "    found=(${(f)\"$(timeout 1 shoal ${opt_args[--dir]:+--dir=${opt_args[--dir]}} ls 2>/dev/null |\n"
+    "        awk 'NR > 1 { print $1; print $2 }')\"})\n"
+    "    compadd -a found\n"
+    "}\n"
+    "\n"
+    "_shoal_trials() {\n"
+    "    local -a found\n"
+    "    found=(${(f)\"$(timeout 1 shoal ${opt_args[--dir]:+--dir=${opt_args[--dir]}} ls 2>/dev/null |\n"
+    "        awk 'NR > 1 { print $1; print $2 }')\"})\n"
+    "    compadd -S / -a found\n"
+    "}\n"
+    "\n"
+    "_shoal_nodes() {\n"
+    "    local -a found\n"
+    "    found=(${(f)\"$(timeout 1 shoal ${opt_args[--dir]:+--dir=${opt_args[--dir]}} nodes 2>/dev/null |\n"
+    "        awk 'NR > 1 { print $1 }')\"})\n"
+    "    compadd -a found\n"
+    "}\n"
+    "\n"
+    "_shoal() {\n"
+    "    local curcontext=$curcontext state line command\n"
+    "    local -a common specs names\n"
+    "    typeset -A opt_args\n";
+
+static const char zsh_tail[] =
+    "\n"
+    "_shoald() {\n"
+    "    local -a found\n"
+    "    if [[ $PREFIX == -* ]]; then\n"
+    "        found=(${(f)\"$(shoald --help | grep -oE -- '--[a-z][a-z-]+' | sort -u)\"})\n"
+    "        compadd -a found\n"
+    "    else\n"
+    "        _files\n"
+    "    fi\n"
+    "}\n"
+    "\n"
+    "if [[ $funcstack[1] == _shoal ]]; then # found in $fpath\n"
+    "    case $service in\n"
+    "    shoald) _shoald ;;\n"
+    "    *) _shoal \"$@\" ;;\n"
+    "    esac\n"
+    "else # sourced\n"
+    "    compdef _shoal shoal\n"
+    "    compdef _shoald shoald\n"
+    "fi\n";
+
+static const char *zsh_action(const char *value)
+{
+    return strncmp(value, "EXP/", 4) == 0 ? "_shoal_trials"
+           : strcmp(value, "EXP") == 0    ? "_shoal_experiments"
+           : strcmp(value, "NODE") == 0   ? "_shoal_nodes"
+           : strcmp(value, "FILE") == 0   ? "_files"
+           : strcmp(value, "DIR") == 0    ? "_files -/"
+           : strcmp(value, "SHELL") == 0  ? "(bash zsh fish)"
+                                          : " ";
+}
+
+static void zsh_options(FILE *out, const struct option_rule *rule)
+{
+    for (; rule->name != NULL; rule++) {
+        bool repeats = strstr(rule->help, "repeated") != NULL;
+        (void)fprintf(out, " '%s--%s%s[", repeats ? "*" : "", rule->name, rule->value != NULL ? "=" : "");
+        write_quoted(out, rule->help, "[]:\\", ZSH_QUOTE);
+        (void)fputs("]", out);
+        if (rule->value != NULL) {
+            (void)fprintf(out, ":%s:%s", rule->value, zsh_action(rule->value));
+        }
+        (void)fputs("'", out);
+    }
+}
+
+static void zsh_operands(FILE *out, const struct command *command)
+{
+    const char *at = command->operands;
+    struct operand operand;
+    for (unsigned place = 1; next_operand(&at, &operand); place++) {
+        if (operand.repeats) {
+            (void)fputs(" '*:", out);
+        } else {
+            (void)fprintf(out, " '%u:%s", place, operand.is_optional ? ":" : "");
+        }
+        (void)fprintf(out, "%s:%s'", operand.name, zsh_action(operand.name));
+    }
+}
+
+/* The descriptions of first words (`group` NULL), or of the second words of a group, as _describe takes them. */
+static void zsh_names(FILE *out, const char *group)
+{
+    for (const struct command *command = cli_commands; command->name != NULL; command++) {
+        char first[WORD_BYTES];
+        const char *second = split(command, first);
+        if (group != NULL ? second == NULL || strcmp(first, group) != 0 : !is_first_of_group(command)) {
+            continue;
+        }
+        (void)fprintf(out, " '%s:", group != NULL ? second : first);
+        write_quoted(out, group == NULL && second != NULL ? "more commands" : command->summary, ":\\", ZSH_QUOTE);
+        (void)fputs("'", out);
+    }
+}
+
+static void write_zsh(FILE *out)
+{
+    (void)fputs(zsh_head, out);
+    (void)fputs("    common=(", out);
+    zsh_options(out, options_common);
+    (void)fputs(" )\n    _arguments -C $common '1: :->command' '*:: :->arguments' && return\n"
+                "    if [[ $state == command ]]; then\n        names=('help:explain a command'",
+                out);
+    zsh_names(out, NULL);
+    (void)fputs(" )\n        _describe command names\n        return\n    fi\n    command=$line[1]\n"
+                "    if [[ $command == help ]]; then\n        names=(",
+                out);
+    zsh_names(out, NULL);
+    (void)fputs(" )\n        _describe command names\n        return\n    fi\n    case $command in\n", out);
+    for (const struct command *command = cli_commands; command->name != NULL; command++) {
+        char first[WORD_BYTES];
+        if (split(command, first) != NULL && is_first_of_group(command)) {
+            (void)fprintf(out, "    %s)\n        names=(", first);
+            zsh_names(out, first);
+            (void)fputs(" )\n        if ((CURRENT == 2)); then\n            _describe command names\n            return\n"
+                        "        fi\n        command=\"$command $words[2]\"\n        shift words\n        ((CURRENT--))\n"
+                        "        ;;\n",
+                        out);
+        }
+    }
+    (void)fputs("    esac\n    case $command in\n", out);
+    for (const struct command *command = cli_commands; command->name != NULL; command++) {
+        (void)fprintf(out, "    '%s') specs=(", command->name);
+        zsh_options(out, command->options);
+        zsh_operands(out, command);
+        (void)fputs(" ) ;;\n", out);
+    }
+    (void)fputs("    esac\n    _arguments $common $specs\n}\n", out);
+    (void)fputs(zsh_tail, out);
+}
+
+/* ---- fish -------------------------------------------------------------------------------------------------------------- */
+
+#define FISH_QUOTE "\\'"
+
+static const char fish_engine[] =
+    "\n"
+    "# The words before the cursor that are no options and no values of options.\n"
+    "function __shoal_words\n"
+    "    set -l skip 1\n"
+    "    for word in (commandline -opc)\n"
+    "        if test $skip = 1\n"
+    "            set skip 0\n"
+    "        else if contains -- $word $__shoal_valued\n"
+    "            set skip 1\n"
+    "        else if not string match -q -- '-*' $word\n"
+    "            echo $word\n"
+    "        end\n"
+    "    end\n"
+    "end\n"
+    "\n"
+    "# __shoal_at COMMAND [N]: the command is this one, and N operands stand before the cursor (N+: at least N).\n"
+    "function __shoal_at\n"
+    "    set -l words (__shoal_words)\n"
+    "    set -l name (string split ' ' -- $argv[1])\n"
+    "    test \"$words[1..\"(count $name)\"]\" = \"$argv[1]\"; or return 1\n"
+    "    set -q argv[2]; or return 0\n"
+    "    set -l at (math (count $words) - (count $name))\n"
+    "    if string match -q '*+' -- $argv[2]\n"
+    "        test $at -ge (string trim -c + -- $argv[2])\n"
+    "    else\n"
+    "        test $at = $argv[2]\n"
+    "    end\n"
+    "end\n"
+    "\n"
+    "# The --dir of the line, for the requests below.\n"
+    "function __shoal_dir\n"
+    "    set -l words (commandline -opc)\n"
+    "    set -l at (contains -i -- --dir $words); and echo -- --dir; and echo -- $words[(math $at + 1)]\n"
+    "end\n"
+    "\n"
+    "# Ids, and names without blanks, from the daemon; nothing without a daemon.\n"
+    "function __shoal_experiments\n"
+    "    timeout 1 shoal (__shoal_dir) ls 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u\n"
+    "end\n"
+    "\n"
+    "function __shoal_nodes\n"
+    "    timeout 1 shoal (__shoal_dir) nodes 2>/dev/null | awk 'NR > 1 { print $1 }' | sort -u\n"
+    "end\n"
+    "\n"
+    "complete -c shoal -f\n"
+    "complete -c shoald -f -n 'string match -q -- \"-*\" (commandline -ct)' \\\n"
+    "    -a '(shoald --help | string match -ra -- \"--[a-z][a-z-]+\" | sort -u)'\n"
+    "complete -c shoald -l dir -x -a '(__fish_complete_directories)'\n"
+    "complete -c shoal -n 'test (count (__shoal_words)) = 0' -a help -d 'explain a command'\n";
+
+/* How a value or an operand is completed, as arguments of `complete`. */
+static const char *fish_candidates(const char *value)
+{
+    return strncmp(value, "EXP", 3) == 0 ? " -x -a '(__shoal_experiments)'"
+           : strcmp(value, "NODE") == 0  ? " -x -a '(__shoal_nodes)'"
+           : strcmp(value, "FILE") == 0  ? " -r -F"
+           : strcmp(value, "DIR") == 0   ? " -x -a '(__fish_complete_directories)'"
+           : strcmp(value, "SHELL") == 0 ? " -x -a 'bash zsh fish'"
+                                         : " -x";
+}
+
+/* `command` NULL: options of all commands. */
+static void fish_options(FILE *out, const struct command *command, const struct option_rule *rule)
+{
+    for (; rule->name != NULL; rule++) {
+        (void)fputs("complete -c shoal", out);
+        if (command != NULL) {
+            (void)fprintf(out, " -n '__shoal_at \"%s\"'", command->name);
+        }
+        (void)fprintf(out, " -l %s%s -d '", rule->name, rule->value != NULL ? fish_candidates(rule->value) : "");
+        write_quoted(out, rule->help, "\\", FISH_QUOTE);
+        (void)fputs("'\n", out);
+    }
+}
+
+static void fish_operands(FILE *out, const struct command *command)
+{
+    const char *at = command->operands;
+    struct operand operand;
+    for (unsigned place = 0; next_operand(&at, &operand); place++) {
+        (void)fprintf(out, "complete -c shoal -n '__shoal_at \"%s\" %u%s'%s\n", command->name, place,
+                      operand.repeats ? "+" : "", fish_candidates(operand.name));
+    }
+}
+
+static void fish_name(FILE *out, const struct command *command)
+{
+    char first[WORD_BYTES];
+    const char *second = split(command, first);
+    if (second == NULL || is_first_of_group(command)) {
+        (void)fprintf(out, "complete -c shoal -n 'test (count (__shoal_words)) = 0; or __shoal_at help 0' -a %s -d '", first);
+        write_quoted(out, second == NULL ? command->summary : "more commands", "\\", FISH_QUOTE);
+        (void)fputs("'\n", out);
+    }
+    if (second != NULL) {
+        (void)fprintf(out, "complete -c shoal -n '__shoal_at %s 0' -a %s -d '", first, second);
+        write_quoted(out, command->summary, "\\", FISH_QUOTE);
+        (void)fputs("'\n", out);
+    }
+}
+
+static void fish_valued(FILE *out, const struct option_rule *rule)
+{
+    for (; rule->name != NULL; rule++) {
+        if (rule->value != NULL) {
+            (void)fprintf(out, " --%s", rule->name);
+        }
+    }
+}
+
+static void write_fish(FILE *out)
+{
+    (void)fputs("# fish completion for shoal and shoald, as `shoal completion fish` writes it.\n\nset -g __shoal_valued", out);
+    fish_valued(out, options_common);
+    for (const struct command *command = cli_commands; command->name != NULL; command++) {
+        fish_valued(out, command->options);
+    }
+    (void)fputc('\n', out);
+    (void)fputs(fish_engine, out);
+    fish_options(out, NULL, options_common);
+    for (const struct command *command = cli_commands; command->name != NULL; command++) {
+        fish_name(out, command);
+        fish_options(out, command, command->options);
+        fish_operands(out, command);
+    }
+}
+
+int command_completion(struct cli *cli, const struct arguments *arguments)
+{
+    static const struct {
+        const char *shell;
+        void (*write)(FILE *out);
+    } rows[] = {{"bash", write_bash}, {"zsh", write_zsh}, {"fish", write_fish}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(arguments->operands[0], rows[i].shell) == 0) {
+            rows[i].write(cli->out);
+            return CLI_DONE;
+        }
+    }
+    return cli_fail(cli, CLI_USAGE, "there is no completion for '%.40s'; give bash, zsh or fish", arguments->operands[0]);
+}
