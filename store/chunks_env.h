@@ -1,6 +1,7 @@
 #ifndef STORE_CHUNKS_ENV_H
 #define STORE_CHUNKS_ENV_H
-/* The inside of struct chunks, for chunks_lmdb.c, chunks_blob.c, chunks_collect.c and series_lmdb.c only. */
+/* The inside of struct chunks, for chunks_lmdb.c, chunks_blob.c, chunks_collect.c, series_lmdb.c and
+ * snapshot.c only. */
 
 #include <pthread.h>
 #include <stdatomic.h>
