@@ -28,7 +28,7 @@ static void entry_free(struct snapshot_entry *entry)
     free(entry->chunks);
 }
 
-static void cut_back(struct snapshot *snapshot, uint32_t count)
+void snapshot_cut(struct snapshot *snapshot, uint32_t count)
 {
     while (snapshot->count > count) {
         struct snapshot_entry *entry = &snapshot->entries[--snapshot->count];
@@ -39,7 +39,7 @@ static void cut_back(struct snapshot *snapshot, uint32_t count)
 
 void snapshot_free(struct snapshot *snapshot)
 {
-    cut_back(snapshot, 0);
+    snapshot_cut(snapshot, 0);
     free(snapshot->entries);
     *snapshot = (struct snapshot){0};
 }
@@ -435,7 +435,7 @@ int snapshot_add(struct snapshot *snapshot, struct chunks *chunks, int root, con
     free(adding.buffer);
     free(adding.items);
     if (rc != 0) {
-        cut_back(snapshot, count);
+        snapshot_cut(snapshot, count);
         (void)snprintf(error, error_size, "%s", rc == ERR_NOT_FOUND ? "it is not there" : reason);
     }
     return rc;
@@ -473,7 +473,7 @@ int snapshot_take_over(struct snapshot *snapshot, const struct snapshot *before,
         }
     }
     if (rc != 0) {
-        cut_back(snapshot, count);
+        snapshot_cut(snapshot, count);
     }
     return rc;
 }

@@ -60,6 +60,9 @@ struct snapshot {
 int snapshot_add(struct snapshot *snapshot, struct chunks *chunks, int root, const char *disk_path, const char *path,
                  const struct snapshot *before, uint64_t bytes_max, char *error, size_t error_size);
 
+/* Removes all entries from number `count` on. */
+void snapshot_cut(struct snapshot *snapshot, uint32_t count);
+
 /* Appends the entry `path` of `before` and all entries below it. ERR_NOT_FOUND: `before` has none; ERR_MEMORY. */
 int snapshot_take_over(struct snapshot *snapshot, const struct snapshot *before, const char *path);
 

@@ -206,6 +206,9 @@ static int read_all(struct parse *parse, const char *text, size_t text_bytes, co
         error = fields_read_labels(tree, given(parse, "labels"), &parse->packed, parse->config);
     }
     if (error == 0) {
+        error = fields_read_keep(tree, given(parse, "keep"), &parse->packed, parse->config);
+    }
+    if (error == 0) {
         error = fields_read_environment(tree, given(parse, "environment.environment_variables"),
                                         given(parse, "environment.variables"), &parse->packed, parse->config);
     }

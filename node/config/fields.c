@@ -109,6 +109,40 @@ int fields_read_labels(struct tree *tree, const struct tree_node *node, struct p
     return packed_since(tree, node, packed, start, &config->labels, &config->labels_bytes);
 }
 
+int fields_read_keep(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config)
+{
+    uint32_t count = 0;
+    if (node == NULL) {
+        return 0;
+    }
+    for (const struct tree_node *path = node->first; path != NULL; path = path->next) {
+        count++;
+    }
+    if (node->kind != TREE_LIST || count > CONFIG_KEEP_MAX) {
+        return fail_option(tree, node, "keep");
+    }
+    size_t start = packed->used_bytes;
+    pack_array(packed, count);
+    for (const struct tree_node *path = node->first; path != NULL; path = path->next) {
+        size_t bytes = path->kind == TREE_SCALAR ? strlen(path->text) : 0;
+        while (bytes > 1 && path->text[bytes - 1] == '/') {
+            bytes--;
+        }
+        size_t dots = bytes > 2 && path->text[0] == '.' && path->text[1] == '/' ? 2 : 0; /* "./runs" is "runs" */
+        if (bytes == 0 || !scalar_is_clean(path->text, false)) {
+            return fail_option(tree, path, "keep");
+        }
+        if (!config_keep_is_good(path->text + dots, bytes - dots)) {
+            return tree_fail(tree, path,
+                             "keep has '%.80s'; allowed are paths below the context directory, such as checkpoints/, without "
+                             "'..' and not absolute (a program can write elsewhere into $SHOAL_OUTPUT_DIR)",
+                             path->text);
+        }
+        pack_text_n(packed, path->text + dots, bytes - dots);
+    }
+    return count > 0 ? packed_since(tree, node, packed, start, &config->keep, &config->keep_bytes) : 0;
+}
+
 /* The variables of both notations. Names are checked; values are taken as written. */
 struct variables {
     const char *names[VARIABLES_MAX];

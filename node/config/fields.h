@@ -11,6 +11,9 @@ int fields_read_entrypoint(struct tree *tree, const struct tree_node *node, stru
 /* Reads the labels and packs them into `packed`; the config's field then points there. `node` may be NULL: no labels. */
 int fields_read_labels(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config);
 
+/* Reads the paths that are kept, without a '/' at their end, and packs them as the labels. `node` may be NULL: no paths. */
+int fields_read_keep(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config);
+
 /* Reads the variables, written as a list of NAME=VALUE, as a map, or both; each may be NULL. Packs them into `packed`;
  * the config's field then points there. */
 int fields_read_environment(struct tree *tree, const struct tree_node *list, const struct tree_node *map,

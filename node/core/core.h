@@ -63,6 +63,8 @@ enum node_event_kind {
     NODE_EVENT_WORKER_EXITED,  /* u.worker: the worker is gone for certain, with all children; code; text: the last lines */
     NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on the disk; bytes: the
                                   metrics at the time of the save, packed as in struct fact_worker */
+    NODE_EVENT_OUTPUT,         /* u.output: files that the worker has left, and all chunks are on the disk; answer, once no copy
+                                  is under way any more: NODE_EFFECT_OUTPUT_DONE */
     NODE_EVENT_PUSHED,         /* u.blob: the answer to NODE_EFFECT_PUSH: `node` holds `blob` (ok), or the copy has failed */
     NODE_EVENT_CONFIRMED,      /* u.blob: the answer to NODE_EFFECT_CONFIRM: `node` holds `blob` undamaged (ok), or not */
     NODE_EVENT_DISK,           /* u.disk: the disk is full, or is no longer */
@@ -173,6 +175,15 @@ struct node_event {
                               * chunks of the blob are missing or damaged */
         } blob;
         struct {
+            uint32_t slot;
+            attempt_id attempt;
+            uint32_t number;
+            hash256 blob;
+            uint64_t bytes, files;
+            uint64_t after; /* struct fact_output */
+            bool is_final;
+        } output;
+        struct {
             bool full;
         } disk;
         struct {
@@ -201,7 +212,8 @@ enum node_effect_kind {
                                  * id of the node itself: a connection to another daemon with the same key */
     NODE_EFFECT_ADMIT,          /* u.peer: this key may connect; `invite`: only to join; `gone`: no longer */
     NODE_EFFECT_CHECK_LINK,     /* u.peer.node: try to connect to the host of the node; answer: NODE_EVENT_LINK */
-    NODE_EFFECT_PREPARE,        /* u.worker: make a fresh directory with the code; answer: NODE_EVENT_PREPARED */
+    NODE_EFFECT_PREPARE,        /* u.worker: make a fresh directory with the code; bytes: the files of earlier attempts that go
+                                 * into it, an array of struct fact_beginning; answer: NODE_EVENT_PREPARED */
     NODE_EFFECT_SPAWN,          /* u.worker: start the program in the prepared directory */
     NODE_EFFECT_KILL,           /* u.worker: SIGTERM, after grace_ms SIGKILL; answer for certain: WORKER_EXITED */
     NODE_EFFECT_STOP_WORKER,    /* u.worker: ask the worker to save and leave, for the reason in text; killed after grace_ms */
@@ -212,6 +224,8 @@ enum node_effect_kind {
                                  * `at_once`: a member is gone, so no collective of the group will ever end; else after a
                                  * step upon which all ranks agree */
     NODE_EFFECT_DURABLE,        /* u.worker: tell the worker that the checkpoint of `step` is durable */
+    NODE_EFFECT_OUTPUT_DONE,    /* u.worker: the worker's last output (`step`: its sequence) has its copies, or no node is left
+                                 * to ask: the next output may come */
     NODE_EFFECT_PUSH,           /* u.push: copy a blob to a peer; answer: NODE_EVENT_PUSHED */
     NODE_EFFECT_CONFIRM,        /* u.push: ask the node whether it holds the blob undamaged; answer: NODE_EVENT_CONFIRMED */
     NODE_EFFECT_COLLECT,        /* u.collect; bytes: hashes of blobs, end to end: chunks of none of these blobs, and
@@ -337,7 +351,9 @@ int node_core_find_token(const struct node_core *core, lease_token token);
 
 struct records;        /* gossip/records.h */
 struct view;           /* node/core/view/view.h */
+struct view_experiment;
 struct view_manifest;
+struct view_output;
 struct view_trial;
 
 /* The fold of all records and the table of records themselves. The pointer is valid as long as the core; the rows in it
@@ -428,6 +444,24 @@ const struct view_manifest *node_core_unite_checkpoint(const struct node_core *c
 /* The first checkpoint at `*row` or behind it that has a holder, united as above; `*row` is then behind it. False: there is
  * none, `*out` is of no use. To see all: begin with `*row` = the trial's manifests. */
 bool node_core_next_checkpoint(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out);
+
+/* The outputs with which an attempt would begin now: of the highest attempt that has left any, as the experiment's keep_ranks
+ * says. Returns their number; the rows are valid until the next step. */
+uint32_t node_core_outputs(const struct node_core *core, const struct view_experiment *experiment,
+                           const struct view_trial *trial, const struct view_output *out[FACT_OUTPUTS_MAX]);
+
+/* The nodes that hold the output, by all records of it, living holders first; returns their number. */
+uint32_t node_core_output_holders(const struct node_core *core, const struct view_trial *trial, const struct view_output *output,
+                                  node_id out[FACT_HOLDERS_MAX]);
+
+/* The outputs of this trial are kept, as the keys checkpoint.save_... say. */
+bool node_core_keeps_outputs(const struct view_experiment *experiment, const struct view_trial *trial);
+
+/* The highest sequence of an output of rank 0 of the attempt, by any record; 0: none. */
+uint64_t node_core_output_sequence(const struct node_core *core, const attempt_id *attempt);
+
+/* Every other worker of the attempt has looked at its files since rank 0's output with this sequence, or has ended. */
+bool node_core_output_is_united(const struct node_core *core, const attempt_id *attempt, uint64_t sequence);
 
 /* "quarantined: it failed on a, b and c" in `out`; false if the trial is not quarantined. */
 bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, enum config_retry retry, char *out,

@@ -15,6 +15,7 @@
 #include "node/daemon/disk/disk.h"
 #include "node/daemon/local/local.h"
 #include "node/daemon/peers/peers.h"
+#include "node/daemon/outputs/outputs.h"
 #include "node/daemon/workers/workers.h"
 
 _Static_assert(CONTROL_PEERS_MAX >= NODE_MEMBERS_MAX + CORE_OUTCAST_LINKS_MAX + 1, "an outcast takes no member's connection");
@@ -102,6 +103,9 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
         break;
     case NODE_EFFECT_DURABLE:
         api_worker_durable_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_OUTPUT_DONE:
+        daemon_outputs_done_effect(daemon, effect);
         break;
     case NODE_EFFECT_PUSH:
         daemon_pushes_effect(daemon, effect);
@@ -299,6 +303,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     }
     daemon_persist_flush(daemon);
     daemon_workers_tick(daemon, now_ms);
+    daemon_outputs_tick(daemon, now_ms);
     daemon_gpu_busy_tick(daemon, now_ms);
     daemon_look_tick(daemon, now_ms);
     daemon_scrub_tick(daemon, now_ms);

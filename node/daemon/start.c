@@ -21,6 +21,7 @@
 #include "node/daemon/local/local.h"
 #include "node/daemon/loop.h"
 #include "node/daemon/peers/peers.h"
+#include "node/daemon/outputs/outputs.h"
 #include "node/daemon/workers/workers.h"
 #include "store/data_dir.h"
 
@@ -320,6 +321,7 @@ static void free_rooms(struct daemon *daemon)
 {
     free(daemon->api);
     free(daemon->workers);
+    free(daemon->outputs);
     free(daemon->disk);
     free(daemon->peers);
 }
@@ -328,9 +330,10 @@ static int make_rooms(struct daemon *daemon)
 {
     daemon->api = calloc(1, sizeof *daemon->api);
     daemon->workers = calloc(1, sizeof *daemon->workers);
+    daemon->outputs = calloc(1, sizeof *daemon->outputs);
     daemon->disk = calloc(1, sizeof *daemon->disk);
     daemon->peers = calloc(1, sizeof *daemon->peers);
-    if (daemon->api == NULL || daemon->workers == NULL || daemon->disk == NULL || daemon->peers == NULL) {
+    if (daemon->api == NULL || daemon->workers == NULL || daemon->outputs == NULL || daemon->disk == NULL || daemon->peers == NULL) {
         free_rooms(daemon);
         return ERR_MEMORY;
     }
@@ -418,6 +421,7 @@ static void stop(struct daemon *daemon)
     jobs_close(&daemon->persist_jobs, daemon);
     daemon_persist_close(daemon);
     daemon_workers_close(daemon);
+    daemon_outputs_close(daemon);
     if (daemon->signer != NULL) {
         signer_close(&daemon->signer);
     }

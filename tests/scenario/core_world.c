@@ -123,6 +123,8 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
     case NODE_EFFECT_DURABLE:
         world_worker_effect(world, number, effect);
         break;
+    case NODE_EFFECT_OUTPUT_DONE:
+        break;
     case NODE_EFFECT_PUSH:
         world_push_blob(world, number, effect);
         break;

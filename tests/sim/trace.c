@@ -139,6 +139,7 @@ void trace_effect(struct sim *sim, const struct node_effect *effect, const struc
     case NODE_EFFECT_GROUP:
     case NODE_EFFECT_LEAVE_GROUP:
     case NODE_EFFECT_DURABLE:
+    case NODE_EFFECT_OUTPUT_DONE:
         trace_word(sim, (uint64_t)effect->u.worker.slot << 32 | effect->u.worker.attempt.trial);
         break;
     case NODE_EFFECT_PUSH:

@@ -311,6 +311,7 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         }
         return false;
     case NODE_EFFECT_DURABLE:
+    case NODE_EFFECT_OUTPUT_DONE:
         return false;
     case NODE_EFFECT_WELCOME:
         twins_welcome(sim, effect);

@@ -178,6 +178,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_MANIFEST:
         fact_manifest_pack(writer, fact);
         break;
+    case FACT_OUTPUT:
+        fact_output_pack(writer, fact);
+        break;
     case FACT_EVICTION:
         fact_eviction_pack(writer, fact);
         break;

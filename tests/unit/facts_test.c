@@ -17,7 +17,7 @@
 static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE,  FACT_SLOT,     FACT_EXPERIMENT,
                                        FACT_CONTROL, FACT_CLAIM,   FACT_ATTEMPT, FACT_WORKER,   FACT_VERDICT,
                                        FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE,
-                                       FACT_GENERATION};
+                                       FACT_GENERATION, FACT_OUTPUT};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -32,6 +32,7 @@ union any_fact {
     struct fact_worker worker;
     struct fact_verdict verdict;
     struct fact_manifest manifest;
+    struct fact_output output;
     struct fact_eviction eviction;
     struct fact_drain drain;
     struct fact_death death;
@@ -132,7 +133,28 @@ static struct fact_key random_assignment(struct random *random, const attempt_id
     out->start_step = random_number(random);
     random_bytes(random, out->checkpoint.bytes, HASH_BYTES);
     out->checkpoint_bytes = random_number(random);
+    out->beginning_count = below(random, 2) == 1 ? below(random, FACT_OUTPUTS_MAX + 1) : 0;
+    for (uint32_t i = 0; i < out->beginning_count; i++) {
+        out->beginnings[i].number = below(random, UINT16_MAX + 1);
+        random_bytes(random, out->beginnings[i].blob.bytes, HASH_BYTES);
+        out->beginnings[i].bytes = random_number(random);
+    }
     return fact_key_attempt(id);
+}
+
+static struct fact_key random_output(struct random *random, const attempt_id *id, struct fact_output *out)
+{
+    random_bytes(random, out->blob.bytes, HASH_BYTES);
+    out->bytes = random_number(random);
+    out->files = random_number(random);
+    out->generation = (uint32_t)random_number(random);
+    out->sequence = random_number(random) | 1;
+    out->after = random_number(random);
+    out->is_final = below(random, 2) == 1;
+    out->durable = below(random, 2) == 1;
+    out->holder_count = below(random, FACT_HOLDERS_MAX + 1);
+    random_bytes(random, out->holders, out->holder_count * sizeof out->holders[0]);
+    return fact_key_output(id, below(random, UINT16_MAX + 1), below(random, FACT_OUTPUT_PLACES));
 }
 
 static struct fact_key random_manifest(struct random *random, const attempt_id *id, struct fact_manifest *out)
@@ -218,6 +240,8 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         return fact_key_verdict(&id);
     case FACT_MANIFEST:
         return random_manifest(random, &id, &out->manifest);
+    case FACT_OUTPUT:
+        return random_output(random, &id, &out->output);
     case FACT_EVICTION:
         return random_eviction(random, &out->eviction);
     case FACT_DRAIN:
@@ -282,6 +306,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_verdict_read(record, &out->verdict);
     case FACT_MANIFEST:
         return fact_manifest_read(record, &out->manifest);
+    case FACT_OUTPUT:
+        return fact_output_read(record, &out->output);
     case FACT_EVICTION:
         return fact_eviction_read(record, &out->eviction);
     case FACT_DRAIN:
@@ -304,6 +330,15 @@ static bool bytes_same(const uint8_t *a, uint32_t a_bytes, const uint8_t *b, uin
 }
 
 #define SAME(field) (memcmp(&a->field, &b->field, sizeof a->field) == 0)
+
+static bool same_beginnings(const struct fact_attempt *a, const struct fact_attempt *b)
+{
+    bool is_same = a->beginning_count == b->beginning_count;
+    for (uint32_t i = 0; is_same && i < a->beginning_count; i++) {
+        is_same = SAME(beginnings[i].number) && SAME(beginnings[i].blob) && SAME(beginnings[i].bytes);
+    }
+    return is_same;
+}
 
 static bool same_node(const struct fact_node *a, const struct fact_node *b)
 {
@@ -372,7 +407,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return SAME(claim.term) && SAME(claim.released);
     case FACT_ATTEMPT:
         return SAME(attempt.member_count) && SAME(attempt.members) && SAME(attempt.start_step) &&
-               SAME(attempt.checkpoint) && SAME(attempt.checkpoint_bytes);
+               SAME(attempt.checkpoint) && SAME(attempt.checkpoint_bytes) && same_beginnings(&a->attempt, &b->attempt);
     case FACT_WORKER:
         return same_worker(&a->worker, &b->worker);
     case FACT_VERDICT:
@@ -380,6 +415,10 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_MANIFEST:
         return SAME(manifest.blob) && SAME(manifest.bytes) && SAME(manifest.holder_count) && SAME(manifest.holders) &&
                SAME(manifest.durable) && SAME(manifest.has_metric) && SAME(manifest.metric);
+    case FACT_OUTPUT:
+        return SAME(output.blob) && SAME(output.bytes) && SAME(output.files) && SAME(output.generation) &&
+               SAME(output.sequence) && SAME(output.after) && SAME(output.is_final) && SAME(output.durable) &&
+               SAME(output.holder_count) && SAME(output.holders);
     case FACT_EVICTION:
         return SAME(eviction.standing_count) &&
                memcmp(a->eviction.standing, b->eviction.standing,
@@ -463,6 +502,10 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         for (uint32_t i = 0; i < fact->attempt.member_count; i++) {
             assert_true(fact->attempt.members[i].slot < FACT_SLOTS_MAX);
         }
+        assert_true(fact->attempt.beginning_count <= FACT_OUTPUTS_MAX);
+        break;
+    case FACT_OUTPUT:
+        assert_true(fact->output.holder_count <= FACT_HOLDERS_MAX && fact->output.sequence > 0);
         break;
     case FACT_WORKER:
         check_text(fact->worker.host, sizeof fact->worker.host);
@@ -591,6 +634,17 @@ static void keys_read_back_what_was_written(void **state)
         assert_true(attempt_id_equal(&id, &back));
         assert_int_equal(fact_key_read_number(&record, &rank_back), 0);
         assert_int_equal(rank_back, rank);
+        uint32_t place = rank % FACT_OUTPUT_PLACES, place_back;
+        key = fact_key_output(&id, rank, place);
+        record = (struct record){.kind = FACT_OUTPUT, .key = key.bytes, .key_bytes = key.count};
+        assert_int_equal(fact_key_read_attempt(&record, &back), 0);
+        assert_true(attempt_id_equal(&id, &back));
+        assert_int_equal(fact_key_read_number(&record, &rank_back), 0);
+        assert_int_equal(rank_back, rank);
+        assert_int_equal(fact_key_read_place(&record, &place_back), 0);
+        assert_int_equal(place_back, place);
+        key.bytes[key.count - 1] = FACT_OUTPUT_PLACES;
+        assert_int_equal(fact_key_read_place(&record, &place_back), ERR_MALFORMED);
         key = fact_key_manifest(&id, step);
         record = (struct record){.kind = FACT_MANIFEST, .key = key.bytes, .key_bytes = key.count};
         assert_int_equal(fact_key_read_step(&record, &step_back), 0);

@@ -341,7 +341,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_LOST, "a node has not answered for a long time, and the trial has failed");
     } else if (sight.lost > 0) {
         avoid_losers(core, attempt);
-        if (attempt->start_step > 0 && attempts_never_ran(attempt)) {
+        if ((attempt->start_step > 0 || attempt->beginning_count > 0) && attempts_never_ran(attempt)) {
             /* Maybe the checkpoint is not where the manifest says: a holder has lost its disk, or was another daemon with the
              * same key. */
             MARK(checkpoint_doubted);

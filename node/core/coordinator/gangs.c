@@ -9,6 +9,7 @@
 #include "node/core/coordinator/placing.h"
 #include "node/core/coordinator/watch.h"
 #include "node/core/copies/checkpoints.h"
+#include "node/core/copies/outputs.h"
 #include "node/core/ground/disk.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
@@ -230,7 +231,16 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     if (newest != NULL && BUG(start_step_invented, "an attempt starts at the step of its checkpoint")) {
         fact.start_step++;
     }
-    uint8_t bytes[FACT_MEMBERS_MAX * 32 + 128];
+    const struct view_output *outputs[FACT_OUTPUTS_MAX];
+    fact.beginning_count = core_outputs_choose(core, experiment, trial, outputs);
+    for (uint32_t i = 0; i < fact.beginning_count; i++) {
+        fact.beginnings[i] = (struct fact_beginning){outputs[i]->number, outputs[i]->fact.blob, outputs[i]->fact.bytes};
+    }
+    if (fact.beginning_count > 0) {
+        MARK(begins_with_outputs);
+    }
+    uint8_t bytes[FACT_MEMBERS_MAX * 32 + FACT_OUTPUTS_MAX * 56 + 128];
+    _Static_assert(sizeof bytes < RECORD_BODY_BYTES_MAX, "the largest attempt fits into a record");
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_attempt_pack(&writer, &fact);

@@ -15,6 +15,7 @@
 #include "node/core/copies/checkpoints.h"
 #include "node/core/copies/code.h"
 #include "node/core/copies/collection.h"
+#include "node/core/copies/outputs.h"
 #include "node/core/ground/disk.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
@@ -257,14 +258,7 @@ void core_checkpoints_durable(struct node_core *core, const attempt_id *attempt,
     effect->u.worker.step = step;
 }
 
-enum advanced {
-    ADVANCED_WAITS,   /* some asked node has not answered */
-    ADVANCED_OVER,    /* enough copies, or no node is left to ask */
-    ADVANCED_PUT_OFF, /* REPAIR: over, but a node with too many pushes under way was passed over */
-};
-
-/* Asks the next nodes in rendezvous order of the trial until the holders and the nodes still asked are as many as wanted. */
-static enum advanced advance(struct node_core *core, struct core_push *push)
+enum advanced copies_push_advance(struct node_core *core, struct core_push *push)
 {
     bool is_put_off = false;
     node_id candidates[NODE_MEMBERS_MAX];
@@ -337,6 +331,7 @@ void core_checkpoints_forget(struct node_core *core, experiment_id experiment)
             push_drop(core, push); /* answers still to come are ignored */
         }
     }
+    core_outputs_forget(core, experiment);
     core_code_forget(core, experiment);
 }
 
@@ -364,7 +359,7 @@ static bool join_earlier(struct node_core *core, const struct core_push *save)
         push->has_metric = true;
         push->metric = save->metric;
     }
-    (void)advance(core, push); /* a repair may have passed over busy nodes */
+    (void)copies_push_advance(core, push); /* a repair may have passed over busy nodes */
     return true;
 }
 
@@ -405,7 +400,7 @@ void core_checkpoints_saved(struct node_core *core, const struct node_event *eve
     *push = save;
     push->next = core->copies->pushes;
     core->copies->pushes = push;
-    bool ends = advance(core, push) != ADVANCED_WAITS;
+    bool ends = copies_push_advance(core, push) != ADVANCED_WAITS;
     if (!ends && BUG(durable_too_soon, "a manifest is durable once its copies are confirmed")) {
         memcpy(push->holders, push->asked, push->asked_count * sizeof push->asked[0]);
         push->holder_count = push->asked_count;
@@ -419,6 +414,7 @@ void core_checkpoints_saved(struct node_core *core, const struct node_event *eve
 void core_checkpoints_ended(struct node_core *core, const attempt_id *attempt)
 {
     struct core_push *newest = NULL;
+    core_outputs_ended(core, attempt);
     for (struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
         bool is_its = push->kind == CORE_PUSH_SAVE && attempt_id_equal(&push->attempt, attempt);
         newest = is_its && (newest == NULL || push->step > newest->step) ? push : newest;
@@ -499,8 +495,7 @@ static uint64_t digest_nodes(const struct node_core *core)
 
 /* ---- copies made --------------------------------------------------------------------------------------------------- */
 
-/* Takes an answer. True for the first answer of each asked node. */
-static bool answers(struct core_push *push, const struct node_event *event)
+bool copies_push_answers(struct core_push *push, const struct node_event *event)
 {
     if (!hash256_equal(push->blob, event->u.blob.blob) || push->step != event->u.blob.step ||
         !attempt_id_equal(&push->attempt, &event->u.blob.attempt)) {
@@ -529,8 +524,11 @@ void core_checkpoints_pushed(struct node_core *core, const struct node_event *ev
         core_code_pushed(core, event);
         return;
     }
+    if (core_outputs_pushed(core, event)) {
+        return;
+    }
     for (struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
-        if (!answers(push, event)) {
+        if (!copies_push_answers(push, event)) {
             continue;
         }
         if (push->kind == CORE_PUSH_CHECK) {
@@ -545,7 +543,7 @@ void core_checkpoints_pushed(struct node_core *core, const struct node_event *ev
             push->holders[push->holder_count++] = event->u.blob.node;
             push->has_copied = true;
         }
-        enum advanced advanced = advance(core, push);
+        enum advanced advanced = copies_push_advance(core, push);
         if (advanced == ADVANCED_PUT_OFF) {
             repair_drop(core, push);
             copies_put_off(core, push->attempt.experiment);
@@ -606,7 +604,7 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
     MARK(checkpoint_repaired);
     push->next = core->copies->pushes;
     core->copies->pushes = push;
-    enum advanced advanced = advance(core, push);
+    enum advanced advanced = copies_push_advance(core, push);
     if (advanced == ADVANCED_PUT_OFF) {
         copies_put_off(core, experiment->id);
     }
@@ -742,6 +740,7 @@ void core_checkpoints_housekeep(struct node_core *core)
 {
     if (core->rotate % (CORE_REPAIR_MS / CORE_HOUSEKEEP_MS) == 0) {
         publish_ended(core);
+        core_outputs_housekeep(core);
     }
     if (core->now_ms < core->copies->repair_ms || core->members->syncing || core->leaving) {
         return;
@@ -765,6 +764,7 @@ void core_checkpoints_housekeep(struct node_core *core)
         for (uint32_t t = 0; t < experiment->trial_slots; t++) {
             if (experiment->trials[t] != NULL && core_has_room(core, 64, 1u << 16)) {
                 repair_trial(core, experiment, experiment->trials[t], is_over);
+                core_outputs_repair(core, experiment, experiment->trials[t], is_over);
             }
         }
         if (!is_over) {

@@ -113,17 +113,27 @@ static void ask(struct node_core *core, hash256 blob, node_id node, bool is_wait
     effect->u.push.to = node;
 }
 
-void core_collection_told(struct node_core *core, const struct record *record)
+static void forgive(struct node_core *core, hash256 blob, const node_id *holders, uint32_t count)
 {
-    struct fact_manifest fact;
-    if (core->copies->confirmations == NULL || fact_manifest_read(record, &fact) != 0) {
-        return;
-    }
-    for (uint32_t i = 0; i < fact.holder_count; i++) {
-        struct core_confirmation *row = find_confirmation(core, fact.blob, fact.holders[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        struct core_confirmation *row = find_confirmation(core, blob, holders[i]);
         if (row != NULL) {
             row->is_missing = false;
         }
+    }
+}
+
+void core_collection_told(struct node_core *core, const struct record *record)
+{
+    struct fact_manifest fact;
+    struct fact_output output;
+    if (core->copies->confirmations == NULL) {
+        return;
+    }
+    if (record->kind == FACT_MANIFEST && fact_manifest_read(record, &fact) == 0) {
+        forgive(core, fact.blob, fact.holders, fact.holder_count);
+    } else if (record->kind == FACT_OUTPUT && fact_output_read(record, &output) == 0) {
+        forgive(core, output.blob, output.holders, output.holder_count);
     }
 }
 
@@ -133,6 +143,14 @@ void core_collection_doubt(struct node_core *core, const struct view_trial *tria
         for (uint32_t i = 0; i < row->holder_count && row->step <= attempt->start_step; i++) {
             if (core_node_alive(core, row->holders[i]) && !core_copy_is_missing(core, row->blob, row->holders[i])) {
                 ask(core, row->blob, row->holders[i], true);
+            }
+        }
+    }
+    for (const struct view_output *row = trial->outputs; row != NULL && attempt->beginning_count > 0; row = row->next) {
+        for (uint32_t i = 0; i < row->fact.holder_count; i++) {
+            if (core_node_alive(core, row->fact.holders[i]) &&
+                !core_copy_is_missing(core, row->fact.blob, row->fact.holders[i])) {
+                ask(core, row->fact.blob, row->fact.holders[i], true);
             }
         }
     }
@@ -332,9 +350,19 @@ static void name_blob(struct named *named, hash256 blob)
 }
 
 /* The checkpoints with which running attempts began, and all checkpoints that have not been let go. */
-static void name_trial(const struct node_core *core, const struct view_trial *trial, struct named *named)
+static void name_trial(const struct node_core *core, const struct view_trial *trial, bool keeps_outputs, struct named *named)
 {
+    for (const struct view_output *row = trial->outputs; row != NULL; row = row->next) {
+        if (keeps_outputs && retention_keeps_output(trial, row)) {
+            name_blob(named, row->fact.blob);
+        }
+    }
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        for (uint32_t i = 0; i < a->beginning_count && a->verdicts == NULL; i++) {
+            if (!BUG(begun_output_collected, "the files that a running attempt began with are not collected")) {
+                name_blob(named, a->beginnings[i].blob);
+            }
+        }
         if (a->assigned && a->verdicts == NULL &&
             !BUG(beginning_collected, "what a running attempt began with is not collected")) {
             name_blob(named, a->checkpoint);
@@ -358,17 +386,23 @@ static void name_all(const struct node_core *core, struct named *named)
             name_blob(named, experiment->code);
             name_blob(named, experiment->config_text);
         }
+        bool is_over = experiment->known && view_experiment_over(experiment);
         for (uint32_t t = 0; t < experiment->trial_slots; t++) {
             if (experiment->trials[t] != NULL) {
-                name_trial(core, experiment->trials[t], named);
+                bool keeps_outputs = !experiment->known || retention_keeps_outputs(experiment) ||
+                                     retention_trial_lives(experiment, experiment->trials[t], is_over);
+                name_trial(core, experiment->trials[t], keeps_outputs, named);
             }
         }
         for (uint32_t s = 0; s < experiment->stray_count; s++) {
-            name_trial(core, experiment->strays[s], named);
+            name_trial(core, experiment->strays[s], true, named);
         }
     }
     for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
         name_blob(named, push->blob);
+    }
+    for (const struct core_output *output = core->copies->outputs; output != NULL; output = output->next) {
+        name_blob(named, output->push.blob);
     }
     for (const struct core_ack *ack = core->copies->acks; ack != NULL; ack = ack->next) {
         name_blob(named, ack->blob);

@@ -46,6 +46,20 @@ struct core_push {
     bool has_copied; /* REPAIR: a node has taken a copy; without a new copy a repair publishes nothing */
 };
 
+/* Files of a worker on their way to other nodes (outputs.c). Never on disk. */
+struct core_output {
+    struct core_output *next;
+    struct core_push push;   /* SAVE or REPAIR; the holders and nodes asked */
+    uint32_t number, place;  /* of the record's key */
+    struct fact_output fact; /* without holders */
+};
+
+enum advanced {
+    ADVANCED_WAITS,   /* some asked node has not answered */
+    ADVANCED_OVER,    /* enough copies, or no node is left to ask */
+    ADVANCED_PUT_OFF, /* REPAIR: over, but a node with too many pushes under way was passed over */
+};
+
 /* A repair of the last CORE_REPAIR_AGAIN_MS: not tried again while the same nodes live. Never on disk. */
 struct core_repair {
     struct core_repair *next;
@@ -94,6 +108,7 @@ struct core_confirmation {
 
 struct core_copies {
     struct core_push *pushes;
+    struct core_output *outputs;
     struct core_code *codes; /* by experiment id */
     struct core_code_push code_pushes[CORE_CODE_PUSHES_MAX];
     struct core_repair *repairs;
@@ -114,6 +129,12 @@ struct core_copies {
 
 /* Moves the times of this room after a suspend of gap_ms (stall.c). */
 void core_copies_shift(struct node_core *core, uint64_t gap_ms);
+
+/* Asks the next nodes in rendezvous order of the trial until the holders and the nodes still asked are as many as wanted. */
+enum advanced copies_push_advance(struct node_core *core, struct core_push *push);
+
+/* Takes an answer. True for the first answer of each asked node. */
+bool copies_push_answers(struct core_push *push, const struct node_event *event);
 
 /* True if the list of `count` ids has the node. */
 bool copies_list_has(const node_id *list, uint32_t count, node_id node);

@@ -17,7 +17,7 @@ struct search_space config_search_space(const struct config *config)
 /* ---- packing ---- */
 
 /* The environment, the labels and the hyperparameters are MessagePack already and follow the options of the table. */
-#define BYTE_FIELDS 3
+#define BYTE_FIELDS 3 /* and `keep`, where there is one */
 
 static bool is_standard(const struct config_option *option, const struct config *config)
 {
@@ -71,7 +71,7 @@ void config_pack(struct pack_writer *writer, const struct config *config)
             count++;
         }
     }
-    pack_map(writer, count + BYTE_FIELDS);
+    pack_map(writer, count + BYTE_FIELDS + (config->keep_bytes > 0));
     for (size_t place = 0; place < CONFIG_OPTIONS_MAX; place++) {
         if (by_place[place] != NULL) {
             option_pack(writer, by_place[place], config);
@@ -83,6 +83,10 @@ void config_pack(struct pack_writer *writer, const struct config *config)
     pack_raw(writer, config->labels, config->labels_bytes);
     pack_text(writer, "hyperparameters");
     pack_raw(writer, config->hyperparameters, config->hyperparameters_bytes);
+    if (config->keep_bytes > 0) {
+        pack_text(writer, "keep");
+        pack_raw(writer, config->keep, config->keep_bytes);
+    }
 }
 
 /* ---- unpacking ---- */
@@ -147,7 +151,8 @@ static bool is_word_char(char c, bool first)
 bool config_variable_is_reserved(const char *name, size_t bytes)
 {
     static const char *const reserved[] = {"SHOAL_SOCKET", "SHOAL_TOKEN", "SHOAL_EXPERIMENT", "SHOAL_TRIAL", "SHOAL_ATTEMPT",
-                                           "SHOAL_RANK",   "SHOAL_SIZE",  "SHOAL_SEED",       "SHOAL_HPARAMS"};
+                                           "SHOAL_RANK",   "SHOAL_SIZE",  "SHOAL_SEED",       "SHOAL_HPARAMS",
+                                           "SHOAL_OUTPUT_DIR", "SHOAL_CHECKPOINT_DIR", "SHOAL_RESTORE_DIR"};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         if (pack_text_is(name, bytes, reserved[i])) {
             return true;
@@ -198,6 +203,40 @@ static bool labels_are_good(const struct config *config)
     return pack_at_end(&array);
 }
 
+bool config_keep_is_good(const char *path, size_t bytes)
+{
+    if (bytes == 0 || bytes >= CONFIG_KEEP_BYTES || memchr(path, '\0', bytes) != NULL) {
+        return false;
+    }
+    for (size_t at = 0; at <= bytes;) {
+        size_t end = at;
+        while (end < bytes && path[end] != '/') {
+            end++;
+        }
+        bool is_dots = (end - at == 1 && path[at] == '.') || (end - at == 2 && path[at] == '.' && path[at + 1] == '.');
+        if (end == at || is_dots) {
+            return false;
+        }
+        at = end + 1;
+    }
+    return true;
+}
+
+static bool keep_is_good(const struct config *config)
+{
+    struct pack_reader array;
+    pack_reader_init(&array, config->keep, config->keep_bytes);
+    uint32_t count = config->keep_bytes > 0 ? pack_read_array(&array) : 0;
+    for (uint32_t i = 0; i < count && !array.failed; i++) {
+        size_t bytes;
+        const char *path = pack_read_text(&array, &bytes);
+        if (!config_keep_is_good(path, bytes)) {
+            return false;
+        }
+    }
+    return count <= CONFIG_KEEP_MAX && pack_at_end(&array);
+}
+
 static bool search_is_good(const struct config *config)
 {
     struct search_space space = config_search_space(config);
@@ -211,7 +250,13 @@ static bool config_is_good(const struct config *config)
 {
     return config->name[0] != '\0' && config->entrypoint[0] != '\0' && config->metric[0] != '\0' &&
            config->min_slots <= config->slots_per_trial && config->max_slots >= config->slots_per_trial &&
-           environment_is_good(config) && labels_are_good(config) && search_is_good(config);
+           environment_is_good(config) && labels_are_good(config) && keep_is_good(config) && search_is_good(config);
+}
+
+/* Most records have no `keep`. */
+static bool keep_unpack(const struct pack_reader *map, struct config *config)
+{
+    return pack_find(map, "keep").failed || bytes_unpack(map, "keep", &config->keep, &config->keep_bytes);
 }
 
 int config_unpack(struct pack_reader *reader, struct config *out)
@@ -229,7 +274,7 @@ int config_unpack(struct pack_reader *reader, struct config *out)
     is_good = is_good && bytes_unpack(&map, "environment", &config.environment, &config.environment_bytes) &&
               bytes_unpack(&map, "labels", &config.labels, &config.labels_bytes) &&
               bytes_unpack(&map, "hyperparameters", &config.hyperparameters, &config.hyperparameters_bytes) &&
-              config_is_good(&config);
+              keep_unpack(&map, &config) && config_is_good(&config);
     if (!is_good) {
         reader->failed = true;
         return ERR_MALFORMED;

@@ -27,6 +27,7 @@
 enum config_slot_kind { CONFIG_SLOT_ANY, CONFIG_SLOT_CPU, CONFIG_SLOT_CUDA };
 enum config_retry { CONFIG_RETRY_NODE, CONFIG_RETRY_ANY, CONFIG_RETRY_NEVER };
 enum config_stop_signal { CONFIG_SIGTERM, CONFIG_SIGINT, CONFIG_SIGHUP, CONFIG_SIGQUIT, CONFIG_SIGUSR1, CONFIG_SIGUSR2 };
+enum config_keep_ranks { CONFIG_KEEP_FIRST, CONFIG_KEEP_ALL };
 enum config_on_partition { CONFIG_PARTITION_CONTINUE, CONFIG_PARTITION_PAUSE_MINORITY };
 
 struct config {
@@ -54,12 +55,17 @@ struct config {
     uint32_t exit_barrier_s;  /* 0: none */
     uint32_t stall_timeout_s; /* 0: none */
     enum config_stop_signal stop_signal;
+    enum config_keep_ranks keep_ranks; /* whose files are kept: of rank 0, or of all ranks, united */
+    uint64_t keep_bytes_max;           /* of the files of one worker */
+    bool metrics_from_output;          /* lines that begin with "::shoal metric " are metrics */
     bool balance; /* parts of a step follow the ranks' speeds (train/plan/balance.h) */
     /* Borrowed from the bytes that were parsed or unpacked: */
     const uint8_t *environment; /* a MessagePack map text -> text; environment.variables */
     uint32_t environment_bytes;
     const uint8_t *labels; /* a MessagePack array of texts */
     uint32_t labels_bytes;
+    const uint8_t *keep; /* a MessagePack array of texts: paths below the work directory, see config_keep_is_good; may be NULL */
+    uint32_t keep_bytes;
     const uint8_t *hyperparameters; /* a MessagePack array of parameters (train/search/search.h) */
     uint32_t hyperparameters_bytes;
 };
@@ -73,6 +79,12 @@ static inline uint32_t config_restarts(const struct config *config)
 /* True for the environment variables that the daemon sets for a worker (docs/wire.md), such as the path of its socket and
  * its token. Other names that begin with SHOAL_ are free for programs (SHOAL_DATA of shoal-train). */
 bool config_variable_is_reserved(const char *name, size_t bytes);
+
+#define CONFIG_KEEP_MAX 16
+#define CONFIG_KEEP_BYTES 256 /* of one path, with the NUL */
+
+/* True for a path that stays below the directory that it is relative to: of names, without "." and "..", not absolute. */
+bool config_keep_is_good(const char *path, size_t bytes);
 
 /* The search space of the configuration; its bytes are borrowed from `config`. */
 struct search_space config_search_space(const struct config *config);

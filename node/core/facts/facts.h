@@ -30,7 +30,8 @@
     ROW(DRAIN, 14, drain, false, fold_drain) /* whether a node gets new work */ \
     ROW(DEATH, 15, death, true, fold_death) /* the host of an attempt died soon after the start */ \
     ROW(QUARANTINE, 16, quarantine, false, fold_quarantine) /* a node about itself: too many trials fail here */ \
-    ROW(GENERATION, 17, generation, true, fold_generation) /* a coordinator changes the group of an attempt */
+    ROW(GENERATION, 17, generation, true, fold_generation) /* a coordinator changes the group of an attempt */ \
+    ROW(OUTPUT, 20, output, true, fold_output) /* files that a worker has left, and their holders */
 
 enum fact_kind {
 #define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
@@ -47,6 +48,8 @@ enum fact_kind {
 #define FACT_METRICS_BYTES_MAX 1024 /* of a packed map of group -> name -> number */
 #define FACT_TAIL_BYTES 768         /* the end of a worker's log */
 #define FACT_HOLDERS_MAX 8 /* of one checkpoint, by one writer */
+#define FACT_OUTPUTS_MAX 64 /* copies of outputs that one attempt begins with */
+#define FACT_OUTPUT_PLACES 3 /* of one worker: two in turn, and one for its last output */
 #define FACT_STANDING_MAX 500 /* nodes that one eviction lists: as many as fit into a body */
 #define FACT_WITHHELD_S_MAX (366u * 86400) /* a year: the longest time for which an owner can withhold a slot */
 #define PUBLIC_KEY_BYTES 32 /* Ed25519 */
@@ -137,6 +140,13 @@ struct fact_assignment {
     uint32_t slot;
 };
 
+/* Files with which an attempt begins. */
+struct fact_beginning {
+    uint32_t number; /* of the worker that left them, in its attempt */
+    hash256 blob;
+    uint64_t bytes;
+};
+
 /* A trial assigned to slots. Key: experiment id, u32 trial, u32 number, u64 term. The writer is the attempt's coordinator.
  * Ranks are positions in `members`. */
 struct fact_attempt {
@@ -145,6 +155,8 @@ struct fact_attempt {
     uint64_t start_step;      /* step of the checkpoint that the attempt starts from; 0: from nothing */
     hash256 checkpoint;       /* blob; none: from nothing */
     uint64_t checkpoint_bytes;
+    uint32_t beginning_count; /* at most FACT_OUTPUTS_MAX */
+    struct fact_beginning beginnings[FACT_OUTPUTS_MAX]; /* every rank finds the files of all of them; 0 in older records */
 };
 
 /* A worker of a group that has changed. Its number names it for the whole attempt: for the workers that the attempt began
@@ -271,6 +283,23 @@ struct fact_manifest {
     double metric; /* the searcher's metric, as last reported before the save; finite */
 };
 
+/* The files that a worker has left so far (store/snapshot.h). Key: attempt key, coordinator id, u16 number, u8 place; the places
+ * 0 and 1 in turn, so that an output without enough copies never replaces the last one that has them; 2 for the worker's last
+ * output. The writer is the worker's node, or a node that has copied the output since. */
+struct fact_output {
+    hash256 blob;
+    uint64_t bytes;
+    uint64_t files;
+    uint32_t generation; /* of the attempt's group */
+    uint64_t sequence;   /* at least 1; rises over all workers of the attempt */
+    uint64_t after;      /* with keep_ranks all: the newest sequence of rank 0 that was known before these files were looked at;
+                          * UINT64_MAX: the worker had ended */
+    bool is_final;       /* the worker had ended */
+    bool durable;        /* there are as many confirmed holders as the experiment asks for */
+    uint32_t holder_count;
+    node_id holders[FACT_HOLDERS_MAX];
+};
+
 /* An eviction. Key: the evicted node's id, not the writer's own. The evicted node's vouchers for the listed nodes stand, its
  * other vouchers are void. If the list is too short for all, the writer vouches for the remaining nodes itself. */
 struct fact_eviction {
@@ -297,6 +326,7 @@ struct fact_key fact_key_attempt(const attempt_id *attempt); /* ATTEMPT; the coo
 struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t number); /* WORKER; number <= UINT16_MAX */
 struct fact_key fact_key_verdict(const attempt_id *attempt); /* VERDICT, DEATH, GENERATION */
 struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step); /* MANIFEST */
+struct fact_key fact_key_output(const attempt_id *attempt, uint32_t number, uint32_t place); /* OUTPUT; place < 3 */
 
 /* Not of a record: the key by which rendezvous hashing ranks the nodes for a trial's checkpoints, series and the like. */
 struct fact_key fact_key_trial(experiment_id experiment, uint32_t trial);
@@ -305,8 +335,9 @@ struct fact_key fact_key_trial(experiment_id experiment, uint32_t trial);
  * of no use. Beside each function the kinds that have this part. */
 int fact_key_read_node(const struct record *record, node_id *out);       /* MEMBER, EVICTION, DRAIN */
 int fact_key_read_experiment(const struct record *record, experiment_id *out); /* TOMBSTONE and every kind of an experiment */
-int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT ... MANIFEST, DEATH, GENERATION */
-int fact_key_read_number(const struct record *record, uint32_t *out);    /* WORKER */
+int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT ... MANIFEST, DEATH, GENERATION, OUTPUT */
+int fact_key_read_number(const struct record *record, uint32_t *out);    /* WORKER, OUTPUT */
+int fact_key_read_place(const struct record *record, uint32_t *out);     /* OUTPUT: below FACT_OUTPUT_PLACES */
 int fact_key_read_step(const struct record *record, uint64_t *out);      /* MANIFEST */
 int fact_key_read_slot(const struct record *record, uint32_t *out);      /* SLOT */
 
@@ -339,6 +370,7 @@ void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fa
 void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact);
 void fact_verdict_pack(struct pack_writer *writer, const struct fact_verdict *fact);
 void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact);
+void fact_output_pack(struct pack_writer *writer, const struct fact_output *fact);
 void fact_eviction_pack(struct pack_writer *writer, const struct fact_eviction *fact);
 void fact_drain_pack(struct pack_writer *writer, const struct fact_drain *fact);
 void fact_death_pack(struct pack_writer *writer, const struct fact_death *fact);
@@ -359,6 +391,7 @@ int fact_attempt_read(const struct record *record, struct fact_attempt *out);
 int fact_worker_read(const struct record *record, struct fact_worker *out);
 int fact_verdict_read(const struct record *record, struct fact_verdict *out);
 int fact_manifest_read(const struct record *record, struct fact_manifest *out);
+int fact_output_read(const struct record *record, struct fact_output *out);
 int fact_eviction_read(const struct record *record, struct fact_eviction *out);
 int fact_drain_read(const struct record *record, struct fact_drain *out);
 int fact_death_read(const struct record *record, struct fact_death *out);

@@ -11,6 +11,7 @@
 #define KEY_VERDICT_BYTES (KEY_ATTEMPT_BYTES + NODE_ID_BYTES)
 #define KEY_WORKER_BYTES (KEY_VERDICT_BYTES + 2)
 #define KEY_MANIFEST_BYTES (KEY_VERDICT_BYTES + 8)
+#define KEY_OUTPUT_BYTES (KEY_WORKER_BYTES + 1)
 
 /* Opens a body of at least `least` elements; with fewer the reader fails. `*extra`: how many more there are. fact_body_close
  * skips so many elements and returns 0, or ERR_MALFORMED if the reader has failed or is not at the end. */

@@ -85,6 +85,13 @@ struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step)
     return key;
 }
 
+struct fact_key fact_key_output(const attempt_id *attempt, uint32_t number, uint32_t place)
+{
+    struct fact_key key = fact_key_worker(attempt, number);
+    key.bytes[key.count++] = (uint8_t)place;
+    return key;
+}
+
 int fact_key_read_node(const struct record *record, node_id *out)
 {
     if (record->key_bytes != NODE_ID_BYTES) {
@@ -147,6 +154,7 @@ int fact_key_read_attempt(const struct record *record, attempt_id *out)
                       : record->kind == FACT_DEATH      ? KEY_VERDICT_BYTES
                       : record->kind == FACT_GENERATION ? KEY_VERDICT_BYTES
                       : record->kind == FACT_WORKER     ? KEY_WORKER_BYTES
+                      : record->kind == FACT_OUTPUT     ? KEY_OUTPUT_BYTES
                                                         : KEY_MANIFEST_BYTES;
     attempt_id id;
     memset(&id, 0, sizeof id);
@@ -170,10 +178,19 @@ int fact_key_read_attempt(const struct record *record, attempt_id *out)
 
 int fact_key_read_number(const struct record *record, uint32_t *out)
 {
-    if (record->key_bytes != KEY_WORKER_BYTES) {
+    if (record->key_bytes != (record->kind == FACT_OUTPUT ? KEY_OUTPUT_BYTES : KEY_WORKER_BYTES)) {
         return ERR_MALFORMED;
     }
     *out = bytes_get_u16(record->key + KEY_VERDICT_BYTES);
+    return 0;
+}
+
+int fact_key_read_place(const struct record *record, uint32_t *out)
+{
+    if (record->key_bytes != KEY_OUTPUT_BYTES || record->key[KEY_WORKER_BYTES] >= FACT_OUTPUT_PLACES) {
+        return ERR_MALFORMED;
+    }
+    *out = record->key[KEY_WORKER_BYTES];
     return 0;
 }
 

@@ -9,11 +9,12 @@ static const char *const searcher_words[] = {"single", "grid", "random", NULL};
 static const char *const slot_words[] = {"any", "cpu", "cuda", NULL};
 static const char *const retry_words[] = {"node", "any", "never", NULL};
 static const char *const signal_words[] = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", NULL};
+static const char *const keep_words[] = {"first", "all", NULL};
 static const char *const partition_words[] = {"continue", "pause_minority", NULL};
 
 _Static_assert(sizeof(enum search_kind) == sizeof(uint32_t) && sizeof(enum config_slot_kind) == sizeof(uint32_t) &&
                    sizeof(enum config_on_partition) == sizeof(uint32_t) && sizeof(enum config_retry) == sizeof(uint32_t) &&
-                   sizeof(enum config_stop_signal) == sizeof(uint32_t),
+                   sizeof(enum config_stop_signal) == sizeof(uint32_t) && sizeof(enum config_keep_ranks) == sizeof(uint32_t),
                "words are stored as 32 bits");
 
 /* First part of a row: the key in the file, the field, its bounds or words, and its default. */
@@ -99,6 +100,20 @@ const struct config_option config_options[] = {
     {NUMBER("checkpoint.save_trial_latest", save_trial_latest, 0, CONFIG_SAVE_MAX, 1), LATER(18, "save_trial_latest"),
      .help = "How many of the newest checkpoints of each trial are kept; a trial that is not over always keeps its "
              "newest."},
+    {OTHER("keep", "list"),
+     .allowed = "a list of at most 16 paths of 1 ... 255 bytes below the context directory, without '..'",
+     .standard_words = "none",
+     .help = "Files and directories that the program writes and that outlive it, beside $SHOAL_OUTPUT_DIR, which always "
+             "does: copied to other nodes while the program runs, put back at the same place for the next attempt, and read "
+             "with shoal output. A direct child of such a directory counts when nothing in it has changed for 2 s."},
+    {NUMBER("keep_bytes_max", keep_bytes_max, 1, 256ull << 30, 16ull << 30), SPARSE(41, "keep_bytes_max"),
+     .help = "The most bytes that a worker may have in what is kept; with more nothing further is copied, and a sentence "
+             "says so."},
+    {WORD("keep_ranks", keep_ranks, keep_words, CONFIG_KEEP_FIRST), SPARSE(42, "keep_ranks"),
+     .help = "Whose files are kept: those of rank 0, or those of all ranks (at most 64), which the next attempt finds "
+             "united in every rank's directory, as torch.distributed.checkpoint wants them."},
+    {TRUTH("metrics_from_output", metrics_from_output, false), SPARSE(43, "metrics_from_output"),
+     .help = "Whether a line '::shoal metric GROUP NAME=VALUE... step=N' of rank 0's output is a metric."},
     {NUMBER("max_restarts", max_restarts, 0, CONFIG_RESTARTS_MAX, 5), ALWAYS(12, "max_restarts"),
      .help = "How often a trial is started again after its own failures; lost nodes do not count."},
     {WORD("retry", retry, retry_words, CONFIG_RETRY_NODE), SPARSE(21, "retry"),

@@ -83,7 +83,7 @@ int fact_claim_read(const struct record *record, struct fact_claim *out)
 
 void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fact)
 {
-    pack_array(writer, 4);
+    pack_array(writer, fact->beginning_count > 0 ? 5 : 4);
     pack_array(writer, fact->member_count);
     for (uint32_t i = 0; i < fact->member_count; i++) {
         pack_array(writer, 2);
@@ -93,6 +93,32 @@ void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fa
     pack_u64(writer, fact->start_step);
     pack_bin(writer, fact->checkpoint.bytes, HASH_BYTES);
     pack_u64(writer, fact->checkpoint_bytes);
+    if (fact->beginning_count > 0) {
+        pack_array(writer, fact->beginning_count);
+    }
+    for (uint32_t i = 0; i < fact->beginning_count; i++) {
+        pack_array(writer, 3);
+        pack_u64(writer, fact->beginnings[i].number);
+        pack_bin(writer, fact->beginnings[i].blob.bytes, HASH_BYTES);
+        pack_u64(writer, fact->beginnings[i].bytes);
+    }
+}
+
+/* Records from before the beginnings have none. */
+static void beginnings_read(struct pack_reader *reader, struct fact_attempt *fact)
+{
+    fact->beginning_count = pack_read_array(reader);
+    reader->failed |= fact->beginning_count > FACT_OUTPUTS_MAX;
+    for (uint32_t i = 0; i < fact->beginning_count && !reader->failed; i++) {
+        uint32_t fields = pack_read_array(reader);
+        reader->failed |= fields < 3;
+        fact->beginnings[i].number = (uint32_t)pack_read_u64_max(reader, UINT16_MAX);
+        pack_read_bin_exact(reader, fact->beginnings[i].blob.bytes, HASH_BYTES);
+        fact->beginnings[i].bytes = pack_read_u64(reader);
+        for (uint32_t more = 3; more < fields && !reader->failed; more++) {
+            pack_skip(reader);
+        }
+    }
 }
 
 int fact_attempt_read(const struct record *record, struct fact_attempt *out)
@@ -116,6 +142,10 @@ int fact_attempt_read(const struct record *record, struct fact_attempt *out)
     fact.start_step = pack_read_u64(&reader);
     pack_read_bin_exact(&reader, fact.checkpoint.bytes, HASH_BYTES);
     fact.checkpoint_bytes = pack_read_u64(&reader);
+    if (extra > 0) {
+        extra--;
+        beginnings_read(&reader, &fact);
+    }
     if (fact_body_close(&reader, extra) != 0) {
         return ERR_MALFORMED;
     }
@@ -390,6 +420,52 @@ int fact_manifest_read(const struct record *record, struct fact_manifest *out)
         }
     }
     if (fact.metric - fact.metric != 0 || fact_body_close(&reader, extra) != 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_output_pack(struct pack_writer *writer, const struct fact_output *fact)
+{
+    pack_array(writer, 9);
+    pack_bin(writer, fact->blob.bytes, HASH_BYTES);
+    pack_u64(writer, fact->bytes);
+    pack_u64(writer, fact->files);
+    pack_u64(writer, fact->generation);
+    pack_u64(writer, fact->sequence);
+    pack_u64(writer, fact->after);
+    pack_bool(writer, fact->is_final);
+    pack_bool(writer, fact->durable);
+    pack_array(writer, fact->holder_count);
+    for (uint32_t i = 0; i < fact->holder_count; i++) {
+        pack_bin(writer, fact->holders[i].bytes, NODE_ID_BYTES);
+    }
+}
+
+int fact_output_read(const struct record *record, struct fact_output *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_output fact;
+    memset(&fact, 0, sizeof fact);
+    fact_body_open(&reader, record, 9, &extra);
+    pack_read_bin_exact(&reader, fact.blob.bytes, HASH_BYTES);
+    fact.bytes = pack_read_u64(&reader);
+    fact.files = pack_read_u64(&reader);
+    fact.generation = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    fact.sequence = pack_read_u64(&reader);
+    fact.after = pack_read_u64(&reader);
+    fact.is_final = pack_read_bool(&reader);
+    fact.durable = pack_read_bool(&reader);
+    fact.holder_count = pack_read_array(&reader);
+    if (fact.holder_count > FACT_HOLDERS_MAX) {
+        return ERR_MALFORMED;
+    }
+    for (uint32_t i = 0; i < fact.holder_count; i++) {
+        pack_read_bin_exact(&reader, fact.holders[i].bytes, NODE_ID_BYTES);
+    }
+    if (fact_body_close(&reader, extra) != 0 || fact.sequence == 0) {
         return ERR_MALFORMED;
     }
     *out = fact;

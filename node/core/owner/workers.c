@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/copies/checkpoints.h"
+#include "node/core/ground/effects.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/owner/groups.h"
 #include "node/core/owner/slots.h"
@@ -144,6 +145,8 @@ static void prepare(struct node_core *core, uint32_t slot, const struct view_exp
         core->owner->workers[slot].checkpoint = attempt->checkpoint;
         effect->u.worker.checkpoint = attempt->checkpoint;
         effect->u.worker.step = attempt->start_step;
+        effect->byte_count = attempt->beginning_count * (uint32_t)sizeof attempt->beginnings[0];
+        effect->bytes = effect->byte_count > 0 ? core_effect_bytes(core, attempt->beginnings, effect->byte_count) : NULL;
     }
 }
 

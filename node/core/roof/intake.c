@@ -42,7 +42,7 @@ void intake_record_put(struct node_core *core, struct records_entry *entry)
         core_quarantine_worker(core, &entry->record);
     } else if (entry->record.kind == FACT_QUARANTINE) {
         core_quarantine_record(core, entry->record.writer, &before);
-    } else if (entry->record.kind == FACT_MANIFEST) {
+    } else if (entry->record.kind == FACT_MANIFEST || entry->record.kind == FACT_OUTPUT) {
         core_collection_told(core, &entry->record);
     }
     experiment_id deleted;

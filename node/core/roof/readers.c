@@ -3,11 +3,13 @@
 #include "base/check.h"
 #include "node/core/coordinator/placing.h"
 #include "node/core/copies/checkpoints.h"
+#include "node/core/copies/outputs.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/members/twin.h"
 #include "node/core/members/versions.h"
 #include "node/core/owner/owner.h"
 #include "node/core/requests/members.h"
+#include "node/core/view/retention.h"
 
 const struct view *node_core_view(const struct node_core *core)
 {
@@ -156,6 +158,34 @@ bool node_core_highest_claim(const struct node_core *core, experiment_id experim
 bool node_core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES])
 {
     return core_invite_is_valid(core, invite_key);
+}
+
+uint32_t node_core_outputs(const struct node_core *core, const struct view_experiment *experiment,
+                           const struct view_trial *trial, const struct view_output *out[FACT_OUTPUTS_MAX])
+{
+    return core_outputs_choose(core, experiment, trial, out);
+}
+
+uint32_t node_core_output_holders(const struct node_core *core, const struct view_trial *trial, const struct view_output *output,
+                                  node_id out[FACT_HOLDERS_MAX])
+{
+    return core_outputs_holders(core, trial, output, out);
+}
+
+bool node_core_keeps_outputs(const struct view_experiment *experiment, const struct view_trial *trial)
+{
+    return retention_keeps_outputs(experiment) ||
+           retention_trial_lives(experiment, trial, view_experiment_over(experiment));
+}
+
+uint64_t node_core_output_sequence(const struct node_core *core, const attempt_id *attempt)
+{
+    return core_outputs_sequence(core, attempt);
+}
+
+bool node_core_output_is_united(const struct node_core *core, const attempt_id *attempt, uint64_t sequence)
+{
+    return core_outputs_are_united(core, attempt, sequence);
 }
 
 const struct view_manifest *node_core_unite_checkpoint(const struct node_core *core, const struct view_manifest *first,

@@ -9,6 +9,7 @@
 #include "node/core/coordinator/coordinator.h"
 #include "node/core/copies/acks.h"
 #include "node/core/copies/checkpoints.h"
+#include "node/core/copies/outputs.h"
 #include "node/core/copies/collection.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
@@ -318,6 +319,9 @@ static void step(struct node_core *core, const struct node_event *event)
         break;
     case NODE_EVENT_CHECKPOINT:
         core_checkpoints_saved(core, event);
+        break;
+    case NODE_EVENT_OUTPUT:
+        core_outputs_left(core, event);
         break;
     case NODE_EVENT_PUSHED:
         core_checkpoints_pushed(core, event);

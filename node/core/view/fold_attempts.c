@@ -57,6 +57,18 @@ int fold_attempt(struct view *view, const struct records_entry *entry)
     for (uint32_t rank = 0; rank < fact.member_count; rank++) {
         first[rank] = (struct fact_place){fact.members[rank].node, fact.members[rank].slot, rank, false};
     }
+    struct fact_beginning *beginnings = NULL;
+    if (fact.beginning_count > 0) {
+        beginnings = arena_take(view->arena, fact.beginning_count * sizeof *beginnings);
+        if (beginnings == NULL) {
+            arena_give(view->arena, first, fact.member_count * sizeof *first);
+            return ERR_FULL;
+        }
+        memcpy(beginnings, fact.beginnings, fact.beginning_count * sizeof *beginnings);
+    }
+    arena_give(view->arena, attempt->beginnings, attempt->beginning_count * sizeof *beginnings);
+    attempt->beginning_count = fact.beginning_count;
+    attempt->beginnings = beginnings;
     arena_give(view->arena, attempt->first, attempt->first_count * sizeof *first);
     attempt->assigned = true;
     attempt->first_count = fact.member_count;
@@ -302,6 +314,49 @@ int fold_manifest(struct view *view, const struct records_entry *entry)
     manifest->has_metric = fact.has_metric;
     manifest->metric = fact.metric;
     manifest->is_passed_over = false;
+    experiment->changed = true;
+    return 0;
+}
+
+static int output_order(const void *row, const void *wanted)
+{
+    const struct view_output *a = row, *b = wanted;
+    int order = attempt_id_compare_order(&b->attempt, &a->attempt); /* the newest attempt first */
+    if (order != 0) {
+        return order;
+    }
+    if (a->number != b->number) {
+        return a->number < b->number ? -1 : 1;
+    }
+    if (a->place != b->place) {
+        return a->place < b->place ? -1 : 1;
+    }
+    return node_id_compare(a->writer, b->writer);
+}
+
+int fold_output(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_output fact;
+    uint32_t number, place;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_output_read(record, &fact) != 0 || fact_key_read_number(record, &number) != 0 ||
+        fact_key_read_place(record, &place) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    const struct view_output wanted = {.writer = record->writer, .attempt = id, .number = number, .place = place};
+    struct view_output *output = view_row(view, &trial->outputs, &wanted, sizeof wanted, output_order);
+    if (output == NULL) {
+        return ERR_FULL;
+    }
+    output->fact = fact;
     experiment->changed = true;
     return 0;
 }

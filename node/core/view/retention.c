@@ -221,3 +221,27 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
     return newer >= latest &&
            (!united.has_metric || (better >= experiment->config->save_trial_best && is_behind_bar));
 }
+
+/* ---- outputs ------------------------------------------------------------------------------------------------------------- */
+
+#define DURABLE_ATTEMPTS 2 /* whose outputs are kept */
+
+bool retention_keeps_outputs(const struct view_experiment *experiment)
+{
+    const struct config *config = experiment->config;
+    return config->save_experiment_best > 0 || config->save_trial_best > 0 || config->save_trial_latest > 0;
+}
+
+bool retention_keeps_output(const struct view_trial *trial, const struct view_output *output)
+{
+    uint32_t newer = 0;
+    const struct view_output *counted = NULL;
+    for (const struct view_output *row = trial->outputs; row != NULL && !attempt_id_equal(&row->attempt, &output->attempt);
+         row = row->next) {
+        if (row->fact.durable && (counted == NULL || !attempt_id_equal(&counted->attempt, &row->attempt))) {
+            counted = row;
+            newer++;
+        }
+    }
+    return newer < DURABLE_ATTEMPTS;
+}

@@ -31,4 +31,12 @@ void retention_find_bar(struct view_experiment *experiment);
 bool retention_may_go(const struct view_experiment *experiment, const struct view_trial *trial,
                       const struct view_manifest *row);
 
+/* Whether the outputs of the experiment's trials that are over are kept (struct fact_output): they are one thing, whatever it
+ * holds, so any of save_experiment_best, save_trial_best and save_trial_latest keeps them. */
+bool retention_keeps_outputs(const struct view_experiment *experiment);
+
+/* Whether the output is kept, as long as those of its trial are: it is of one of the last two attempts that left a durable one,
+ * or of a later attempt. */
+bool retention_keeps_output(const struct view_trial *trial, const struct view_output *output);
+
 #endif

@@ -45,6 +45,7 @@ static void attempt_free(struct arena *arena, struct view_attempt *attempt)
         view_group_free(arena, group);
     }
     arena_give(arena, attempt->first, attempt->first_count * sizeof *attempt->first);
+    arena_give(arena, attempt->beginnings, attempt->beginning_count * sizeof *attempt->beginnings);
     arena_give(arena, attempt, sizeof *attempt);
 }
 
@@ -57,6 +58,10 @@ static void trial_free(struct arena *arena, struct view_trial *trial)
     for (struct view_manifest *manifest = trial->manifests, *next; manifest != NULL; manifest = next) {
         next = manifest->next;
         arena_give(arena, manifest, sizeof *manifest);
+    }
+    for (struct view_output *output = trial->outputs, *next; output != NULL; output = next) {
+        next = output->next;
+        arena_give(arena, output, sizeof *output);
     }
     arena_give(arena, trial, sizeof *trial);
 }

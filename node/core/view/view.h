@@ -156,6 +156,8 @@ struct view_attempt {
     const struct fact_place *members; /* [member_count + joiner_count]: by rank, the joiners behind the members */
     uint64_t start_step;              /* the step of the checkpoint that the attempt starts from; 0: from nothing */
     hash256 checkpoint;
+    uint32_t beginning_count;
+    struct fact_beginning *beginnings; /* [beginning_count]: the files that every rank finds at its start */
     struct view_worker *workers;
     struct view_verdict *verdicts;
     struct view_death *deaths;
@@ -182,10 +184,20 @@ struct view_manifest {
     bool is_passed_over; /* the writer is gone, and this node has let the checkpoint go; false again after a newer record */
 };
 
+/* Files that a worker has left, by the record of one writer. */
+struct view_output {
+    struct view_output *next; /* by attempt, the newest first; then by (number, place, writer) */
+    attempt_id attempt;
+    uint32_t number, place;
+    node_id writer;
+    struct fact_output fact;
+};
+
 struct view_trial {
     uint32_t index;
     struct view_attempt *attempts;
     struct view_manifest *manifests;
+    struct view_output *outputs;
 };
 
 /* The pause, resume or cancel of an experiment by one writer. */

@@ -11,6 +11,7 @@
  *   local/                   the Unix socket: one door to the table of requests
  *   api/                     the table of requests and their handlers: table.h, client.h
  *   workers/                 the workers of this node: workers.h
+ *   outputs/                 the files that workers leave: outputs.h
  *   disk/                    records, copies, garbage, rot: disk.h
  *   peers/                   the addresses of the peers, and the blobs and series that each may hold: peers.h
  *   render/                  documents out of the core's state (pure)
@@ -72,6 +73,7 @@ struct daemon_options {
 /* One struct for each room with state: the ground names the structs and does not look inside. */
 struct daemon_api;     /* api/client.h */
 struct daemon_workers; /* workers/workers.h */
+struct daemon_outputs; /* outputs/outputs.h */
 struct daemon_disk;    /* disk/disk.h */
 struct daemon_peers;   /* peers/peers.h */
 
@@ -112,6 +114,7 @@ struct daemon {
     /* The structs of the rooms, made and freed by start.c. */
     struct daemon_api *api;
     struct daemon_workers *workers;
+    struct daemon_outputs *outputs;
     struct daemon_disk *disk;
     struct daemon_peers *peers;
     int listen_fd; /* the local socket, listening; -1: closed */

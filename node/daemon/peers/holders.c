@@ -92,3 +92,22 @@ uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id
     uint32_t count = ranked_of_trial(daemon, attempt, all);
     return add(daemon, out, holder_count, all, count);
 }
+
+uint32_t daemon_holders_output(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
+                               node_id out[DAEMON_HOLDERS_MAX])
+{
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), attempt->experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
+    uint32_t holder_count = 0;
+    for (const struct view_output *row = trial != NULL ? trial->outputs : NULL; row != NULL; row = row->next) {
+        if (hash256_equal(row->fact.blob, blob)) {
+            node_id holders[FACT_HOLDERS_MAX];
+            uint32_t count = node_core_output_holders(daemon->core, trial, row, holders);
+            holder_count = add(daemon, out, 0, holders, count);
+            break;
+        }
+    }
+    node_id all[NODE_MEMBERS_MAX + 1];
+    uint32_t count = ranked_of_trial(daemon, attempt, all);
+    return add(daemon, out, holder_count, all, count);
+}

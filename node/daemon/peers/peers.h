@@ -104,6 +104,10 @@ bool daemon_holders_any(const struct daemon *daemon, uint32_t round);
 uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
                                    node_id out[DAEMON_HOLDERS_MAX]);
 
+/* As daemon_holders_checkpoint, for files that a worker of the trial has left. */
+uint32_t daemon_holders_output(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
+                               node_id out[DAEMON_HOLDERS_MAX]);
+
 /* Writes the first `capacity` living nodes, this node included, to `out`, in the order in which they should hold the
  * series of the attempt's trial; returns how many were written. */
 uint32_t daemon_holders_series(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "node/daemon/outputs/outputs.h"
 #include "node/daemon/workers/workers.h"
 
 /* In this time an adopted worker's program may connect to this daemon: libshoal connects anew from within its calls. */
@@ -119,6 +120,7 @@ static void adopt_one(struct daemon *daemon, struct keep_found *found)
     if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
         worker->log_offset = last;
     }
+    daemon_outputs_watch(daemon, slot, &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, worker->directory);
     struct node_event event = {.kind = NODE_EVENT_ADOPT};
     event.u.adopt.slot = slot;
     event.u.adopt.attempt = worker->prepare.u.worker.attempt;

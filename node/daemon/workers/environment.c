@@ -380,6 +380,20 @@ static void prepare_conda(struct worker_start *start)
     start->entrypoint = longer;
 }
 
+/* The directories for files that outlive the worker; SHOAL_RESTORE_DIR only if a checkpoint was put back. */
+static void add_outputs(struct worker_start *start, const char *directory)
+{
+    char path[KEEP_PATH_BYTES + 16];
+    (void)snprintf(path, sizeof path, "%s/output", directory);
+    set(start, "SHOAL_OUTPUT_DIR", path);
+    (void)snprintf(path, sizeof path, "%s/checkpoint", directory);
+    set(start, "SHOAL_CHECKPOINT_DIR", path);
+    (void)snprintf(path, sizeof path, "%s/restore", directory);
+    if (access(path, F_OK) == 0) {
+        set(start, "SHOAL_RESTORE_DIR", path);
+    }
+}
+
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 void environment_build(const struct daemon *daemon, const struct node_effect *effect, const struct config *config,
@@ -392,6 +406,7 @@ void environment_build(const struct daemon *daemon, const struct node_effect *ef
     add_config(out, config);
     complete_path(out, daemon->program_dir);
     add_own(out, daemon, effect);
+    add_outputs(out, directory);
     add_hparams(out, effect, config, directory);
     add_ranks(out, effect);
     add_gpus(out, daemon, effect);

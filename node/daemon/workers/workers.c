@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "node/daemon/outputs/outputs.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/workers/environment.h"
 #include "node/daemon/workers/workers.h"
@@ -93,7 +94,8 @@ void daemon_workers_persisted(struct daemon *daemon)
     struct daemon_ended **link = &daemon->workers->ended;
     while (*link != NULL && !daemon->closed) { /* when closed, no job can remove directories; the next daemon finds them */
         struct daemon_ended *ended = *link;
-        if (node_core_end_is_unwritten(daemon->core, &ended->attempt, ended->number)) {
+        if (node_core_end_is_unwritten(daemon->core, &ended->attempt, ended->number) ||
+            daemon_outputs_hold(daemon, ended->directory)) {
             link = &ended->next;
             continue;
         }
@@ -129,6 +131,9 @@ struct unpack_job {
     uint32_t slot;
     attempt_id attempt;
     hash256 code;
+    uint32_t number;
+    uint32_t beginning_count;
+    struct fact_beginning beginnings[FACT_OUTPUTS_MAX];
     char directory[KEEP_PATH_BYTES];
     int result;
     bool refetch;
@@ -178,13 +183,19 @@ static void unpack_work(struct job *job)
         unpack->result = chunks_read_blob_to_fd(unpack->chunks, unpack->code, fd, &unpack->blamed, unpack->error,
                                                 sizeof unpack->error);
         unpack->refetch = unpack->result == ERR_CORRUPT || unpack->result == ERR_NOT_FOUND;
-        if (unpack->result == ERR_CORRUPT) {
-            (void)chunks_delete(unpack->chunks, unpack->blamed);
-        }
     }
     if (unpack->result == 0) {
         (void)lseek(fd, 0, SEEK_SET);
         unpack->result = archive_unpack(fd, work, 0, unpack->error, sizeof unpack->error);
+        if (unpack->result == 0) {
+            unpack->result = daemon_outputs_restore(unpack->chunks, unpack->directory, unpack->number, unpack->beginnings,
+                                                    unpack->beginning_count, &unpack->blamed, unpack->error,
+                                                    sizeof unpack->error);
+            unpack->refetch = unpack->result == ERR_CORRUPT || unpack->result == ERR_NOT_FOUND;
+        }
+    }
+    if (unpack->refetch && unpack->result == ERR_CORRUPT) {
+        (void)chunks_delete(unpack->chunks, unpack->blamed);
     }
     if (fd >= 0) {
         (void)close(fd);
@@ -252,6 +263,7 @@ static void unpack_done(void *context, struct job *job)
         worker->asked_rounds = 0;
         worker_move(worker, WORKER_FETCHING);
         worker->fetching_checkpoint = false;
+        worker->fetched_outputs = 0;
         fetch(daemon, slot);
     } else if (unpack->result == 0 && unpack->port == 0) {
         worker->port_until_ms = daemon_now_ms() + PORT_WAIT_MS;
@@ -297,22 +309,44 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
     unpack->code = worker->prepare.u.worker.code;
     unpack->ports = daemon->options.ports;
     unpack->port_from = daemon->workers->port_next;
+    unpack->number = worker->prepare.u.worker.number;
+    unpack->beginning_count = worker->beginning_count;
+    memcpy(unpack->beginnings, worker->beginnings, sizeof unpack->beginnings);
     bytes_copy_text(unpack->directory, sizeof unpack->directory, worker->directory);
     jobs_run(daemon->file_jobs, &unpack->job);
 }
 
-/* Fetches the code or the checkpoint from living nodes, likely holders first; chunks that are here already cost
- * nothing. */
+/* What a worker's start needs, in the order in which it is fetched. */
+enum fetched { FETCHED_CODE, FETCHED_CHECKPOINT, FETCHED_OUTPUT };
+
+static enum fetched fetched_now(const struct daemon_worker *worker)
+{
+    return worker->fetched_outputs > 0 ? FETCHED_OUTPUT : worker->fetching_checkpoint ? FETCHED_CHECKPOINT : FETCHED_CODE;
+}
+
+/* Fetches the code, the checkpoint or kept files from living nodes, likely holders first; chunks that are here already
+ * cost nothing. */
 static void fetch(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     const struct node_effect *effect = &worker->prepare;
-    hash256 blob = worker->fetching_checkpoint ? effect->u.worker.checkpoint : effect->u.worker.code;
     const attempt_id *attempt = &effect->u.worker.attempt;
     node_id holders[DAEMON_HOLDERS_MAX];
-    uint32_t holder_count = worker->fetching_checkpoint
-                                ? daemon_holders_checkpoint(daemon, attempt, blob, holders)
-                                : daemon_holders_code(daemon, attempt->experiment, worker->asked_rounds, holders);
+    uint32_t holder_count = 0;
+    hash256 blob = effect->u.worker.code;
+    switch (fetched_now(worker)) {
+    case FETCHED_CODE:
+        holder_count = daemon_holders_code(daemon, attempt->experiment, worker->asked_rounds, holders);
+        break;
+    case FETCHED_CHECKPOINT:
+        blob = effect->u.worker.checkpoint;
+        holder_count = daemon_holders_checkpoint(daemon, attempt, blob, holders);
+        break;
+    case FETCHED_OUTPUT:
+        blob = worker->beginnings[worker->fetched_outputs - 1].blob;
+        holder_count = daemon_holders_output(daemon, attempt, blob, holders);
+        break;
+    }
     daemon_bulk_peers(daemon);
     worker->fetch_id = ++daemon->request_id;
     int code = bulk_fetch(daemon->bulk, worker->fetch_id, blob, holders, holder_count);
@@ -321,26 +355,37 @@ static void fetch(struct daemon *daemon, uint32_t slot)
     }
 }
 
+/* The next part is to be fetched. False: all parts are here. */
+static bool fetch_next(struct daemon_worker *worker)
+{
+    if (fetched_now(worker) == FETCHED_CODE && !hash256_is_none(worker->prepare.u.worker.checkpoint)) {
+        worker->fetching_checkpoint = true;
+        return true;
+    }
+    return worker->fetched_outputs++ < worker->beginning_count;
+}
+
 void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
 {
+    static const char *const names[] = {
+        [FETCHED_CODE] = "code is", [FETCHED_CHECKPOINT] = "checkpoint is", [FETCHED_OUTPUT] = "kept files are"};
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct daemon_worker *worker = &daemon->workers->slots[slot];
         if (worker->state != WORKER_FETCHING || worker->fetch_id != request) {
             continue;
         }
-        bool has_more = !worker->fetching_checkpoint && worker->asked_rounds + 1 < FETCH_ROUNDS &&
+        enum fetched now = fetched_now(worker);
+        bool has_more = now == FETCHED_CODE && worker->asked_rounds + 1 < FETCH_ROUNDS &&
                         daemon_holders_any(daemon, worker->asked_rounds + 1);
         if (code != 0 && has_more) {
             worker->asked_rounds++;
             fetch(daemon, slot);
         } else if (code != 0) {
             char why[600];
-            (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s",
-                           worker->fetching_checkpoint ? "checkpoint" : "code", text);
+            (void)snprintf(why, sizeof why, "its %s not to be had: %.300s", names[now], text);
             daemon_blocked_append(daemon, why, sizeof why);
             prepared(daemon, slot, code, 0, why);
-        } else if (!worker->fetching_checkpoint && !hash256_is_none(worker->prepare.u.worker.checkpoint)) {
-            worker->fetching_checkpoint = true;
+        } else if (fetch_next(worker)) {
             fetch(daemon, slot);
         } else {
             unpack_start(daemon, slot);
@@ -358,6 +403,10 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
     worker->prepare = *effect;
     worker_move(worker, WORKER_FETCHING);
     worker->size = effect->u.worker.size;
+    worker->beginning_count = effect->byte_count / (uint32_t)sizeof worker->beginnings[0];
+    if (effect->byte_count > 0) {
+        memcpy(worker->beginnings, effect->bytes, effect->byte_count);
+    }
     char experiment[17];
     bytes_to_hex(experiment, effect->u.worker.attempt.experiment.bytes, 8);
     char runs[KEEP_PATH_BYTES];
@@ -481,6 +530,7 @@ static void spawn_done(void *context, struct job *job)
         worker_not_started(daemon, spawn->slot, spawn->error);
     } else {
         worker_move(worker, WORKER_RUNNING);
+        daemon_outputs_watch(daemon, spawn->slot, &spawn->attempt, worker->prepare.u.worker.number, worker->directory);
         worker->link = spawn->link;
         worker->has_link = true;
         worker->renew_ms = daemon_now_ms() + LEASE_MS / 3;
@@ -675,7 +725,10 @@ bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     const struct keep_status *status = &worker->status;
-    if (!daemon_workers_log_ends(daemon, slot)) {
+    bool is_asked = status->reason == KEEP_KILLED || status->is_stopping;
+    bool is_clean = status->reason != KEEP_LEASE && status->signal == 0 &&
+                    (status->code == 0 || (is_asked && status->code > 0 && status->code < 128));
+    if (!daemon_workers_log_ends(daemon, slot) || !daemon_outputs_end(daemon, slot, is_clean)) {
         return false;
     }
     char tail[FACT_TAIL_BYTES + 1] = "";

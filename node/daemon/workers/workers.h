@@ -41,6 +41,9 @@ struct daemon_worker {
     uint32_t port;          /* for MASTER_PORT, if the ranks meet at this worker */
     int port_fd;            /* the lock of `port` (base/ports.h) until shoal-keep has it; 0: none */
     uint64_t port_until_ms; /* when a worker that waits for a free port is given up; 0: it has one */
+    uint32_t fetched_outputs; /* of `beginnings` */
+    uint32_t beginning_count; /* the files with which the attempt begins */
+    struct fact_beginning beginnings[FACT_OUTPUTS_MAX];
     bool started_seen;
     int32_t keep_pid; /* of shoal-keep, while it is connected; 0: unknown */
     struct stall stall;

@@ -1,0 +1,78 @@
+#ifndef NODE_DAEMON_OUTPUTS_UNITS_H
+#define NODE_DAEMON_OUTPUTS_UNITS_H
+/* What a worker keeps, in units. A unit is what counts as a whole: a direct child of a kept directory (a file, or a directory with
+ * everything in it), or a kept file. It counts once it has come to rest: nothing in it has changed for UNITS_REST_MS, or for
+ * UNITS_REST_OPEN_MS while a program has a file in it open for writing. A file that no program has open for writing rests after
+ * UNITS_CLOSED_MS already: a script that saves each second and keeps its last three files would leave nothing otherwise. What
+ * is renamed into $SHOAL_CHECKPOINT_DIR counts at once.
+ *
+ * Whether a file was open when its program was killed is not known later. So after such an end a file rests if it had not
+ * changed for UNITS_CLOSED_AT_END_MS then, and was closed when it was last looked at.
+ *
+ * A run directory holds work/ (the copy of the code, where the kept paths are), output/ ($SHOAL_OUTPUT_DIR), checkpoint/
+ * ($SHOAL_CHECKPOINT_DIR) and restore/ ($SHOAL_RESTORE_DIR). Of the checkpoints only the newest is a unit; before the first one,
+ * the restored one is.
+ *
+ * A shell: it looks at the disk. All functions are for one thread at a time. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "store/snapshot.h"
+
+#define UNITS_REST_MS 2000
+#define UNITS_REST_OPEN_MS 10000
+#define UNITS_CLOSED_MS 500
+#define UNITS_CLOSED_AT_END_MS 1000
+#define UNITS_MAX SNAPSHOT_ENTRIES_MAX
+
+/* The moment for which is asked whether units rest. */
+struct units_moment {
+    uint64_t now_ms;
+    int64_t wall_ns; /* since 1970, the clock of the files' times */
+    bool is_end;     /* the moment when the program was killed; it is gone now */
+};
+
+struct unit {
+    struct unit *next; /* by path */
+    char *path;        /* in a snapshot: work/checkpoints/epoch_1.pt, output/x, checkpoint/NAME */
+    char *disk_path;   /* below the run directory */
+    uint64_t digest;   /* of names, sizes and times in it */
+    int64_t ctime_ns;  /* of the unit itself */
+    int64_t changed_ns; /* the later one of ctime and mtime of the unit itself */
+    bool is_file;
+    bool is_there;
+    bool was_open; /* with the present digest a program had a file in it open for writing */
+    bool is_moved; /* renamed into $SHOAL_CHECKPOINT_DIR: counts at once */
+    uint64_t changed_ms; /* when a scan first saw the present digest, or that the unit is gone */
+    bool is_stored; /* the last snapshot has the unit, */
+    uint64_t stored; /* as it was with this digest */
+    uint32_t pass;
+};
+
+struct units {
+    struct unit *first;
+    uint32_t count;
+    uint32_t pass;
+    int moves_fd; /* inotify on $SHOAL_CHECKPOINT_DIR; -1: none */
+};
+
+/* `run_directory` is that of the worker. */
+void units_open(struct units *units, const char *run_directory);
+void units_close(struct units *units);
+
+/* Looks at the disk: paths `keep` (`keep_count` of them, below work/) below the open run directory. Units that are gone for good
+ * are forgotten. ERR_FULL: there are more than UNITS_MAX files. ERR_MEMORY. */
+int units_scan(struct units *units, int run, const char *const *keep, uint32_t keep_count, const struct units_moment *moment);
+
+/* Looks at one unit again. False: it has changed since the scan. */
+bool units_is_same(const struct unit *unit, int run);
+
+/* True if the unit rests at the moment (see above). Looks whether files are open only if that matters. */
+bool units_rests(struct unit *unit, int run, const struct units_moment *moment);
+
+/* True if the unit is gone, and has been for UNITS_REST_MS. */
+bool units_is_gone(const struct unit *unit, uint64_t now_ms);
+
+#endif
