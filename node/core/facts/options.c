@@ -106,13 +106,13 @@ const struct config_option config_options[] = {
      .help = "Files and directories that the program writes and that outlive it, beside $SHOAL_OUTPUT_DIR, which always "
              "does: copied to other nodes while the program runs, put back at the same place for the next attempt, and read "
              "with shoal output. A direct child of such a directory counts when nothing in it has changed for 2 s."},
-    {NUMBER("keep_bytes_max", keep_bytes_max, 1, 256ull << 30, 16ull << 30), SPARSE(41, "keep_bytes_max"),
+    {NUMBER("keep_bytes_max", keep_bytes_max, 1, 256ull << 30, 16ull << 30), SPARSE(25, "keep_bytes_max"),
      .help = "The most bytes that a worker may have in what is kept; with more nothing further is copied, and a sentence "
              "says so."},
-    {WORD("keep_ranks", keep_ranks, keep_words, CONFIG_KEEP_FIRST), SPARSE(42, "keep_ranks"),
+    {WORD("keep_ranks", keep_ranks, keep_words, CONFIG_KEEP_FIRST), SPARSE(26, "keep_ranks"),
      .help = "Whose files are kept: those of rank 0, or those of all ranks (at most 64), which the next attempt finds "
              "united in every rank's directory, as torch.distributed.checkpoint wants them."},
-    {TRUTH("metrics_from_output", metrics_from_output, false), SPARSE(43, "metrics_from_output"),
+    {TRUTH("metrics_from_output", metrics_from_output, false), SPARSE(27, "metrics_from_output"),
      .help = "Whether a line '::shoal metric GROUP NAME=VALUE... step=N' of rank 0's output is a metric."},
     {NUMBER("max_restarts", max_restarts, 0, CONFIG_RESTARTS_MAX, 5), ALWAYS(12, "max_restarts"),
      .help = "How often a trial is started again after its own failures; lost nodes do not count."},
