@@ -439,6 +439,7 @@ static void test_the_links_use_the_ports_that_the_daemon_names(void **state)
         struct shoal *shoal;
         (void)setenv("SHOAL_PORTS", i < 2 ? "7861-7864" : i == 2 ? "7864-7861" : "", 1); /* the last two name none */
         fake_daemon_start(&daemon, 1, 0, "{}");
+        fake_daemon_environment(&daemon, 0);
         assert_int_equal(shoal_open(&shoal, error), 0);
         uint16_t port = fake_daemon_port(&daemon, 0);
         assert_int_equal(port >= range.low && port <= range.high, i < 2);
