@@ -1,10 +1,13 @@
 """The ports of a mesh: few, known ones, each given once."""
 
+import contextlib
 import json
+import os
 import re
 import subprocess
+import sys
 
-from lab import case, expect, show, trial_states, wait_until
+from lab import Skip, case, command, expect, show, trial_states, wait_until
 
 LISTENER = """
 import os, socket, time
@@ -48,6 +51,69 @@ def trials_of_one_machine_have_ports_of_their_own(lab):
 @case(limit_s=600, whole=True)
 def trials_of_one_machine_have_ports_of_their_own_in_five_rounds(lab):
     ports_of_trials(lab, 5, 20)
+
+
+def listeners(wire, index):
+    """The TCP ports on which somebody listens in a node's namespace."""
+    rows = [line.split() for line in wire.inside(wire.names[index + 1], "cat", "/proc/net/tcp").splitlines()[1:]]
+    return {int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A"}
+
+
+@case(limit_s=120)
+def a_trial_waits_while_all_ports_are_in_use_and_the_bulk_port_stays(lab):
+    """One port is left for two trials; a daemon that comes back has its old port."""
+    mesh, wire = lab.wired(["alder"], slots="cpu:2", options=["--ports", "7700-7702"])
+    alder = mesh.nodes[0]
+    mesh.start()
+    expect(7700 in listeners(wire, 0), "the bulk socket is not at the first port")
+    alder.kill_daemon()
+    with socket_at(wire, 7700) as stranger:
+        alder.start()
+        expect(7701 in listeners(wire, 0), "the bulk socket did not pass over a port that is in use")
+        stranger.kill()
+    alder.kill_daemon()
+    alder.start()
+    expect({7700, 7701} & listeners(wire, 0) == {7701}, "the restarted daemon has another bulk port")
+    with socket_at(wire, 7700):
+        config = {"name": "one", "entrypoint": "sh wait.sh", "searcher": {"name": "single", "metric": "x"}, "max_restarts": 0}
+        first = lab.submit(alder, config, {"wait.sh": f"until [ -e {lab.dir}/go ]; do sleep 0.1; done; echo $MASTER_PORT"})
+        wait_until(lambda: show(mesh, first)["trials"][0]["state"] == "running", 30, "the first trial to run")
+        second = lab.submit(alder, config, {"wait.sh": "echo $MASTER_PORT"})
+        wait_until(lambda: "waits for a port" in alder.run("events"), 30, "an event to tell that a worker waits")
+        (lab.dir / "go").touch()
+        for identity in (first, second):
+            alder.run("wait", identity, "--timeout", 60)
+            expect(show(mesh, identity)["trials"][0]["restarts"] == 0, "a restart was counted")
+            log = alder.run("logs", f"{identity}/0").split()
+            expect(log[-1:] == ["7702"], f"the trial has another port: {log}")
+
+
+@contextlib.contextmanager
+def socket_at(wire, port):
+    """A program of somebody else that listens on the port in the first node's namespace."""
+    text = f"import socket, time; s = socket.socket(); s.bind(('', {port})); s.listen(); print('ready', flush=True)"
+    program = subprocess.Popen(["ip", "netns", "exec", wire.names[1], sys.executable, "-c", text + "; time.sleep(600)"],
+                               stdout=subprocess.PIPE)
+    try:
+        expect(program.stdout.readline() == b"ready\n", f"port {port} cannot be bound")
+        yield program
+    finally:
+        program.kill()
+        program.communicate()
+
+
+@case()
+def a_bad_range_of_ports_is_refused_and_an_overlap_is_told(lab):
+    mesh = lab.mesh(["alder"], start=False)
+    alder = mesh.nodes[0]
+    alder.run("init", "--name", "lab")
+    for text in ("", "7413", "0-10", "9-8", "7413-99999", "x-y"):
+        done = subprocess.run([alder.bin / "shoald", "--dir", alder.dir, "--ports", text], capture_output=True, text=True,
+                              timeout=20)
+        expect(done.returncode == 2 and "--ports wants two ports" in done.stderr, f"{text!r}: {done.returncode} {done.stderr}")
+    alder.options = ["--ports", "40000-40009"]
+    alder.start()
+    expect("overlap" in alder.run("events"), "nothing tells that the system uses the same ports")
 
 
 FIREWALL = """
@@ -121,3 +187,52 @@ def a_blocked_port_is_named_on_both_nodes_until_it_is_open(lab):
     expect(show(mesh, identity)["trials"][0]["restarts"] == 0, "a restart was counted")
     for node in mesh.nodes:
         wait_until(lambda: node.json("status")["blocked"] == [], 60, f"{node.name} to forget that the port was blocked")
+
+
+class Router:
+    """A namespace between two nodes. Its link to the second takes packets of 1,300 bytes, and nobody is told."""
+
+    def __init__(self, nodes):
+        self.tag = f"shr{os.getpid() % 100000}"
+        self.hub = f"{self.tag}-hub"
+        self.names = [self.hub, *(f"{self.tag}-{i}" for i in range(2))]
+        for name in self.names:
+            command("ip", "netns", "add", name)
+        for i, node in enumerate(nodes):
+            name, mtu = self.names[i + 1], [1500, 1300][i]
+            command("ip", "-n", self.hub, "link", "add", f"to{i}", "type", "veth", "peer", "name", "eth0", "netns", name)
+            command("ip", "-n", self.hub, "address", "add", f"10.77.{43 + i}.1/24", "dev", f"to{i}")
+            command("ip", "-n", name, "address", "add", f"10.77.{43 + i}.2/24", "dev", "eth0")
+            for where, link in ((name, "lo"), (name, "eth0"), (self.hub, f"to{i}")):
+                command("ip", "-n", where, "link", "set", link, "up")
+            command("ip", "-n", self.hub, "link", "set", f"to{i}", "mtu", str(mtu))
+            command("ip", "-n", name, "route", "add", "default", "via", f"10.77.{43 + i}.1")
+            node.wrap = ["ip", "netns", "exec", name]
+            node.listen = f"10.77.{43 + i}.2:7410"
+        self.inside("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        self.inside("nft", "add table ip deaf; add chain ip deaf out { type filter hook output priority 0; }; "
+                           "add rule ip deaf out meta l4proto icmp drop")
+
+    def inside(self, *arguments):
+        return command("ip", "netns", "exec", self.hub, *arguments)
+
+    def end(self):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+
+
+@case(limit_s=180)
+def data_that_stands_still_though_small_messages_pass_is_named(lab):
+    if os.geteuid() != 0:
+        raise Skip("network namespaces need root")
+    mesh = lab.mesh(["alder", "birch"], start=False, slots="cpu:1")
+    alder, birch = mesh.nodes
+    alder.slots = "none"
+    router = Router(mesh.nodes)
+    lab.at_end.append(router.end)
+    mesh.start()
+    identity = lab.submit(alder, {"name": "large", "entrypoint": "true", "searcher": {"name": "single", "metric": "x"}},
+                          {"data.txt": "".join(lab.random.choices("0123456789abcdef", k=5_000_000))})
+    wait_until(lambda: "stands still" in alder.run("status") or "stands still" in birch.run("status"), 60,
+               "a status to name the link")
+    wait_until(lambda: "stands still" in str(show(mesh, identity)["trials"][0].get("reason")), 60, "show to name the link")

@@ -107,6 +107,13 @@ void daemon_workers_persisted(struct daemon *daemon)
 
 void daemon_workers_close(struct daemon *daemon)
 {
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        struct daemon_worker *worker = &daemon->workers->slots[slot];
+        if (worker->port_fd != 0) {
+            (void)close(worker->port_fd);
+            worker->port_fd = 0;
+        }
+    }
     while (daemon->workers->ended != NULL) {
         struct daemon_ended *ended = daemon->workers->ended;
         daemon->workers->ended = ended->next;

@@ -133,7 +133,7 @@ void daemon_workers_remove_later(struct daemon *daemon, const char *directory);
 /* Removes the directory of each ended worker whose end is on the disk as a record. Called in each turn of the loop. */
 void daemon_workers_persisted(struct daemon *daemon);
 
-/* Frees the list of ended workers; the next daemon finds their directories. */
+/* Frees the list of ended workers, whose directories the next daemon finds, and the ports of workers that did not start. */
 void daemon_workers_close(struct daemon *daemon);
 
 /* ---- log.c ------------------------------------------------------------------------------------------------------- */
