@@ -14,8 +14,13 @@
 #include "node/core/members/versions.h"
 #include "node/core/owner/owner.h"
 
+/* CUDA shows a process one part of a GPU (a MIG device) and nothing beside it, so the ranks of a host with whole GPUs and parts
+ * would not see the same devices. Hence a gang of several slots has no parts, or only parts. */
+enum devices { DEVICES_ANY, DEVICES_WHOLE, DEVICES_PARTS };
+
 /* A trial or a joiner to be placed. */
 struct wish {
+    enum devices devices;
     const struct view_experiment *experiment;
     const struct view_trial *trial; /* NULL: the trial has not begun yet */
     uint64_t waited_ms;             /* as in struct placing_snapshot */
@@ -111,7 +116,9 @@ static void look_at_slots(const struct node_core *core, const struct wish *wish,
     for (uint32_t slot = 0; slot < member->slot_count; slot++) {
         uint64_t bit = UINT64_C(1) << slot;
         bool is_free = member->slots[slot].state == LEASE_FREE;
+        bool is_part = (member->slot_parts & bit) != 0;
         if (!core_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
+            (wish->devices != DEVICES_ANY && is_part != (wish->devices == DEVICES_PARTS)) ||
             member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld) {
             continue;
         }
@@ -374,7 +381,7 @@ static bool has_free_slot(const struct node_core *core, const struct view_experi
     return false;
 }
 
-static bool find_place(const struct node_core *core, const struct wish *wish, uint32_t wanted, struct placing_choice *out)
+static bool find_place_on(const struct node_core *core, const struct wish *wish, uint32_t wanted, struct placing_choice *out)
 {
     struct placing_node nodes[NODE_MEMBERS_MAX];
     const struct placing_snapshot snapshot = {.wanted = wanted,
@@ -384,6 +391,47 @@ static bool find_place(const struct node_core *core, const struct wish *wish, ui
                                               .nodes = nodes,
                                               .node_count = look_at_nodes(core, wish, nodes)};
     return placing_choose(&snapshot, out);
+}
+
+static bool any_parts(const struct node_core *core)
+{
+    uint64_t parts = 0;
+    for (uint32_t i = 0; i < core->view.member_count; i++) {
+        parts |= core->view.members[i]->slot_parts;
+    }
+    return parts != 0;
+}
+
+/* A gang of several slots takes the devices of which it gets more; of both as many: whole ones. */
+static bool find_place(const struct node_core *core, const struct wish *wish, uint32_t wanted, struct placing_choice *out)
+{
+    bool is_fixed = wish->devices != DEVICES_ANY || wish->experiment->config->max_slots == 1 || !any_parts(core);
+    if (is_fixed) {
+        return find_place_on(core, wish, wanted, out);
+    }
+    struct wish whole = *wish, parts = *wish;
+    struct placing_choice other;
+    whole.devices = DEVICES_WHOLE;
+    parts.devices = DEVICES_PARTS;
+    bool is_found = find_place_on(core, &whole, wanted, out);
+    if (is_found && out->member_count == wanted) {
+        return true;
+    }
+    bool is_other = find_place_on(core, &parts, wanted, &other), has_least = out->has_least || other.has_least;
+    if (is_other && (!is_found || other.member_count > out->member_count)) {
+        *out = other;
+    }
+    out->has_least = has_least;
+    return is_found || is_other;
+}
+
+/* The devices of a group: the devices of its first member. */
+static enum devices devices_of(const struct node_core *core, const struct view_attempt *attempt)
+{
+    const struct view_member *member =
+        attempt->member_count > 0 ? view_find_member(&core->view, attempt->members[0].node) : NULL;
+    bool is_part = member != NULL && (member->slot_parts >> attempt->members[0].slot & 1) != 0;
+    return is_part ? DEVICES_PARTS : DEVICES_WHOLE;
 }
 
 /* True for a trial with nodes to avoid: while it waits for another node, other trials may use the slots that are free. */
@@ -501,7 +549,10 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
         if (watch == NULL) {
             continue;
         }
-        const struct wish wish = {.experiment = experiment, .trial = trial, .waited_ms = since(core, watch->wants_ms)};
+        const struct wish wish = {.devices = devices_of(core, attempt),
+                                  .experiment = experiment,
+                                  .trial = trial,
+                                  .waited_ms = since(core, watch->wants_ms)};
         watch_since(&watch->wants_ms, true, core->now_ms);
         if (!find_place(core, &wish, 1, &place)) {
             continue;

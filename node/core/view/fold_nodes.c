@@ -78,8 +78,10 @@ int fold_node(struct view *view, const struct records_entry *entry)
     memcpy(member->addresses, fact.addresses, sizeof member->addresses);
     member->bulk_port = fact.bulk_port;
     member->slot_count = fact.slot_count;
+    member->slot_parts = 0;
     for (uint32_t i = 0; i < fact.slot_count; i++) {
         member->slot_kinds[i] = fact.slots[i].kind;
+        member->slot_parts |= strncmp(fact.slots[i].uuid, "MIG-", 4) == 0 ? UINT64_C(1) << i : 0;
     }
     view->nodes_changed = true;
     view->slots_changed = true;

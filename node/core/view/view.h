@@ -51,7 +51,7 @@ struct view_member {
     node_id evictor; /* while evicted: the smallest believed writer of an eviction of the node */
     uint8_t public_key[PUBLIC_KEY_BYTES];
     char name[FACT_NAME_BYTES]; /* from the node's own record, else from the voucher */
-    bool has_node;              /* the node's own record (struct fact_node) is here: the fields up to slot_kinds are valid */
+    bool has_node;              /* the node's own record (struct fact_node) is here: the fields up to slot_parts are valid */
     uint64_t node_boot;
     bool left;
     struct version_range protocol; /* the versions that the node announces; newest 0: unknown */
@@ -60,6 +60,7 @@ struct view_member {
     uint32_t bulk_port;
     uint32_t slot_count;
     enum fact_slot_kind slot_kinds[FACT_SLOTS_MAX];
+    uint64_t slot_parts; /* bit i: slot i is a part of a GPU (a MIG device) */
     uint32_t slot_room;
     struct view_slot *slots; /* [slot_room], at least slot_count; read with view_member_slot */
     struct view_drain *drains;

@@ -611,17 +611,19 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     }
 }
 
+/* The slots that one trial could have if all were free: parts of GPUs and other slots do not go together. */
 static uint32_t slots_of_kind(const struct node_core *core, enum config_slot_kind kind)
 {
-    uint32_t count = 0;
+    uint32_t whole = 0, parts = 0;
     for (uint32_t i = 0; i < node_core_view(core)->member_count; i++) {
         const struct view_member *member = node_core_view(core)->members[i];
         bool counts = member->admitted && !view_member_is_out(member) && !member->left;
         for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
-            count += node_core_slot_fits(kind, member->slot_kinds[slot]);
+            bool is_part = (member->slot_parts >> slot & 1) != 0;
+            *(is_part ? &parts : &whole) += node_core_slot_fits(kind, member->slot_kinds[slot]);
         }
     }
-    return count;
+    return whole > parts ? whole : parts;
 }
 
 void render_lacks(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *frame)

@@ -211,6 +211,13 @@ static void add_config(struct worker_start *start, const struct config *config)
     }
 }
 
+/* A worker on a processor slot is to use no GPU: the GPUs are slots of another node here, or nobody's. Elsewhere the variable would
+ * only be a difference to torchrun. */
+static bool machine_has_gpus(void)
+{
+    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0; /* the second one under Windows */
+}
+
 /* All ranks of the attempt on this node see the same whole GPUs, and LOCAL_RANK is the place in the list, as under torchrun. CUDA
  * gives a process one MIG device at most: such a rank sees its own only, and its LOCAL_RANK is 0, as with torchrun's
  * virtual_local_rank. */
@@ -231,7 +238,9 @@ static void add_gpus(struct worker_start *start, const struct daemon *daemon, co
         set(start, "CUDA_VISIBLE_DEVICES", is_split ? own->visible : list);
         set_number(start, "LOCAL_RANK", is_split ? 0 : effect->u.worker.local_rank);
     } else {
-        set(start, "CUDA_VISIBLE_DEVICES", "");
+        if (machine_has_gpus()) {
+            set(start, "CUDA_VISIBLE_DEVICES", "");
+        }
         set_number(start, "LOCAL_RANK", effect->u.worker.local_rank);
     }
 }

@@ -1,0 +1,259 @@
+"""What programs find: torchrun's variables, the shell, GPUs, the network's interface, hyperparameters, the host's variables."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from lab import Refused, Skip, case, expect, wait_over
+
+PYTHON = "/usr/bin/python3"
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+
+# What differs, and why. Names beside torchrun's, at most eight.
+REASONS = {
+    "PYTHONUNBUFFERED": "output goes into a pipe and would come late",
+    "USE_LIBUV": "Debian 13's PyTorch has no libuv and fails without",
+    "ACCELERATE_USE_CPU": "without it Accelerate trains each rank alone on processors",
+    "OMP_NUM_THREADS": "from the processors of the slot, which torchrun does not look at",
+    "GLOO_SOCKET_IFNAME": "the host's name means 127.0.1.1 on Debian",
+    "NCCL_SOCKET_IFNAME": "NCCL may take a bridge of containers",
+    "TP_SOCKET_IFNAME": "as for gloo",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "torchrun gives the name of its own version only",
+    "NCCL_ASYNC_ERROR_HANDLING": "as the one before: one of the two is torchrun's",
+}
+ADDRESSES = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"}
+PATHS = {"PWD", "OLDPWD", "_", "PATH", "TORCHELASTIC_ERROR_FILE"}
+
+
+def output(lab, node, config, files=None, state="completed", timeout=60):
+    identity = lab.submit(node, config, files)
+    wait_over(lab.meshes[0], identity, timeout, state)
+    return identity, of_rank(node, identity, 0)
+
+
+def of_rank(node, identity, rank):
+    return node.run("logs", f"{identity}/0", "--rank", str(rank))
+
+
+def variables(text):
+    return dict(line.split("=", 1) for line in text.splitlines() if re.match(r"[A-Za-z_]\w*=", line))
+
+
+@case(limit_s=90)
+def torchruns_variables_are_complete_and_the_count_rises(lab):
+    mesh = lab.mesh(1, slots="cpu:3")
+    node = mesh.nodes[0]
+    identity = lab.submit(node, {"entrypoint": "env; [ $TORCHELASTIC_RESTART_COUNT = 2 ]", "max_restarts": 4,
+                                 "resources": {"slots_per_trial": 3}})
+    wait_over(mesh, identity, 60)
+    for rank in range(3):
+        found = variables(of_rank(node, identity, rank))
+        wanted = {"RANK": str(rank), "WORLD_SIZE": "3", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "0",
+                  "GROUP_WORLD_SIZE": "1", "ROLE_NAME": "default", "ROLE_RANK": str(rank), "ROLE_WORLD_SIZE": "3",
+                  "TORCHELASTIC_RUN_ID": f"{identity}-0", "TORCHELASTIC_RESTART_COUNT": "2", "TORCHELASTIC_MAX_RESTARTS": "4",
+                  "TORCHELASTIC_USE_AGENT_STORE": "False", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+                  "NCCL_ASYNC_ERROR_HANDLING": "1", "ACCELERATE_USE_CPU": "true"}
+        wrong = {name: found.get(name) for name in wanted if found.get(name) != wanted[name]}
+        expect(not wrong, f"rank {rank}: {wrong}")
+        expect(all(found.get(name) for name in ("MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "TORCHELASTIC_ERROR_FILE")),
+               f"rank {rank} lacks one: {found}")
+
+
+@case()
+def whole_gpus_are_one_list_and_local_rank_its_index(lab):
+    library = Path(lab.build) / "libfake_nvml.so"
+    if not library.exists():
+        raise Skip("libfake_nvml.so is not built")
+    mesh = lab.mesh(1, slots="auto", wrap=["env", "FAKE_NVML=whole"], options=["--nvml", str(library)])
+    node = mesh.nodes[0]
+    script = ("import os; v = os.environ['CUDA_VISIBLE_DEVICES']; r = os.environ['LOCAL_RANK']\n"
+              "print(f\"L={r} V={v} MINE={v.split(',')[int(r)]} {os.environ['CUDA_DEVICE_ORDER']}\")\n")
+    identity, _ = output(lab, node, {"entrypoint": f"{PYTHON} s.py",
+                                     "resources": {"slots_per_trial": 2, "slot_kind": "cuda"}}, {"s.py": script})
+    seen = [of_rank(node, identity, rank).strip() for rank in range(2)]
+    expect(seen == ["L=0 V=0,1 MINE=0 PCI_BUS_ID", "L=1 V=0,1 MINE=1 PCI_BUS_ID"], f"{seen}")
+
+
+@case()
+def mig_devices_are_one_to_a_rank_and_never_beside_a_whole_gpu(lab):
+    library = Path(lab.build) / "libfake_nvml.so"
+    if not library.exists():
+        raise Skip("libfake_nvml.so is not built")
+    mesh = lab.mesh(1, slots="auto", options=["--nvml", str(library)])
+    node = mesh.nodes[0]
+    identity, _ = output(lab, node, {"entrypoint": "echo L=$LOCAL_RANK R=$RANK V=$CUDA_VISIBLE_DEVICES",
+                                     "resources": {"slots_per_trial": 2, "slot_kind": "cuda"}})
+    seen = sorted(of_rank(node, identity, rank).strip() for rank in range(2))
+    expect(all(re.fullmatch(r"L=0 R=\d V=MIG-[-0-9]+", line) for line in seen) and len({s.split("V=")[1] for s in seen}) == 2,
+           f"{seen}")
+    three = lab.submit(node, {"entrypoint": "true", "resources": {"slots_per_trial": 3, "slot_kind": "cuda"}})
+    lacks = node.json("show", three)["experiment"]["lacks"]
+    expect(lacks is not None and lacks["present"] == 2, f"three slots are not said to be lacking: {lacks}")
+    node.run("cancel", three)
+
+
+@case()
+def job_scripts_are_run_by_bash_and_a_pipe_fails_with_its_first_part(lab):
+    if shutil.which("bash") is None:
+        raise Skip("there is no bash")
+    mesh = lab.mesh(1, slots="cpu:2")
+    node = mesh.nodes[0]
+    files = {"activate": "export GREETING=hi\n"}
+    for entrypoint, state, word in [
+            ("source ./activate && echo $GREETING", "completed", "hi"),
+            ("[[ a == a ]] && echo ok", "completed", "ok"),
+            ("set -o pipefail; echo set", "completed", "set"),
+            ("false; echo done", "completed", "done"),
+            ("python3 -c 'import sys; print(\"x\"); sys.exit(3)' 2>&1 | tee out.log", "failed", "x")]:
+        identity, text = output(lab, node, {"entrypoint": entrypoint, "max_restarts": 0}, files, state)
+        expect(text.strip() == word, f"{entrypoint}: {text}")
+        if state == "failed":
+            expect("status 3" in node.run("show", identity), f"the status of the pipe is not 3: {node.run('show', identity)}")
+
+
+@case()
+def conda_activate_works_without_a_login_shell(lab):
+    home = lab.dir / "home"
+    profile = home / "miniforge3" / "etc" / "profile.d"
+    profile.mkdir(parents=True)
+    (profile / "conda.sh").write_text('conda() { export CONDA_DEFAULT_ENV="$2"; }\n')
+    mesh = lab.mesh(1, slots="cpu:1", wrap=["env", "-u", "CONDA_EXE", f"HOME={home}", "PATH=/usr/bin:/bin"])
+    _, text = output(lab, mesh.nodes[0], {"entrypoint": "conda activate work && echo in $CONDA_DEFAULT_ENV"})
+    expect(text.strip() == "in work", text)
+
+
+@case()
+def variables_of_the_host_pass_by_two_lists_and_the_owners_choice(lab):
+    mesh = lab.mesh(1, slots="cpu:1", options=["--worker-env", "LAB_*", "--worker-env", "GIVEN=a b=c"],
+                    wrap=["env", "http_proxy=http://p:3128", "HTTPS_PROXY=http://p:3128", "HF_HOME=/x", "CUDA_HOME=/c",
+                          "PYTHONPATH=/p", "XDG_RUNTIME_DIR=/r", "LAB_DATA=/d", "OTHER=1", "SLURM_NTASKS=8", "OMPI_COMM_WORLD_RANK=3",
+                          "PMI_RANK=1", "RANK=7", "TORCHELASTIC_RUN_ID=old", "MASTER_PORT=1"])
+    node = mesh.nodes[0]
+    _, text = output(lab, node, {"entrypoint": "env; shoal-train --help | head -1",
+                                 "environment": {"variables": {"PATH": "/opt/x/bin", "OMP_NUM_THREADS": "3", "ROLE_NAME": "mine",
+                                                               "GLOO_SOCKET_IFNAME": "mine0", "RANK": "5"}}})
+    found = variables(text)
+    for name, value in {"http_proxy": "http://p:3128", "HTTPS_PROXY": "http://p:3128", "HF_HOME": "/x", "CUDA_HOME": "/c",
+                        "PYTHONPATH": "/p", "XDG_RUNTIME_DIR": "/r", "LAB_DATA": "/d", "GIVEN": "a b=c", "RANK": "0",
+                        "OMP_NUM_THREADS": "3", "ROLE_NAME": "mine", "GLOO_SOCKET_IFNAME": "mine0"}.items():
+        expect(found.get(name) == value, f"{name} is {found.get(name)!r}, not {value!r}")
+    for name in ("OTHER", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+        expect(name not in found, f"{name} has passed")
+    expect(found["TORCHELASTIC_RUN_ID"] != "old" and found["MASTER_PORT"] != "1", "variables of another torchrun have passed")
+    expect(found["PATH"].startswith("/opt/x/bin:") and "shoal-train" in text.splitlines()[-1], f"shoal-train is not found: {text}")
+    refused = subprocess.run([node.bin / "shoald", "--dir", lab.dir / "none", "--worker-env", "SLURM_JOB_ID"], capture_output=True,
+                             text=True, timeout=20)
+    expect(refused.returncode == 2 and "never passes" in refused.stderr, f"{refused}")
+
+
+@case()
+def hyperparameters_are_variables_a_file_and_placeholders(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    config = {"entrypoint": "printf '%s|' {{hp.opt.lr}} ${{ hp.name }} \"$SHOAL_HP_NAME\" $SHOAL_HP_OPT__LR; cat $SHOAL_HPARAMS_FILE",
+              "hyperparameters": {"opt": {"lr": 0.25}, "name": "it's $HOME; `id`"}}
+    _, text = output(lab, node, config)
+    expect(text.startswith("0.25|it's $HOME; `id`|it's $HOME; `id`|0.25|"), text)
+    expect(json.loads(text.split("|")[-1]) == {"opt": {"lr": 0.25}, "name": "it's $HOME; `id`"}, text)
+    for bad, says in [({"entrypoint": "t {{hp.rate}}"}, "no such hyperparameter"),
+                      ({"entrypoint": "t", "hyperparameters": {"a": {"b": 1}, "A__B": 2}}, "both give the variable SHOAL_HP_A__B")]:
+        try:
+            lab.submit(node, bad)
+            expect(False, f"{bad} was taken")
+        except Refused as refused:
+            expect(says in refused.text and len(refused.text.splitlines()) == 1, refused.text)
+
+
+# ---- two Debian hosts ------------------------------------------------------------------------------------------------
+
+
+def debian_hosts(lab, slots, names=("alder", "birch")):
+    """Hosts in namespaces whose own name means 127.0.1.1, as Debian's installer writes it; torchrun's environment beside it."""
+    mesh, wire = lab.wired(list(names), slots=slots)
+    for name, node in zip(wire.names[1:], mesh.nodes):
+        directory = Path("/etc/netns") / name
+        directory.mkdir(parents=True)
+        lab.at_end.append(lambda directory=directory: shutil.rmtree(directory))
+        (directory / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {node.name}\n")
+        node.wrap = ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", f'hostname {node.name}; exec "$@"', "sh",
+                     "env", "-i", "HOME=/root", "LANG=C.UTF-8", "PATH=/usr/local/bin:/usr/bin:/bin"]
+    mesh.start()
+    return mesh
+
+
+def has(python, module):
+    return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
+
+
+def under_torchrun(mesh, python, script, per_host):
+    """The script by torchrun, on the first host: an agent of two for each host of the mesh. What rank wrote what is seen by the
+    rank in each line."""
+    agents = []
+    for _ in mesh.nodes:
+        command = [python, "-m", "torch.distributed.run", "--nnodes", str(len(mesh.nodes)), "--nproc_per_node", str(per_host),
+                   "--rdzv_backend", "c10d", "--rdzv_endpoint", "127.0.0.1:29411", "--rdzv_id", "x", "--max_restarts", "5",
+                   "-r", "1", "-t", "1", "--log_dir", str(script / "log"),  # Debian's fails without: its Std.NONE is no Std
+                   "train.py"]
+        agents.append(subprocess.Popen([*mesh.nodes[0].wrap, "PYTHONUNBUFFERED=1", "USE_LIBUV=0", "bash", "-c", 'exec "$@"', "bash",
+                                        *command], cwd=script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    texts = []
+    for agent in agents:
+        text, errors = agent.communicate(timeout=150)
+        expect(agent.returncode == 0, f"torchrun ended with {agent.returncode}: {errors[-1500:]}")
+        texts.append(text)
+    return "\n".join(texts)
+
+
+def environments(text):
+    """{rank: {name: value}} of the lines ENV RANK NAME=VALUE."""
+    found = {}
+    for rank, name, value in re.findall(r"^(?:\[.*?\]:? ?)?ENV (\d+) (\w+)=(.*)$", text, re.MULTILINE):
+        found.setdefault(int(rank), {})[name] = value
+    return found
+
+
+def losses(text):
+    return [float(loss) for loss in re.findall(r"LOSS \d+ (\S+)$", text, re.MULTILINE)]
+
+
+def same_as_torchrun(lab, mesh, python, size):
+    """The same script by both: the same losses, and the same environment but for what has a reason."""
+    node, per_host = mesh.nodes[0], size // 2
+    context = lab.dir / f"torchrun{size}"
+    context.mkdir()
+    shutil.copy(PROGRAMS / "ddp_losses.py", context / "train.py")
+    theirs = under_torchrun(mesh, python, context, per_host)
+    identity = lab.submit(node, {"entrypoint": f"{python} train.py", "resources": {"slots_per_trial": size}, "max_restarts": 5},
+                          {"train.py": (PROGRAMS / "ddp_losses.py").read_text()})
+    final = wait_over(mesh, identity, 150)
+    expect(final["trials"][0]["attempt"] == 1, f"it took several attempts: {final['trials']}")
+    ours = "\n".join(of_rank(node, identity, rank) for rank in range(size))
+    a, b = losses(theirs), losses(ours)
+    expect(len(a) == len(b) == 20 and all(abs(x - y) <= 1e-5 for x, y in zip(a, b)), f"losses differ: {a} and {b}")
+    expect("False" not in re.findall(r"ELASTIC \d (\w+)", ours), "torch does not see an elastic launch")
+    theirs, ours = environments(theirs), environments(ours)
+    expect(sorted(theirs) == sorted(ours) == list(range(size)), f"ranks: {sorted(theirs)} and {sorted(ours)}")
+    used = set()
+    for rank in range(size):
+        differing = {name for name in theirs[rank].keys() | ours[rank].keys() if theirs[rank].get(name) != ours[rank].get(name)}
+        differing -= ADDRESSES | PATHS | {name for name in differing if name.startswith("SHOAL_")}
+        unexplained = {name: (theirs[rank].get(name), ours[rank].get(name)) for name in differing - REASONS.keys()}
+        expect(not unexplained, f"rank {rank} of {size}, torchrun's and ours: {unexplained}")
+        used |= differing
+    used |= {"PYTHONUNBUFFERED", "USE_LIBUV"}  # given to torchrun, too: its script's output and its store need them
+    expect(len(used) <= 8, f"more than eight names differ: {sorted(used)}")
+    return ours, identity
+
+
+@case(limit_s=300, pairs=True)
+def the_same_script_gives_the_same_losses_as_under_torchrun(lab):
+    """Two Debian hosts, two ranks and four: losses to 1e-5, torchrun's environment; gloo over the interface of the mesh."""
+    if not has(PYTHON, "torch.distributed"):
+        raise Skip("PyTorch is not installed: tools/setup --torch installs it")
+    mesh = debian_hosts(lab, "cpu:2")
+    ours, _ = same_as_torchrun(lab, mesh, PYTHON, 4)
+    for rank, variables_ in ours.items():
+        expect(variables_["GLOO_SOCKET_IFNAME"] == "eth0" and variables_["NCCL_SOCKET_IFNAME"] == "=eth0"
+               and variables_["TP_SOCKET_IFNAME"] == "eth0", f"rank {rank}: {variables_}")
