@@ -138,10 +138,15 @@ uint32_t processors_quota(const char *proc)
     return old < new ? old : new;
 }
 
-uint32_t processors_usable(void)
+uint32_t processors_allowed(void)
 {
     cpu_set_t allowed;
     long count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t usable = count < 1 ? 1 : (uint32_t)count, quota = processors_quota("/proc/self");
-    return quota < usable ? quota : usable;
+    return count < 1 ? 1 : (uint32_t)count;
+}
+
+uint32_t processors_usable(void)
+{
+    uint32_t allowed = processors_allowed(), quota = processors_quota("/proc/self");
+    return quota < allowed ? quota : allowed;
 }

@@ -4,14 +4,17 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from lab import Refused, Skip, case, expect, wait_over
+from mesh import ROOT
+from torch_venv import python_with
 
 PYTHON = "/usr/bin/python3"
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 
-# What differs, and why. Names beside torchrun's, at most eight.
+# What may differ, and why. With one version of PyTorch at most eight do.
 REASONS = {
     "PYTHONUNBUFFERED": "output goes into a pipe and would come late",
     "USE_LIBUV": "Debian 13's PyTorch has no libuv and fails without",
@@ -20,6 +23,8 @@ REASONS = {
     "GLOO_SOCKET_IFNAME": "the host's name means 127.0.1.1 on Debian",
     "NCCL_SOCKET_IFNAME": "NCCL may take a bridge of containers",
     "TP_SOCKET_IFNAME": "as for gloo",
+    "TORCHELASTIC_USE_AGENT_STORE": "newer agents serve the store for rank 0; here rank 0 serves it itself",
+    "TORCHELASTIC_SIGNALS_TO_HANDLE": "of newer versions only",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "torchrun gives the name of its own version only",
     "NCCL_ASYNC_ERROR_HANDLING": "as the one before: one of the two is torchrun's",
 }
@@ -191,9 +196,10 @@ def under_torchrun(mesh, python, script, per_host):
     """The script by torchrun, on the first host: an agent of two for each host of the mesh. What rank wrote what is seen by the
     rank in each line."""
     agents = []
-    for _ in mesh.nodes:
+    for index in range(len(mesh.nodes)):
         command = [python, "-m", "torch.distributed.run", "--nnodes", str(len(mesh.nodes)), "--nproc_per_node", str(per_host),
                    "--rdzv_backend", "c10d", "--rdzv_endpoint", "127.0.0.1:29411", "--rdzv_id", "x", "--max_restarts", "5",
+                   "--rdzv_conf", f"is_host={index == 0}",  # both agents stand where the endpoint is, and would race for it
                    "-r", "1", "-t", "1", "--log_dir", str(script / "log"),  # Debian's fails without: its Std.NONE is no Std
                    "train.py"]
         agents.append(subprocess.Popen([*mesh.nodes[0].wrap, "PYTHONUNBUFFERED=1", "USE_LIBUV=0", "bash", "-c", 'exec "$@"', "bash",
@@ -221,8 +227,7 @@ def losses(text):
 def same_as_torchrun(lab, mesh, python, size):
     """The same script by both: the same losses, and the same environment but for what has a reason."""
     node, per_host = mesh.nodes[0], size // 2
-    context = lab.dir / f"torchrun{size}"
-    context.mkdir()
+    context = Path(tempfile.mkdtemp(prefix="torchrun-", dir=lab.dir))
     shutil.copy(PROGRAMS / "ddp_losses.py", context / "train.py")
     theirs = under_torchrun(mesh, python, context, per_host)
     identity = lab.submit(node, {"entrypoint": f"{python} train.py", "resources": {"slots_per_trial": size}, "max_restarts": 5},
@@ -257,3 +262,48 @@ def the_same_script_gives_the_same_losses_as_under_torchrun(lab):
     for rank, variables_ in ours.items():
         expect(variables_["GLOO_SOCKET_IFNAME"] == "eth0" and variables_["NCCL_SOCKET_IFNAME"] == "=eth0"
                and variables_["TP_SOCKET_IFNAME"] == "eth0", f"rank {rank}: {variables_}")
+
+
+@case(limit_s=900, whole=True)
+def two_and_four_ranks_are_as_under_torchrun_with_old_and_new_pytorch(lab):
+    pythons = [PYTHON] if has(PYTHON, "torch.distributed") else []
+    pythons.append(python_with())
+    for size in (2, 4):
+        mesh = debian_hosts(lab, f"cpu:{size // 2}")
+        for python in pythons:
+            ours, _ = same_as_torchrun(lab, mesh, python, size)
+            expect(all(found["GLOO_SOCKET_IFNAME"] == "eth0" for found in ours.values()), f"{ours}")
+            lab.note(f"{python}, {size} ranks: as under torchrun")
+
+
+@case(limit_s=900, whole=True)
+def lightning_and_accelerate_scripts_run_unchanged_on_two_hosts(lab):
+    python = python_with("lightning==2.6.6", "accelerate")
+    mesh = debian_hosts(lab, "cpu:1")
+    node = mesh.nodes[0]
+    for script, says in [("lightning_fit.py", "DONE {} of 2, 16 steps"), ("accelerate_losses.py", "DONE {} of 2, 768 samples, loss")]:
+        identity = lab.submit(node, {"entrypoint": f"{python} {script}", "resources": {"slots_per_trial": 2}, "max_restarts": 0},
+                              {script: (PROGRAMS / script).read_text()})
+        final = wait_over(mesh, identity, 200)
+        expect(sorted(slot["node_name"] for slot in final["trials"][0]["slots"]) == ["alder", "birch"], f"{final}")
+        for rank in range(2):
+            text = of_rank(node, identity, rank)
+            expect(says.format(rank) in text, f"{script}, rank {rank}: {text[-1500:]}")
+
+
+@case(limit_s=200, whole=True)
+def the_example_runs_between_two_debian_hosts(lab):
+    """examples/pytorch-ddp as it is; and a variable of the user stands."""
+    if not has(PYTHON, "torch.distributed"):
+        raise Skip("PyTorch is not installed: tools/setup --torch installs it")
+    mesh = debian_hosts(lab, "cpu:1")
+    node = mesh.nodes[0]
+    context = node.tree / "ddp"
+    shutil.copytree(ROOT / "examples" / "pytorch-ddp", context, ignore=shutil.ignore_patterns("__pycache__"))
+    identity = node.run("submit", context / "ddp.yaml").split()[-1]
+    wait_over(mesh, identity, 150)
+    identity = lab.submit(node, {"entrypoint": "echo $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME", "resources": {"slots_per_trial": 2},
+                                 "environment": {"variables": {"GLOO_SOCKET_IFNAME": "lo"}}})
+    wait_over(mesh, identity, 60)
+    seen = [of_rank(node, identity, rank).strip() for rank in range(2)]
+    expect(seen == ["lo =eth0"] * 2, f"{seen}")

@@ -158,11 +158,16 @@ static void add_interface(struct worker_start *start, const char *host)
     set_default(start, "TP_SOCKET_IFNAME", name);
 }
 
-/* Each slot has the same share of the processors that the daemon may use. */
-static uint32_t slot_processors(const struct daemon *daemon)
+/* Each slot has the same share of the processors that the daemon may use. A program that has all of them finds that out by
+ * itself, but for a quota; torchrun sets nothing then, either. */
+static void add_threads(struct worker_start *start, const struct daemon *daemon)
 {
-    uint32_t share = processors_usable() / (daemon->slot_count > 0 ? (uint32_t)daemon->slot_count : 1);
-    return share > 0 ? share : 1;
+    uint32_t usable = processors_usable(), slots = daemon->slot_count > 0 ? (uint32_t)daemon->slot_count : 1;
+    char text[16];
+    if (slots > 1 || usable < processors_allowed()) {
+        (void)snprintf(text, sizeof text, "%u", usable > slots ? usable / slots : 1);
+        set_default(start, "OMP_NUM_THREADS", text);
+    }
 }
 
 static void add_defaults(struct worker_start *start, const struct daemon *daemon, const struct node_effect *effect,
@@ -181,11 +186,11 @@ static void add_defaults(struct worker_start *start, const struct daemon *daemon
     set_default(start, "TORCHELASTIC_USE_AGENT_STORE", "False"); /* rank 0 serves the store at MASTER_PORT, not the daemon */
     (void)snprintf(text, sizeof text, "%s/error.json", directory);
     set_default(start, "TORCHELASTIC_ERROR_FILE", text);
+    set_default(start, "TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"); /* from torchrun to itself only */
     set_default(start, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
     set_default(start, "NCCL_ASYNC_ERROR_HANDLING", "1"); /* its name before PyTorch 2.2 */
     set_default(start, "ROLE_NAME", "default");
-    (void)snprintf(text, sizeof text, "%u", slot_processors(daemon));
-    set_default(start, "OMP_NUM_THREADS", text);
+    add_threads(start, daemon);
     add_interface(start, daemon->host);
     if (daemon->slots[effect->u.worker.slot].kind == SLOT_CPU) {
         set_default(start, "ACCELERATE_USE_CPU", "true"); /* else Accelerate lets each rank train alone where it finds no GPU */
