@@ -7,7 +7,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from lab import Refused, Skip, case, expect, wait_over
+from case_owners import slots_of
+from lab import Refused, Skip, case, expect, wait_over, wait_until
+from look import program_of, workers_of
 from mesh import ROOT
 from torch_venv import python_with
 
@@ -79,6 +81,33 @@ def whole_gpus_are_one_list_and_local_rank_its_index(lab):
                                      "resources": {"slots_per_trial": 2, "slot_kind": "cuda"}}, {"s.py": script})
     seen = [of_rank(node, identity, rank).strip() for rank in range(2)]
     expect(seen == ["L=0 V=0,1 MINE=0 PCI_BUS_ID", "L=1 V=0,1 MINE=1 PCI_BUS_ID"], f"{seen}")
+
+
+@case(limit_s=90)
+def a_gpu_is_not_busy_by_the_other_ranks_of_its_attempt(lab):
+    """Rank 1 may have memory on the GPU of rank 0, which it sees; a program from outside is another matter."""
+    library = Path(lab.build) / "libfake_nvml.so"
+    if not library.exists():
+        raise Skip("libfake_nvml.so is not built")
+    busy, gpu = lab.dir / "busy", "GPU-11111111-2222-3333-4444-555555555555"
+    mesh = lab.mesh(1, slots="auto", wrap=["env", "FAKE_NVML=whole", f"FAKE_NVML_BUSY_FILE={busy}"], options=["--nvml", str(library)])
+    node = mesh.nodes[0]
+    identity = lab.submit(node, {"entrypoint": "[ $RANK = 0 ] && exit 0; sleep 300 & wait",
+                                 "resources": {"slots_per_trial": 2, "slot_kind": "cuda"}})
+
+    def state():
+        return list(dict(sorted(slots_of(node, node.name).items())).values())
+
+    wait_until(lambda: state() == ["free", "leased"], 30, "rank 0 to be done")
+    helper = wait_until(lambda: [pid for pid, _ in workers_of(identity) if program_of(pid) == "sleep"], 30, "rank 1's helper")[0]
+    busy.write_text(f"{gpu} {helper}\n")
+    one = lab.submit(node, {"entrypoint": "echo ran on $CUDA_VISIBLE_DEVICES", "resources": {"slot_kind": "cuda"}})
+    wait_over(mesh, one, 30)
+    busy.write_text(f"{gpu} 1\n")
+    wait_until(lambda: state()[0] == "withheld", 30, "the GPU to be busy with a program from outside")
+    busy.write_text(f"{gpu} {helper}\n")
+    wait_until(lambda: state()[0] == "free", 30, "the GPU to be free for Shoal, though a worker of ours uses it")
+    node.run("cancel", identity)
 
 
 @case()

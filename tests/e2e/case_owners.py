@@ -103,12 +103,13 @@ def a_busy_gpu_is_not_free(lab):
         raise Skip(f"{library} is not built")
     busy = lab.dir / "busy"
     busy.write_text("GPU-11111111-2222-3333-4444-555555555555")
-    mesh = lab.mesh(1, slots="auto", wrap=["env", f"FAKE_NVML_BUSY_FILE={busy}"], options=["--nvml", str(library)])
+    mesh = lab.mesh(1, slots="auto", wrap=["env", "FAKE_NVML=whole", f"FAKE_NVML_BUSY_FILE={busy}"],
+                    options=["--nvml", str(library)])
     node = mesh.nodes[0]
-    wait_until(lambda: slots_of(node, node.name) == {0: "withheld", 1: "free", 2: "free"}, 20, "the busy GPU to be seen")
-    identity = lab.submit(node, single(lab.dir / "steps", epochs=400) | {"resources": {"slots_per_trial": 3}})
+    wait_until(lambda: slots_of(node, node.name) == {0: "withheld", 1: "free"}, 20, "the busy GPU to be seen")
+    identity = lab.submit(node, single(lab.dir / "steps", epochs=400) | {"resources": {"slots_per_trial": 2}})
     time.sleep(2)
-    expect(show(mesh, identity)["trials"][0]["state"] == "queued", "a trial of three slots runs on two GPUs and a busy one")
+    expect(show(mesh, identity)["trials"][0]["state"] == "queued", "a trial of two slots runs on one GPU and a busy one")
     busy.unlink()
     wait_until(lambda: set(slots_of(node, node.name).values()) == {"leased"}, 20, "work on the GPU that is free again")
     busy.write_text("GPU-11111111-2222-3333-4444-555555555555")
