@@ -148,6 +148,20 @@ def job_scripts_are_run_by_bash_and_a_pipe_fails_with_its_first_part(lab):
 
 
 @case()
+def the_message_of_error_json_stands_above_the_log(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    script = ("import json, os\n"
+              "json.dump({'message': {'message': 'ValueError: bad batch', 'extraInfo': {'py_callstack': 'x', 'timestamp': '1'}}},\n"
+              "          open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w'))\nprint('last words'); exit(1)\n")
+    identity, _ = output(lab, node, {"entrypoint": f"{PYTHON} s.py", "max_restarts": 0}, {"s.py": script}, "failed")
+    tail = node.json("show", identity)["experiment"]["trials"][0]["tail"]
+    expect(tail.splitlines() == ["ValueError: bad batch", "last words"], tail)
+    identity, _ = output(lab, node, {"entrypoint": "mkfifo $TORCHELASTIC_ERROR_FILE; echo fifo; exit 1", "max_restarts": 0}, {}, "failed")
+    expect(node.json("show", identity)["experiment"]["trials"][0]["tail"].strip() == "fifo", "a fifo is no file of errors")
+
+
+@case()
 def conda_activate_works_without_a_login_shell(lab):
     home = lab.dir / "home"
     profile = home / "miniforge3" / "etc" / "profile.d"

@@ -150,6 +150,7 @@ void shoal_use_thread(struct shoal *shoal, bool is_wanted);
 /* Collectives of GPU memory. Every rank calls shoal_use_gpu once: after shoal_open, or between shoal_open_elastic and the first
  * shoal_step_begin. From then on the arrays of collectives and of shoal_register may be memory of the CUDA device current at
  * the call, or managed memory; each collective detects the kind. Checkpoints are in host memory.
+ * A worker sees all GPUs of its attempt on the host: make the one with the number LOCAL_RANK current (cudaSetDevice) first.
  *
  * NCCL moves the memory if every rank has a GPU of its own and the same NCCL (2.18 or later) and all ranks are on one host;
  * with SHOAL_GPU_PLAIN on all ranks also between hosts, on links of NCCL's own, which are neither encrypted nor authenticated.

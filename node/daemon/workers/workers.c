@@ -17,11 +17,13 @@
 #include "node/daemon/outputs/outputs.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/workers/environment.h"
+#include "node/daemon/workers/error_file.h"
 #include "node/daemon/workers/workers.h"
 #include "node/keep/bars.h"
 #include "store/archive.h"
 
 #define TAIL_LINES 12  /* of the log in a worker's record */
+#define ERROR_MESSAGE_BYTES 256 /* of the first line of error.json's message; the log's end has the rest of the tail */
 #define FETCH_TRIES 3
 #define FETCH_ROUNDS 3 /* rounds of nodes to ask for code that earlier rounds do not have */
 #define PORT_WAIT_MS 20000 /* a worker that is otherwise ready waits so long for a free port */
@@ -720,9 +722,14 @@ static bool take_tail(struct daemon *daemon, const struct daemon_worker *worker,
     for (size_t i = 0; i < bytes; i++) { /* the reason may be written after a NUL */
         text[i] = text[i] == '\0' ? '?' : text[i];
     }
-    size_t from = tail_from(text, bytes, TAIL_LINES, FACT_TAIL_BYTES - 1), all = tail_from(text, bytes, UINT32_MAX, bytes);
-    bytes_copy_text_n(tail, FACT_TAIL_BYTES + 1, text + from, bytes - from);
     bool has_failed = worker->status.code != 0 || worker->status.signal != 0;
+    char message[ERROR_MESSAGE_BYTES];
+    size_t first = 0;
+    if (has_failed && error_file_read(worker->directory, message, sizeof message)) {
+        first = (size_t)snprintf(tail, FACT_TAIL_BYTES, "%s\n", message); /* above the log: after it come others' last words */
+    }
+    size_t from = tail_from(text, bytes, TAIL_LINES, FACT_TAIL_BYTES - 1 - first), all = tail_from(text, bytes, UINT32_MAX, bytes);
+    bytes_copy_text_n(tail + first, FACT_TAIL_BYTES + 1 - first, text + from, bytes - from);
     return from <= all || !has_failed ||
            daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 't', worker->prepare.u.worker.number, 1, (const uint8_t *)text + all,
                                 bytes - all) == 0;
