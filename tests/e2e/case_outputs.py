@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,12 +17,13 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def submit(node, entrypoint, script, **more):
-    """Submits a script of scripts/ from a context that is gone afterwards."""
-    context = node.tree / f"context-{script}"
+    """Submits a script from a context that is gone afterwards."""
+    script = script if isinstance(script, Path) else SCRIPTS / script
+    context = node.tree / f"context-{script.stem}"
     shutil.rmtree(context, ignore_errors=True)
     context.mkdir()
-    shutil.copy(SCRIPTS / script, context / script)
-    config = {"name": script.split(".")[0].replace("_", "-"), "entrypoint": entrypoint, **more}
+    shutil.copy(script, context / script.name)
+    config = {"name": script.stem.replace("_", "-"), "entrypoint": entrypoint, **more}
     (context / "experiment.yaml").write_text(json.dumps(config))
     identity = node.run("submit", context / "experiment.yaml").split()[-1]
     shutil.rmtree(context)
@@ -32,15 +34,182 @@ def logs(node, identity):
     return node.run("logs", f"{identity}/0", check=False)
 
 
+def outputs(node, identity):
+    """What workers have left by now, as the daemon's records have it; [] if nothing."""
+    done = node.run("output", "ls", f"{identity}/0", "--json", check=False)
+    return [json.loads(line) for line in done.splitlines() if line.startswith("{")]
+
+
+def newest(node, identity, pattern):
+    """The highest number in the paths of the kept files that match the pattern; 0: there is none."""
+    numbers = [int(found[1]) for entry in outputs(node, identity) if (found := re.search(pattern, entry["path"]))]
+    return max(numbers, default=0)
+
+
+def kill_programs(identity, rank=None):
+    """SIGKILL for the program itself (not its shoal-keep), as the kernel does when memory is short."""
+    for pid, environment in workers_of(identity):
+        try:
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+            if "keep" not in name and rank in (None, environment.get("RANK")):
+                os.kill(pid, signal.SIGKILL)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+
+
 @case(limit_s=60)
 def a_killed_program_goes_on_from_its_own_newest_file(lab):
     """A script that knows nothing of Shoal keeps checkpoints/; its process is killed, and its next attempt goes on."""
     mesh = lab.mesh(2, slots="cpu:1")
-    alder = mesh.nodes[0]
+    alder, birch = mesh.nodes
     identity = submit(alder, f"{PYTHON} plain_save.py 25 0.3", "plain_save.py", keep=["checkpoints/"])
     wait_until(lambda: "epoch 12 is saved" in logs(alder, identity), 30, "twelve epochs")
-    victims = [pid for pid, environment in workers_of(identity) if environment.get("RANK") == "0"]
-    os.kill(max(victims), signal.SIGKILL)
+    kill_programs(identity)
     wait_over(mesh, identity, 40)
     log = logs(alder, identity)
-    expect("goes on from checkpoints/epoch_" in log, f"the next attempt began anew: {log}")
+    went_on = [int(n) for n in re.findall(r"goes on from checkpoints/epoch_0*(\d+)", log)]
+    expect(went_on and went_on[0] >= 9, f"the next attempt began anew, or too early: {log}")
+    for node in (alder, birch):
+        target = node.tree / "got"
+        node.run("output", "get", f"{identity}/0", "work/checkpoints", target)
+        expect(sorted(os.listdir(target))[-1] == "epoch_00025.bin", f"{node.name} has {sorted(os.listdir(target))}")
+
+
+@case(limit_s=120)
+def kept_files_survive_the_node_the_coordinator_and_the_submitter(lab):
+    """The same script; the host of its worker, which is also the submitter and the coordinator, dies for good."""
+    mesh = lab.mesh(3, slots="cpu:1")
+    alder, birch, cedar = mesh.nodes
+    identity = submit(alder, f"{PYTHON} plain_save.py 30 0.3", "plain_save.py", keep=["checkpoints/"])
+    wait_until(lambda: newest(birch, identity, r"epoch_0*(\d+)") >= 5, 40, "five epochs to be kept")
+    slots = show(mesh, identity)["trials"][0]["slots"]
+    expect(slots[0]["node_name"] == "alder", f"the trial does not run on its submitter: {slots}")
+    alder.kill_machine()
+    wait_over(mesh, identity, 90, viewer=cedar)
+    log = logs(birch, identity)
+    went_on = [int(n) for n in re.findall(r"goes on from checkpoints/epoch_0*(\d+)", log)]
+    expect(went_on and went_on[0] >= 5, f"the next attempt did not go on: {log}")
+    for node in (birch, cedar):
+        expect(newest(node, identity, r"epoch_0*(\d+)") == 30, f"{node.name} sees {outputs(node, identity)}")
+
+
+def torch_or_skip():
+    if subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True).returncode != 0:
+        raise Skip("PyTorch is not installed: tools/setup --torch installs it")
+
+
+@case(limit_s=180)
+def a_plain_torch_script_goes_on_after_its_host_died(lab):
+    """examples/plain-save: torch.save, two ranks on two hosts; the host of rank 0 dies."""
+    torch_or_skip()
+    mesh = lab.mesh(4, slots="cpu:1")
+    alder, birch, cedar, dogwood = mesh.nodes
+    identity = submit(dogwood, f"{PYTHON} train.py --epochs 25 --pause 0.4", ROOT / "examples" / "plain-save" / "train.py",
+                      keep=["checkpoints/"], resources={"slots_per_trial": 2})
+    wait_until(lambda: newest(dogwood, identity, r"epoch_0*(\d+)") >= 6, 90, "six epochs to be kept")
+    host = show(mesh, identity)["trials"][0]["slots"][0]["node_name"]
+    victim = next(node for node in mesh.nodes if node.name == host)
+    victim.kill_machine()
+    viewer = next(node for node in mesh.nodes if node is not victim)
+    wait_over(mesh, identity, 120, viewer=viewer)
+    log = logs(viewer, identity)
+    went_on = [int(n) for n in re.findall(r"goes on from checkpoints/epoch_0*(\d+)", log)]
+    expect(len(went_on) == 2 and went_on[0] == went_on[1] >= 4, f"not both ranks went on from one file: {log}")
+    expect(newest(viewer, identity, r"epoch_0*(\d+)") == 25, "the last file is not kept")
+
+
+def hub(lab, manner):
+    mesh = lab.mesh(2, slots="cpu:1")
+    alder, birch = mesh.nodes
+    identity = submit(alder, f"{PYTHON} hub_save.py 6 2.7 {manner}", "hub_save.py", keep=["out"], max_restarts=0)
+    wait_until(lambda: newest(birch, identity, r"out/checkpoint-(\d+)/trainer_state.json") >= 2, 60, "a directory to be kept")
+    victim = next(node for node in mesh.nodes if node.name == show(mesh, identity)["trials"][0]["slots"][0]["node_name"])
+    viewer = birch if victim is alder else alder
+    victim.kill_machine()
+    wait_over(mesh, identity, 90, viewer=viewer)
+    log = logs(viewer, identity)
+    expect("goes on from checkpoint-" in log, f"the next attempt began anew: {log}")
+    kept = {entry["path"] for entry in outputs(viewer, identity) if entry["kind"] == "file"}
+    expect(sum(path.startswith("work/out/checkpoint-6/") for path in kept) == 8, f"not all eight files: {kept}")
+
+
+@case(limit_s=120)
+def a_directory_written_file_by_file_is_kept_whole(lab):
+    """Eight files a checkpoint; no attempt ever finds a part of a directory."""
+    hub(lab, "direct")
+
+
+@case(limit_s=120)
+def a_directory_that_is_renamed_at_the_end_is_kept_whole(lab):
+    """Eight files a checkpoint, under another name until they are complete."""
+    hub(lab, "renamed")
+
+
+@case(limit_s=120)
+def shards_of_two_hosts_are_united(lab):
+    """Each rank leaves its shard on its own host; after the death of a host the next attempt finds both on each."""
+    mesh = lab.mesh(3, slots="cpu:1")
+    identity = submit(mesh.nodes[2], f"{PYTHON} shard_save.py 6 2.7", "shard_save.py", keep=["dcp/"], keep_ranks="all",
+                      resources={"slots_per_trial": 2}, max_restarts=0)
+    viewer = mesh.nodes[2]
+    wait_until(lambda: newest(viewer, identity, r"dcp/step_(\d+)/.metadata") >= 2, 60, "two steps to be kept")
+    hosts = [slot["node_name"] for slot in show(mesh, identity)["trials"][0]["slots"]]
+    expect(len(set(hosts)) == 2, f"both ranks are on one host: {hosts}")
+    victim = next(node for node in mesh.nodes if node.name == hosts[1])
+    viewer = next(node for node in mesh.nodes if node is not victim)
+    victim.kill_machine()
+    wait_over(mesh, identity, 100, viewer=viewer)
+    log = logs(viewer, identity)
+    went_on = re.findall(r"rank (\d) goes on from step (\d+) with 2 shards", log)
+    expect({rank for rank, _ in went_on} == {"0", "1"}, f"not both ranks went on with both shards: {log}")
+    kept = {entry["path"] for entry in outputs(viewer, identity)}
+    expect({f"work/dcp/step_6/__{rank}_0.distcp" for rank in (0, 1)} <= kept, f"not both shards are kept: {sorted(kept)}")
+
+
+@case(limit_s=60)
+def a_checkpoint_that_is_renamed_into_place_counts_at_once(lab):
+    """$SHOAL_CHECKPOINT_DIR and $SHOAL_RESTORE_DIR from a shell script, and $SHOAL_OUTPUT_DIR without the key keep."""
+    mesh = lab.mesh(2, slots="cpu:1")
+    alder, birch = mesh.nodes
+    script = alder.tree / "steps.sh"
+    script.write_text("""n=0
+[ -n "$SHOAL_RESTORE_DIR" ] && n=$(cat "$SHOAL_RESTORE_DIR"/*/step) && echo "restored $n"
+while [ $n -lt 14 ]; do
+  sleep 1; n=$((n + 1))
+  mkdir "$SHOAL_CHECKPOINT_DIR/.part"; echo $n >"$SHOAL_CHECKPOINT_DIR/.part/step"
+  mv "$SHOAL_CHECKPOINT_DIR/.part" "$SHOAL_CHECKPOINT_DIR/step-$n"
+  echo "step $n" >>"$SHOAL_OUTPUT_DIR/history"
+  echo "saved $n"
+done
+""")
+    identity = submit(alder, "sh steps.sh", script)
+    wait_until(lambda: newest(birch, identity, r"checkpoint/step-(\d+)/step") >= 3, 30, "a third step to be kept")
+    kill_programs(identity)
+    wait_over(mesh, identity, 40)
+    restored = re.findall(r"restored (\d+)", logs(birch, identity))
+    expect(restored and int(restored[0]) >= 3, f"nothing was restored: {logs(birch, identity)}")
+    birch.run("output", "get", f"{identity}/0", "output/history", birch.tree / "got")
+    lines = (birch.tree / "got" / "history").read_text().splitlines()
+    expect(lines[-1] == "step 14", f"the history ends with {lines[-3:]}")
+    paths = [entry["path"] for entry in outputs(birch, identity)]
+    expect(sum(path.startswith("checkpoint/step-") and path.endswith("/step") for path in paths) == 1, f"not one checkpoint: {paths}")
+
+
+@case(limit_s=60)
+def kept_paths_that_lead_out_are_refused(lab):
+    """At submit, with the path in the sentence; and what is not there is said."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    alder = mesh.nodes[0]
+    for path in ("../up", "/tmp/x", "a/../../b", ".", ""):
+        context = alder.tree / "refused"
+        context.mkdir(exist_ok=True)
+        (context / "experiment.yaml").write_text(json.dumps({"entrypoint": "true", "keep": [path]}))
+        done = subprocess.run([f"{lab.build}/shoal", "--dir", str(alder.dir), "submit", str(context / "experiment.yaml")],
+                              capture_output=True, text=True)
+        expect(done.returncode == 1 and "keep" in done.stderr, f"{path!r} is not refused: {done.returncode} {done.stderr}")
+    identity = submit(alder, "echo hello", "plain_save.py")
+    wait_over(mesh, identity, 30)
+    for words, code, part in ((["ls", f"{identity}/0"], 4, "left no files"), (["ls", f"{identity}/7"], 4, "no trial 7"),
+                              (["get", identity], 2, "EXP/TRIAL")):
+        done = subprocess.run([f"{lab.build}/shoal", "--dir", str(alder.dir), "output", *words], capture_output=True, text=True)
+        expect(done.returncode == code and part in done.stderr, f"output {words}: {done.returncode} {done.stderr}")

@@ -77,6 +77,12 @@ static const struct option_rule delete_options[] = {
 static const char experiment_details[] = EXPERIMENT_DETAILS;
 static const char trial_details[] = EXPERIMENT_DETAILS "TRIAL is a number, as shoal show lists it.\n";
 
+#define OUTPUT_DETAILS                                                                                                 \
+    "They are what the key keep of the configuration names (below work/), what lies in $SHOAL_OUTPUT_DIR (output/), and the\n" \
+    "newest of $SHOAL_CHECKPOINT_DIR (checkpoint/), as last copied; after the end of a program that was killed, also what it\n" \
+    "had not finished (unfinished/).\n" EXPERIMENT_DETAILS "TRIAL is a number, as shoal show lists it; PATH one of shoal output ls.\n"
+static const char output_details[] = OUTPUT_DETAILS;
+
 const struct command cli_commands[] = {
     {"init", "", "make a mesh and this node's key",
      "Makes the data directory, the key and the mesh's first member record. Then start shoald.\n", init_options, 0, 0,
@@ -119,6 +125,11 @@ const struct command cli_commands[] = {
      command_checkpoint_get},
     {"checkpoint verify", "EXP/TRIAL", "let every node that holds a copy read it and check its hash", trial_details,
      no_options, 1, 1, command_checkpoint_verify},
+    {"output ls", "EXP/TRIAL [PATH]", "the files that a trial's program has left", output_details, no_options, 1, 2,
+     command_output_ls},
+    {"output get", "EXP/TRIAL [PATH] [DIR]", "write these files, or those below PATH, into DIR",
+     "DIR is made if it is not there; default: EXP-TRIAL. Files that are there already are replaced.\n" OUTPUT_DETAILS, no_options,
+     1, 3, command_output_get},
     {"events", "", "what happened on this node", NULL, events_options, 0, 0, command_events},
     {"withhold", "[SLOT]...", "take slots of this node back from the mesh; default: all",
      "SLOT is a slot's index in shoal slots. A worker there is asked to save a checkpoint and leave, and killed after\n"
@@ -207,7 +218,7 @@ static void help_command(FILE *out, const struct command *command)
 /* `group`: only the commands whose first word is `group`; NULL: all commands. */
 static void help_all(FILE *out, const char *group)
 {
-    (void)fprintf(out, "Usage: shoal %s... [OPTION]...\n\n", group == NULL ? "COMMAND " : "checkpoint COMMAND ");
+    (void)fprintf(out, "Usage: shoal %s%sCOMMAND ... [OPTION]...\n\n", group == NULL ? "" : group, group == NULL ? "" : " ");
     (void)fputs(group == NULL ? "Trains models on the machines of a lab, without a master.\n\nCommands:\n"
                               : "Commands:\n",
                 out);

@@ -13,19 +13,12 @@
 #include "tools/shoal/log_lines.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/render.h"
+#include "tools/shoal/target.h"
 
-#define TARGET_BYTES 256
 #define RANK_MAX UINT16_MAX /* as worker numbers in records */
 #define TRIAL_MAX UINT32_MAX
 
-/* "EXP", "EXP/TRIAL" or "EXP/TRIAL@STEP". */
-struct target {
-    char experiment[TARGET_BYTES];
-    bool has_trial, has_step;
-    uint64_t trial, step;
-};
-
-static int read_target(struct cli *cli, const char *text, bool needs_trial, bool allows_step, struct target *out)
+int target_read(struct cli *cli, const char *text, bool needs_trial, bool allows_step, struct target *out)
 {
     memset(out, 0, sizeof *out);
     const char *slash = strrchr(text, '/');
@@ -56,8 +49,7 @@ static int read_target(struct cli *cli, const char *text, bool needs_trial, bool
     return CLI_DONE;
 }
 
-/* Connects and begins a request about the target, with `more` arguments besides experiment and trial. */
-static int begin(struct cli *cli, const char *op, const struct target *target, uint32_t more, struct client *client)
+int target_begin(struct cli *cli, const char *op, const struct target *target, uint32_t more, struct client *client)
 {
     char id[CLIENT_EXPERIMENT_TEXT_BYTES];
     int code = client_open(cli, client);
@@ -118,9 +110,9 @@ int command_metrics(struct cli *cli, const struct arguments *arguments)
 {
     struct target target;
     struct client client;
-    int code = read_target(cli, arguments->operands[0], false, false, &target);
+    int code = target_read(cli, arguments->operands[0], false, false, &target);
     if (code == CLI_DONE) {
-        code = begin(cli, "metrics", &target, 0, &client);
+        code = target_begin(cli, "metrics", &target, 0, &client);
     }
     if (code != CLI_DONE) {
         return code;
@@ -244,9 +236,9 @@ int command_logs(struct cli *cli, const struct arguments *arguments)
     if (rank_text != NULL && options_number(rank_text, RANK_MAX, &rank) != 0) {
         return cli_fail(cli, CLI_USAGE, "--rank %.40s is no rank; allowed are 0 to %d", rank_text, RANK_MAX);
     }
-    int code = read_target(cli, arguments->operands[0], true, false, &target);
+    int code = target_read(cli, arguments->operands[0], true, false, &target);
     if (code == CLI_DONE) {
-        code = begin(cli, "logs", &target, 1 + (rank_text != NULL ? 1 : 0), &client);
+        code = target_begin(cli, "logs", &target, 1 + (rank_text != NULL ? 1 : 0), &client);
     }
     if (code != CLI_DONE) {
         return code;
@@ -328,7 +320,7 @@ int command_checkpoint_ls(struct cli *cli, const struct arguments *arguments)
         return cli_fail(cli, CLI_USAGE, "'%.80s...' is longer than any name", arguments->operands[0]);
     }
     (void)snprintf(target.experiment, sizeof target.experiment, "%s", arguments->operands[0]);
-    int code = begin(cli, "checkpoint_ls", &target, 0, &client);
+    int code = target_begin(cli, "checkpoint_ls", &target, 0, &client);
     if (code == CLI_DONE) {
         code = print_reply(&client, render_checkpoints);
         client_close(&client);
@@ -341,9 +333,9 @@ int command_checkpoint_verify(struct cli *cli, const struct arguments *arguments
     struct target target;
     struct client client;
     struct reply reply;
-    int code = read_target(cli, arguments->operands[0], true, false, &target);
+    int code = target_read(cli, arguments->operands[0], true, false, &target);
     if (code == CLI_DONE) {
-        code = begin(cli, "checkpoint_verify", &target, 0, &client);
+        code = target_begin(cli, "checkpoint_verify", &target, 0, &client);
     }
     if (code != CLI_DONE) {
         return code;
@@ -471,9 +463,9 @@ int command_checkpoint_get(struct cli *cli, const struct arguments *arguments)
     struct target target;
     struct client client;
     struct reply reply;
-    int code = read_target(cli, arguments->operands[0], true, true, &target);
+    int code = target_read(cli, arguments->operands[0], true, true, &target);
     if (code == CLI_DONE) {
-        code = begin(cli, "checkpoint_get", &target, target.has_step ? 1 : 0, &client);
+        code = target_begin(cli, "checkpoint_get", &target, target.has_step ? 1 : 0, &client);
     }
     if (code != CLI_DONE) {
         return code;

@@ -359,8 +359,8 @@ void query_reply_no_trial(struct daemon *daemon, const struct client_request *re
                        (unsigned long long)index, has);
 }
 
-bool query_argument_trial(struct daemon *daemon, struct client_request *request, struct view_experiment **experiment,
-                          const struct view_trial **trial)
+bool query_argument_any_trial(struct daemon *daemon, struct client_request *request, struct view_experiment **experiment,
+                              uint32_t *out, const struct view_trial **trial)
 {
     uint64_t index = 0;
     if (!client_argument_experiment(daemon, request, experiment)) {
@@ -374,10 +374,20 @@ bool query_argument_trial(struct daemon *daemon, struct client_request *request,
         query_reply_no_trial(daemon, request, *experiment, index);
         return false;
     }
-    *trial = view_find_trial(*experiment, (uint32_t)index);
+    *out = (uint32_t)index;
+    *trial = view_find_trial(*experiment, *out);
+    return true;
+}
+
+bool query_argument_trial(struct daemon *daemon, struct client_request *request, struct view_experiment **experiment,
+                          const struct view_trial **trial)
+{
+    uint32_t index;
+    if (!query_argument_any_trial(daemon, request, experiment, &index, trial)) {
+        return false;
+    }
     if (*trial == NULL || (*trial)->manifests == NULL) {
-        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "Trial %llu has no checkpoint (yet).",
-                           (unsigned long long)index);
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "Trial %u has no checkpoint (yet).", index);
         return false;
     }
     return true;

@@ -37,6 +37,10 @@ void query_reply_no_trial(struct daemon *daemon, const struct client_request *re
 bool query_argument_trial(struct daemon *daemon, struct client_request *request, struct view_experiment **experiment,
                           const struct view_trial **trial);
 
+/* As query_argument_trial, for a trial that may have no checkpoint. `*trial` is NULL if no record of the trial is here. */
+bool query_argument_any_trial(struct daemon *daemon, struct client_request *request, struct view_experiment **experiment,
+                              uint32_t *index, const struct view_trial **trial);
+
 /* ---- query_series.c --------------------------------------------------------------------------------------------- */
 
 /* A handler of the table: `kind` is 'm' for metric points, 'l' for logs. Answers as the series arrive. */
@@ -55,6 +59,11 @@ void query_series_close(struct daemon *daemon);
 
 /* A handler of the table; `argument` is not used. Answers with the checkpoint as a file, after fetching missing chunks. */
 void query_checkpoint_get(struct daemon *daemon, struct client_request *request, int argument);
+
+/* Handlers of the table; `argument` is not used. The files that the trial's workers have left: a list of blobs, and one of the
+ * blobs as a file, after fetching missing chunks. */
+void query_outputs(struct daemon *daemon, struct client_request *request, int argument);
+void query_output_get(struct daemon *daemon, struct client_request *request, int argument);
 
 /* Answers worker_load with the worker's checkpoint, after fetching chunks that are damaged or gone here. */
 void query_worker_load(struct daemon *daemon, struct client_request *request, const struct daemon_worker *worker);

@@ -1,4 +1,4 @@
-/* Checkpoints for users (checkpoint_get) and workers (worker_load). */
+/* Checkpoints for users (checkpoint_get) and workers (worker_load), and the files that workers leave (output_ls, output_get). */
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,9 @@
 
 #include "base/err.h"
 #include "node/daemon/api/query.h"
+#include "node/daemon/outputs/outputs.h"
 #include "node/daemon/peers/peers.h"
+#include "node/daemon/render/experiment.h"
 #include "node/daemon/wire/request.h"
 #include "node/daemon/workers/workers.h"
 
@@ -28,7 +30,9 @@ struct query_blob {
     node_id holders[DAEMON_HOLDERS_MAX];
     uint32_t holder_count;
     uint32_t tries;
-    bool for_worker;
+    enum { FOR_USER, FOR_WORKER, FOR_OUTPUT } wanted_for;
+    const char *name;      /* for sentences: "checkpoint" */
+    const char *directory; /* the daemon's */
     int fd;
     int result;
     hash256 blamed;
@@ -54,7 +58,8 @@ static void get_work(struct job *job)
     if (wanted->fd >= 0) {
         (void)close(wanted->fd);
     }
-    wanted->fd = memfd_create("shoal-checkpoint", MFD_CLOEXEC);
+    wanted->fd = wanted->wanted_for == FOR_OUTPUT ? daemon_outputs_file(wanted->directory)
+                                                  : memfd_create("shoal-checkpoint", MFD_CLOEXEC);
     wanted->result = wanted->fd < 0 ? ERR_IO
                                     : chunks_read_blob_to_fd(wanted->chunks, wanted->blob, wanted->fd, &wanted->blamed,
                                                              wanted->error, sizeof wanted->error);
@@ -87,8 +92,8 @@ static void get_fetch(struct daemon *daemon, struct query_blob *wanted)
     struct client *client = client_find(daemon, wanted->serial);
     if (code != 0) {
         if (client != NULL) {
-            client_reply_error(daemon, client, wanted->id, EXIT_REFUSED, "The checkpoint cannot be fetched now: %s.",
-                               err_text(code));
+            client_reply_error(daemon, client, wanted->id, EXIT_REFUSED, "The %s cannot be fetched now: %s.",
+                               wanted->name, err_text(code));
         }
         blob_request_free(daemon, wanted);
     }
@@ -110,8 +115,9 @@ static void get_done(void *context, struct job *job)
     }
     struct client_reply reply;
     if (client != NULL && wanted->result != 0) {
-        client_reply_error(daemon, client, wanted->id, EXIT_REFUSED, "The checkpoint cannot be read: %s", wanted->error);
-    } else if (client != NULL && wanted->for_worker) {
+        client_reply_error(daemon, client, wanted->id, EXIT_REFUSED, "The %s cannot be read: %s", wanted->name,
+                           wanted->error);
+    } else if (client != NULL && wanted->wanted_for == FOR_WORKER) {
         reply_worker_load(daemon, client, wanted);
     } else if (client != NULL && client_reply_begin(&reply, wanted->id, true, 6)) {
         char hex[2 * HASH_BYTES + 1];
@@ -150,7 +156,7 @@ void query_fetched(struct daemon *daemon, uint64_t request, int code, const char
     if (code != 0) {
         if (client != NULL) {
             client_reply_error(daemon, client, wanted->id, EXIT_REFUSED,
-                               "No complete copy of the checkpoint can be reached: %s", text);
+                               "No complete copy of the %s can be reached: %s", wanted->name, text);
         }
         blob_request_free(daemon, wanted);
         return;
@@ -188,6 +194,7 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request,
         return;
     }
     wanted->chunks = daemon->chunks;
+    wanted->name = "checkpoint";
     wanted->serial = request->client->serial;
     wanted->id = request->id;
     wanted->experiment = experiment->id;
@@ -204,6 +211,91 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request,
     get_fetch(daemon, wanted);
 }
 
+/* ---- outputs ------------------------------------------------------------------------------------------------------- */
+
+/* The outputs of the trial, after an error reply 0. */
+static uint32_t find_outputs(struct daemon *daemon, struct client_request *request, struct view_experiment **experiment,
+                             uint32_t *index, const struct view_trial **trial, const struct view_output *out[FACT_OUTPUTS_MAX])
+{
+    if (!query_argument_any_trial(daemon, request, experiment, index, trial)) {
+        return 0;
+    }
+    uint32_t count = *trial != NULL ? node_core_outputs(daemon->core, *experiment, *trial, out) : 0;
+    bool is_kept = count > 0 && node_core_keeps_outputs(*experiment, *trial);
+    if (is_kept) {
+        return count;
+    }
+    if (count > 0) {
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
+                           "The files of trial %u were not kept after its end, as the keys checkpoint.save_... say.", *index);
+    } else if (*trial != NULL && (*trial)->outputs != NULL) {
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
+                           "No node that holds the files of trial %u can be reached now; shoal nodes shows which are away.", *index);
+    } else {
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
+                           "Trial %u has left no files (yet); what the key keep names, and $SHOAL_OUTPUT_DIR, is kept.", *index);
+    }
+    return 0;
+}
+
+void query_outputs(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    struct view_experiment *experiment;
+    const struct view_trial *trial;
+    const struct view_output *outputs[FACT_OUTPUTS_MAX];
+    uint32_t index;
+    uint32_t count = find_outputs(daemon, request, &experiment, &index, &trial, outputs);
+    struct client_reply reply;
+    if (count > 0 && client_reply_begin(&reply, request->id, true, RENDER_OUTPUTS_PAIRS)) {
+        render_outputs(daemon->core, experiment, trial, outputs, count, &reply.writer);
+        client_reply_send(daemon, request->client, &reply, -1);
+    }
+}
+
+void query_output_get(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    struct view_experiment *experiment;
+    const struct view_trial *trial;
+    const struct view_output *outputs[FACT_OUTPUTS_MAX];
+    uint32_t index;
+    uint64_t at = 0;
+    (void)client_argument_u64(request, "number", &at);
+    uint32_t count = find_outputs(daemon, request, &experiment, &index, &trial, outputs), found = 0;
+    while (found < count && outputs[found]->number != at) {
+        found++;
+    }
+    if (count == 0) {
+        return;
+    }
+    struct query_blob *wanted = found < count ? calloc(1, sizeof *wanted) : NULL;
+    if (wanted == NULL) {
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
+                           "Worker %llu of trial %u has left no files; shoal output ls lists them.", (unsigned long long)at, index);
+        return;
+    }
+    const struct view_output *output = outputs[found];
+    wanted->wanted_for = FOR_OUTPUT;
+    wanted->name = "copy of the files";
+    wanted->directory = daemon->dir;
+    wanted->chunks = daemon->chunks;
+    wanted->serial = request->client->serial;
+    wanted->id = request->id;
+    wanted->experiment = experiment->id;
+    wanted->trial = index;
+    wanted->step = output->fact.sequence;
+    wanted->bytes = output->fact.bytes;
+    wanted->attempt = output->attempt.number;
+    wanted->blob = output->fact.blob;
+    wanted->holder_count = daemon_holders_output(daemon, &output->attempt, output->fact.blob, wanted->holders);
+    wanted->fd = -1;
+    wanted->next = daemon->api->blob_requests;
+    daemon->api->blob_requests = wanted;
+    daemon_bulk_peers(daemon);
+    get_fetch(daemon, wanted);
+}
+
 void query_worker_load(struct daemon *daemon, struct client_request *request, const struct daemon_worker *worker)
 {
     struct query_blob *wanted = calloc(1, sizeof *wanted);
@@ -214,7 +306,8 @@ void query_worker_load(struct daemon *daemon, struct client_request *request, co
     wanted->chunks = daemon->chunks;
     wanted->serial = request->client->serial;
     wanted->id = request->id;
-    wanted->for_worker = true;
+    wanted->wanted_for = FOR_WORKER;
+    wanted->name = "checkpoint";
     wanted->step = worker->prepare.u.worker.step;
     wanted->blob = worker->prepare.u.worker.checkpoint;
     wanted->holder_count = daemon_holders_checkpoint(daemon, &worker->prepare.u.worker.attempt, wanted->blob, wanted->holders);

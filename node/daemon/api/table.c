@@ -22,6 +22,8 @@ static const struct api_row rows[] = {
     {"checkpoint_ls", API_READS, query_checkpoints, 0},
     {"checkpoint_get", API_READS, query_checkpoint_get, 0},
     {"checkpoint_verify", API_READS, query_verify, 0},
+    {"output_ls", API_READS, query_outputs, 0},
+    {"output_get", API_READS, query_output_get, 0},
 
     {"submit", API_CHANGES, submit_request, 0},
     {"cancel", API_CHANGES, change_control, NODE_REQUEST_CANCEL},

@@ -721,3 +721,38 @@ bool render_checkpoints(const struct node_core *core, const struct view_experime
     *from = position;
     return !fits;
 }
+
+/* ---- outputs ------------------------------------------------------------------------------------------------------- */
+
+void render_outputs(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                    const struct view_output *const *outputs, uint32_t count, struct pack_writer *frame)
+{
+    msgpack_packer packer = render_packer(frame);
+    render_put_string(&packer, "outputs");
+    (void)msgpack_pack_array(&packer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fact_output *fact = &outputs[i]->fact;
+        node_id holders[FACT_HOLDERS_MAX];
+        uint32_t holder_count = node_core_output_holders(core, trial, outputs[i], holders);
+        char hash[2 * HASH_BYTES + 1];
+        (void)msgpack_pack_map(&packer, 9);
+        render_put_u64(&packer, "number", outputs[i]->number);
+        render_put_u64(&packer, "attempt", outputs[i]->attempt.number);
+        render_put_u64(&packer, "sequence", fact->sequence);
+        render_put_u64(&packer, "files", fact->files);
+        render_put_u64(&packer, "bytes", fact->bytes);
+        render_put_bool(&packer, "final", fact->is_final);
+        render_put_bool(&packer, "durable", fact->durable || holder_count >= experiment->config->checkpoint_replicas);
+        bytes_to_hex(hash, fact->blob.bytes, HASH_BYTES);
+        render_put_text(&packer, "hash", hash);
+        render_put_string(&packer, "holders");
+        (void)msgpack_pack_array(&packer, holder_count);
+        for (uint32_t h = 0; h < holder_count; h++) {
+            (void)msgpack_pack_map(&packer, 3);
+            render_put_string(&packer, "node");
+            render_put_node_id(&packer, holders[h]);
+            render_put_text(&packer, "label", render_node_label(core, holders[h]).text);
+            render_put_text(&packer, "name", render_node_name(core, holders[h]));
+        }
+    }
+}

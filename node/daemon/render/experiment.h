@@ -45,4 +45,9 @@ bool render_checkpoints(const struct node_core *core, const struct view_experime
 void render_checkpoint(const struct node_core *core, uint32_t trial, const struct view_manifest *manifest,
                        const char *const *states, struct pack_writer *frame);
 
+/* Writes `outputs`: the files of these workers of the trial, as they would begin the next attempt. */
+#define RENDER_OUTPUTS_PAIRS 1
+void render_outputs(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                    const struct view_output *const *outputs, uint32_t count, struct pack_writer *frame);
+
 #endif
