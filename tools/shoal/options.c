@@ -8,6 +8,7 @@
 #include "base/err.h"
 
 #define WORD_MAX EDIT_DISTANCE_LETTERS_MAX
+#define GROUPS_MAX 8
 
 const struct option_rule options_common[] = {
     {"dir", "DIR", "the data directory of the node to talk to"},
@@ -121,7 +122,8 @@ static const struct command *find_command(const struct command *commands, int ar
     }
     const char *first = argv[words[0]], *second = words[1] == 0 ? "" : argv[words[1]];
     size_t first_bytes = strlen(first);
-    char group[WORD_MAX + 1];
+    char groups[GROUPS_MAX][WORD_MAX + 1]; /* the first words of two-word commands, which `nearest` may point to */
+    size_t group_count = 0;
     struct nearest nearest = {.word = first, .distance = SIZE_MAX},
                    second_nearest = {.word = second, .distance = SIZE_MAX};
     for (const struct command *command = commands; command->name != NULL; command++) {
@@ -139,8 +141,13 @@ static const struct command *find_command(const struct command *commands, int ar
             }
             nearest_offer(&second_nearest, space + 1);
         } else {
-            (void)snprintf(group, sizeof group, "%.*s", (int)(space - command->name), command->name);
-            nearest_offer(&nearest, group); /* all two-word commands share one first word */
+            char *group = groups[group_count < GROUPS_MAX ? group_count : GROUPS_MAX - 1];
+            (void)snprintf(group, sizeof groups[0], "%.*s", (int)(space - command->name), command->name);
+            bool is_new = group_count == 0 || strcmp(groups[group_count - 1], group) != 0; /* a group's commands are neighbours */
+            if (is_new && group_count < GROUPS_MAX) {
+                group_count++;
+                nearest_offer(&nearest, group);
+            }
         }
     }
     if (out->group != NULL && *second != '\0') {
