@@ -213,3 +213,27 @@ def kept_paths_that_lead_out_are_refused(lab):
                               (["get", identity], 2, "EXP/TRIAL")):
         done = subprocess.run([f"{lab.build}/shoal", "--dir", str(alder.dir), "output", *words], capture_output=True, text=True)
         expect(done.returncode == code and part in done.stderr, f"output {words}: {done.returncode} {done.stderr}")
+
+
+@case(limit_s=60)
+def a_line_of_output_is_a_metric(lab):
+    """A shell script reports; with the key off, and for lines that are no metrics, nothing happens."""
+    mesh = lab.mesh(2, slots="cpu:1")
+    alder, birch = mesh.nodes
+    script = alder.tree / "report.sh"
+    script.write_text("""echo "::shoal metric validation accuracy=0.5 step=1"
+echo "::shoal metric validation accuracy=oops step=2"
+echo "::shoal metric"
+sleep 1.5
+printf '::shoal metric validation accu'; sleep 1; echo 'racy=0.91 step=120'
+""")
+    on = submit(alder, "sh report.sh", script, metrics_from_output=True, searcher={"metric": "accuracy", "smaller_is_better": False})
+    off = submit(alder, "sh report.sh", script)
+    for identity in (on, off):
+        wait_over(mesh, identity, 30)
+    points = [json.loads(line) for line in birch.run("metrics", f"{on}/0", "--json").splitlines()]
+    expect([(p["step"], p["metrics"]["accuracy"]) for p in points] == [(1, 0.5), (120, 0.91)], f"points: {points}")
+    trial = birch.json("show", on)["experiment"]["trials"][0]
+    expect(trial["metrics"]["validation"]["accuracy"] == 0.91, f"the trial's metrics: {trial['metrics']}")
+    expect("accuracy=oops" in birch.run("logs", f"{on}/0"), "a line that is no metric is not in the log")
+    expect(birch.run("metrics", f"{off}/0").strip() == "", "there are metrics without the key")

@@ -9,6 +9,7 @@
 #include "node/daemon/workers/workers.h"
 
 #define SERIES_REPLICAS 2
+#define METRIC_LINES_SECOND 200u /* lines of one worker's output that are metrics, in a second */
 #define ADOPTED_POINTS 1000 /* points of the last daemon to read: more than a worker could report between two progress
                                records */
 
@@ -133,4 +134,33 @@ void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, c
         daemon_line(daemon, "a metric report of trial %u is lost: %s", worker->prepare.u.worker.attempt.trial, err_text(error));
     }
     status_event(daemon, worker, step);
+}
+
+void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, const uint8_t *bytes, size_t count)
+{
+    const struct view_experiment *experiment =
+        view_find_experiment(node_core_view(daemon->core), worker->prepare.u.worker.attempt.experiment);
+    bool is_wanted = experiment != NULL && experiment->known && experiment->config->metrics_from_output &&
+                     worker->prepare.u.worker.number == 0;
+    uint8_t packed[METRIC_LINE_BYTES];
+    struct request_report report;
+    size_t at = 0;
+    while (is_wanted && metric_lines_next(&worker->metric_lines, bytes, count, &at, worker->metric_step, packed, &report)) {
+        uint64_t now_ms = daemon_now_ms();
+        if (now_ms - worker->metric_second_ms >= 1000) {
+            if (worker->metric_dropped > 0) {
+                daemon_line(daemon, "trial %u: %u metric lines of its output were dropped, since more than %u came in a second",
+                            worker->prepare.u.worker.attempt.trial, worker->metric_dropped, METRIC_LINES_SECOND);
+            }
+            worker->metric_second_ms = now_ms;
+            worker->metric_count = worker->metric_dropped = 0;
+        }
+        if (worker->metric_count == METRIC_LINES_SECOND || !bulk_series_has_room(daemon->bulk, DAEMON_POINT_BYTES_MAX)) {
+            worker->metric_dropped++;
+            continue;
+        }
+        worker->metric_count++;
+        worker->metric_step = report.step;
+        daemon_series_report(daemon, worker, report.group, report.step, report.metrics);
+    }
 }

@@ -4,6 +4,7 @@
  * A worker's requests come in through api/worker.h. All functions are for the protocol thread. */
 
 #include "node/daemon/ground/daemon.h"
+#include "node/daemon/wire/metric_line.h"
 #include "node/daemon/workers/latest.h"
 #include "node/daemon/workers/stall.h"
 #include "node/daemon/workers/state.h"
@@ -66,6 +67,10 @@ struct daemon_worker {
     struct keep_status status;
     struct worker_last last;
     struct latest latest;
+    struct metric_lines metric_lines;
+    uint64_t metric_step;                    /* of the last metric line; a line without a step has the same */
+    uint64_t metric_second_ms;               /* since then */
+    uint32_t metric_count, metric_dropped;   /* lines taken, and lines beyond METRIC_LINES_SECOND */
 };
 
 struct daemon_ended;
@@ -186,6 +191,10 @@ uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_
 
 /* Takes over the reports that an adopted worker made to the last daemon. The core gets them after START. */
 void daemon_series_adopt(struct daemon *daemon, struct daemon_worker *worker);
+
+/* Takes the next piece of the output of a worker: lines that are metrics are reported (wire/metric_line.h), if the configuration
+ * says so and the worker is the first of its attempt. */
+void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, const uint8_t *bytes, size_t count);
 
 /* Handles a worker's report of its step. */
 void daemon_series_progress(struct daemon *daemon, struct daemon_worker *worker, uint64_t step);

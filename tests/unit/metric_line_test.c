@@ -1,0 +1,97 @@
+/* Metrics in a program's output: what is one, and what is only a line of the log. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/daemon/wire/metric_line.h"
+
+/* Feeds the text in pieces of `piece` bytes; returns the number of metrics, the last of them in `*out`. */
+static uint32_t feed(const char *text, size_t piece, struct request_report *out, double *value)
+{
+    struct metric_lines lines = {.used = 0};
+    uint8_t packed[METRIC_LINE_BYTES];
+    uint32_t count = 0;
+    for (size_t from = 0; from < strlen(text); from += piece) {
+        size_t bytes = strlen(text) - from < piece ? strlen(text) - from : piece, at = 0;
+        while (metric_lines_next(&lines, (const uint8_t *)text + from, bytes, &at, 7, packed, out)) {
+            struct pack_reader reader = out->metrics;
+            char name[REQUEST_METRIC_BYTES];
+            assert_true(pack_read_map(&reader) > 0);
+            pack_read_text_copy(&reader, name, sizeof name);
+            *value = pack_read_double(&reader);
+            count++;
+        }
+    }
+    return count;
+}
+
+static void a_line_is_a_metric_however_it_is_cut(void **state)
+{
+    (void)state;
+    static const char text[] = "hello\n::shoal metric validation accuracy=0.91 loss=1e-3 step=120\r\nbye\n";
+    for (size_t piece = 1; piece < sizeof text; piece++) {
+        struct request_report report;
+        double value = 0;
+        assert_int_equal(feed(text, piece, &report, &value), 1);
+        assert_string_equal(report.group, "validation");
+        assert_int_equal(report.step, 120);
+        assert_true(value == 0.91);
+    }
+}
+
+static void a_line_without_a_step_has_the_last_one(void **state)
+{
+    (void)state;
+    struct request_report report;
+    double value = 0;
+    assert_int_equal(feed("::shoal metric  training \t loss=nan\n", 100, &report, &value), 1);
+    assert_int_equal(report.step, 7);
+    assert_true(isnan(value));
+}
+
+static void other_lines_are_lines_of_the_log(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"::shoal metric validation", "::shoal metric", "::shoal metric  ", " ::shoal metric v a=1",
+                                        "::shoal metric v a", "::shoal metric v a=", "::shoal metric v =1", "::shoal metric v a=1x",
+                                        "::shoal metric v a=0x10", "::shoal metric v a=1 step=-1", "::shoal metric v a=1 step=",
+                                        "::shoal metric v a=1 step=99999999999999999999", "::shoal metric a=1", "::shoal metrics v a=1",
+                                        "::shoal metric v step=3", "::shoal metric v a=1 b"};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        char text[200];
+        struct request_report report;
+        double value;
+        strcpy(text, lines[i]);
+        strcat(text, "\n::shoal metric v a=5\n");
+        assert_int_equal(feed(text, 13, &report, &value), 1);
+        assert_true(value == 5);
+    }
+    struct metric_lines all = {.used = 0};
+    uint8_t packed[METRIC_LINE_BYTES], byte = 'x';
+    struct request_report report;
+    const char *beginning = "::shoal metric v a=1 ";
+    size_t at = 0;
+    assert_false(metric_lines_next(&all, (const uint8_t *)beginning, strlen(beginning), &at, 0, packed, &report));
+    for (int i = 0; i < 10000; i++) {
+        at = 0;
+        assert_false(metric_lines_next(&all, &byte, 1, &at, 0, packed, &report));
+    }
+    at = 0;
+    byte = '\n';
+    assert_false(metric_lines_next(&all, &byte, 1, &at, 0, packed, &report)); /* longer than any metric */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_is_a_metric_however_it_is_cut),
+        cmocka_unit_test(a_line_without_a_step_has_the_last_one),
+        cmocka_unit_test(other_lines_are_lines_of_the_log),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
