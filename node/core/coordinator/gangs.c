@@ -236,9 +236,6 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     for (uint32_t i = 0; i < fact.beginning_count; i++) {
         fact.beginnings[i] = (struct fact_beginning){outputs[i]->number, outputs[i]->fact.blob, outputs[i]->fact.bytes};
     }
-    if (fact.beginning_count > 0) {
-        MARK(begins_with_outputs);
-    }
     uint8_t bytes[FACT_MEMBERS_MAX * 32 + FACT_OUTPUTS_MAX * 56 + 128];
     _Static_assert(sizeof bytes < RECORD_BODY_BYTES_MAX, "the largest attempt fits into a record");
     struct pack_writer writer;

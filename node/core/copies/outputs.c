@@ -311,7 +311,6 @@ void core_outputs_left(struct node_core *core, const struct node_event *event)
     *output = left;
     output->next = core->copies->outputs;
     core->copies->outputs = output;
-    MARK(output_left);
     if (copies_push_advance(core, &output->push) != ADVANCED_WAITS) {
         end(core, output);
     }
@@ -401,7 +400,6 @@ static void repair(struct node_core *core, const struct view_experiment *experim
     *output = repair;
     output->next = core->copies->outputs;
     core->copies->outputs = output;
-    MARK(output_repaired);
     if (copies_push_advance(core, &output->push) != ADVANCED_WAITS) {
         end(core, output);
     }
