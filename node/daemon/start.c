@@ -302,19 +302,29 @@ static int open_core(struct daemon *daemon, char error[256])
     return daemon->core != NULL ? 0 : ERR_MEMORY;
 }
 
-static int find_programs(struct daemon *daemon)
+/* shoal-keep is beside this program in a build directory, and in SHOAL_LIBEXEC, seen from there, where Shoal is installed. */
+static int find_programs(struct daemon *daemon, char error[256])
 {
+    static const char *const places[] = {"", SHOAL_LIBEXEC "/"};
     char path[KEEP_PATH_BYTES];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0) {
+        (void)snprintf(error, 256, "/proc/self/exe cannot be read: %s.", strerror(errno));
         return ERR_IO;
     }
     path[length] = '\0';
     char *slash = strrchr(path, '/');
     *slash = '\0';
     bytes_copy_text(daemon->program_dir, sizeof daemon->program_dir, path);
-    (void)snprintf(daemon->keep_program, sizeof daemon->keep_program, "%s/shoal-keep", path);
-    return 0;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        int bytes = snprintf(daemon->keep_program, sizeof daemon->keep_program, "%s/%sshoal-keep", path, places[i]);
+        if ((size_t)bytes < sizeof daemon->keep_program && access(daemon->keep_program, X_OK) == 0) {
+            return 0;
+        }
+    }
+    (void)snprintf(error, 256, "There is no program shoal-keep in %.80s or %.80s; install Shoal as a whole.", path,
+                   daemon->keep_program);
+    return ERR_NOT_FOUND;
 }
 
 static void free_rooms(struct daemon *daemon)
@@ -346,7 +356,7 @@ static int start(struct daemon *daemon, char error[256])
     int code = data_dir_open(daemon->dir, &daemon->lock_fd, long_error, sizeof long_error);
     if (code == 0) {
         lines_open(daemon);
-        code = find_programs(daemon);
+        code = find_programs(daemon, error);
     }
     if (code == 0) {
         code = open_identity(daemon, error);
