@@ -24,6 +24,16 @@
 #define NODE_MEMBERS_MAX 1024 /* nodes of a mesh */
 #define NODE_REPLY_BYTES 512  /* the sentence of a reply, with its NUL */
 
+#define NODE_ZONES_MAX 4
+#define NODE_ZONE_BYTES 16
+
+/* Where this node can be reached. */
+struct node_addresses {
+    struct fact_addresses announced; /* best first */
+    uint32_t zone_count;             /* interfaces of this node with a link-local IPv6 address, for those of peers */
+    char zones[NODE_ZONES_MAX][NODE_ZONE_BYTES];
+};
+
 /* What a core needs to begin. */
 
 struct node_options {
@@ -37,6 +47,7 @@ struct node_options {
     uint64_t now_ms;
     uint64_t wall_s;
     struct fact_node node; /* name, addresses, slots: what the node will publish of itself */
+    struct node_addresses addresses; /* without any, those of `node` are announced */
     struct trace trace;
     void *memory; /* aligned to 16; borrowed for the core's arena until the core is done */
     size_t memory_bytes;
@@ -54,6 +65,8 @@ enum node_event_kind {
     NODE_EVENT_JOIN,      /* u.join: a machine that has an invite's key asks for a voucher */
     NODE_EVENT_PERSISTED, /* u.persisted: a ticket is on disk; tickets come in their order */
     NODE_EVENT_LINK,      /* u.link: the answer to NODE_EFFECT_CHECK_LINK */
+    NODE_EVENT_HINT,      /* u.hint: an address at which a member may be, from a beacon, a token or --peer */
+    NODE_EVENT_ADDRESSES, /* u.addresses: the addresses of this node have changed */
     NODE_EVENT_REQUEST,   /* u.request: from a user */
     NODE_EVENT_PREPARED,  /* u.worker: the slot's directory is ready, or making it has failed (code, text) */
     NODE_EVENT_WORKER_LISTENS, /* u.worker: the worker is in no group (any more) and listens on `port` for the next one;
@@ -108,6 +121,7 @@ struct node_event {
         struct {
             node_id from;
             const struct message *message; /* borrowed for the call */
+            const char *host; /* numeric, of the other end of the connection; NULL or "": unknown; borrowed for the call */
         } message;
         struct {
             node_id from;
@@ -126,9 +140,17 @@ struct node_event {
         } persisted;
         struct {
             node_id peer;
-            bool refused; /* the host answers and refuses the connection; false: no answer */
-            bool open;    /* the host accepts the connection */
+            char address[FACT_ADDRESS_BYTES]; /* as in the effect; "": the address in use */
+            bool refused; /* the host answers and refuses the connection */
+            bool open;    /* the host accepts the connection; neither: no answer */
+            bool reached; /* open, and the peer's key answers */
+            uint32_t round_trip_us; /* reached: of the TCP connection */
         } link;
+        struct {
+            node_id node;
+            char address[FACT_ADDRESS_BYTES];
+        } hint;
+        struct node_addresses addresses;
         struct {
             uint64_t client; /* for NODE_EFFECT_REPLY */
             enum node_request_kind kind;
@@ -211,7 +233,8 @@ enum node_effect_kind {
                                  * address: move); `gone`: close it, and all bulk transfers with the node. With the
                                  * id of the node itself: a connection to another daemon with the same key */
     NODE_EFFECT_ADMIT,          /* u.peer: this key may connect; `invite`: only to join; `gone`: no longer */
-    NODE_EFFECT_CHECK_LINK,     /* u.peer.node: try to connect to the host of the node; answer: NODE_EVENT_LINK */
+    NODE_EFFECT_CHECK_LINK,     /* u.peer: find out whether the node's key answers at the address; answer: NODE_EVENT_LINK.
+                                 * Without an answer the core asks again */
     NODE_EFFECT_PREPARE,        /* u.worker: make a fresh directory with the code; bytes: the files of earlier attempts that go
                                  * into it, an array of struct fact_beginning; answer: NODE_EVENT_PREPARED */
     NODE_EFFECT_SPAWN,          /* u.worker: start the program in the prepared directory */

@@ -34,6 +34,20 @@
 #define CORE_REFUSED_MS 8000            /* a host that refuses connections for so long has lost its daemon (DESIGN 6) */
 #define CORE_CHECK_LINK_MS 1000         /* between two tries to connect to the host of an absent node */
 #define CORE_CHECK_LINKS_MAX 24         /* tries at one time: each takes up to 800 ms; the shell has room for 64 */
+#define CORE_CHECK_ANSWER_MS 4000       /* a check without an answer for so long was not made: it is due again */
+#define CORE_CHECK_USED_MS 20000        /* between two checks of the address in use, if a living peer has others */
+#define CORE_CHECK_SPARE_MS 60000       /* between two checks of a further address that the key answered at */
+#define CORE_CHECK_FAILED_MS 5000       /* to the next check of an address of a living peer that failed; doubled each time */
+#define CORE_CHECK_FAILED_MAX_MS 300000 /* the longest such wait */
+#define CORE_CHECK_HINT_MS 3000         /* between two checks of a hint of an absent peer */
+#define CORE_HINT_FAILURES 3            /* checks after which an address that the peer does not announce is forgotten */
+#define CORE_HEARD_MAX 8                /* addresses of one peer that the peer does not announce */
+#define CORE_FASTER_CHECKS 2            /* checks in a row in which another address is faster, before it is used */
+#define CORE_INTRODUCED_MS 2000         /* for so long this node introduces itself by one address, then by the next */
+#define CORE_FORMER_MAX 16              /* addresses that this node had, kept to tell a move from a twin */
+#define CORE_LINKS_AT_ONCE 8            /* records of the networks (LINKS) that may follow one another without a pause */
+#define CORE_LINKS_MS 5000              /* for one more such record, up to CORE_DIRECT_NODES living nodes */
+#define CORE_LINKS_LARGE_MS 60000       /* the same in larger meshes */
 #define CORE_REFUTE_MS 1500             /* a living node refutes a declaration of death within so long */
 #define CORE_SILENT_TOGETHER_MS 60000   /* nodes falling silent within so long of each other fell silent together */
 #define CORE_PATIENCE_MS 600000         /* how long at least work may still run on nodes out of reach (DESIGN 7) */

@@ -158,11 +158,17 @@ void world_send_message(struct world *world, uint32_t number, const struct node_
 void world_answer_link(struct world *world, uint32_t number, const struct node_effect *effect)
 {
     uint32_t to = number_of(world, effect->u.peer.node);
+    for (uint32_t i = 0; i < world->node_count; i++) { /* two machines may have one key */
+        to = strcmp(world->nodes[i].address, effect->u.peer.address) == 0 ? i : to;
+    }
     bool is_silent = to == UINT32_MAX || world_is_apart(world, number, to);
     struct node_event event = {.kind = NODE_EVENT_LINK};
     event.u.link.peer = effect->u.peer.node;
     event.u.link.refused = !is_silent && !world->nodes[to].is_up;
     event.u.link.open = !is_silent && world->nodes[to].is_up;
+    event.u.link.reached = event.u.link.open && node_id_equal(world->nodes[to].person.id, effect->u.peer.node);
+    event.u.link.round_trip_us = 200;
+    bytes_copy_text(event.u.link.address, sizeof event.u.link.address, effect->u.peer.address);
     world_post(world, world->now_ms, number, world->nodes[number].boots, &event);
 }
 

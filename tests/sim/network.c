@@ -211,7 +211,7 @@ void network_deliver(struct sim *sim, struct sim_event *event)
     sim_step(sim, to, &core_event);
 }
 
-void network_probe(struct sim *sim, int node, int target, node_id id)
+void network_probe(struct sim *sim, int node, int target, node_id id, const char *address)
 {
     bool is_silent = !network_both_ways(sim, node, target) ||
                      (sim_paused(sim, target) && sim->nodes[target].is_suspended);
@@ -221,6 +221,7 @@ void network_probe(struct sim *sim, int node, int target, node_id id)
     probe->target = (uint8_t)target;
     probe->id = id;
     probe->life = sim->nodes[node].life;
+    bytes_copy_text(probe->address, sizeof probe->address, address);
 }
 
 void network_probed(struct sim *sim, struct sim_event *event)
@@ -236,11 +237,16 @@ void network_probed(struct sim *sim, struct sim_event *event)
     }
     struct node_event core_event = {.kind = NODE_EVENT_LINK};
     core_event.u.link.peer = probe->id;
+    bytes_copy_text(core_event.u.link.address, sizeof core_event.u.link.address, probe->address);
     bool is_silent = !network_both_ways(sim, node, target) ||
                      (sim_paused(sim, target) && sim->nodes[target].is_suspended);
     if (!is_silent) {
         core_event.u.link.open = sim_daemon_up(sim, target); /* a stopped process' socket still accepts */
         core_event.u.link.refused = !core_event.u.link.open;
+        core_event.u.link.reached = core_event.u.link.open && !sim_paused(sim, target) &&
+                                    node_id_equal(sim->nodes[target].id, probe->id) &&
+                                    twins_admits(sim, target, node, sim->nodes[node].id);
+        core_event.u.link.round_trip_us = 2000 * sim->network.links[node][target].base_ms;
     }
     sim_step(sim, node, &core_event);
 }

@@ -7,6 +7,7 @@
  * structs, through the real codec. */
 
 #include "gossip/message.h"
+#include "node/core/facts/facts.h"
 #include "tests/sim/plan.h"
 
 #define NETWORK_BREAKS_MS 3000 /* a stream that is silent for this long is given up */
@@ -48,6 +49,7 @@ struct network_probe {
     uint8_t target;
     node_id id;
     uint32_t life;
+    char address[FACT_ADDRESS_BYTES];
 };
 
 void network_init(struct sim *sim);
@@ -58,7 +60,7 @@ bool network_is_steady(const struct sim *sim, int a, int b, uint64_t for_ms); /*
 void network_send(struct sim *sim, int from, int to, node_id to_id, const struct message *message);
 void network_hurry(struct sim *sim, struct sim_event *event); /* a message on its way when the faults end */
 void network_deliver(struct sim *sim, struct sim_event *event);
-void network_probe(struct sim *sim, int node, int target, node_id id);
+void network_probe(struct sim *sim, int node, int target, node_id id, const char *address);
 void network_probed(struct sim *sim, struct sim_event *event);
 
 #endif

@@ -183,6 +183,7 @@ static void perform(struct bench *bench, uint32_t node, const struct node_effect
         event.kind = NODE_EVENT_LINK;
         event.u.link.peer = effect->u.peer.node;
         event.u.link.open = !is_cut(bench, node, number_of(bench, effect->u.peer.node));
+        event.u.link.reached = event.u.link.open;
         (void)post(bench, LINK_MS, node, &event);
         break;
     case NODE_EFFECT_PUSH:

@@ -74,6 +74,15 @@ int twins_route(const struct sim *sim, int node, node_id id)
                                                        : -1;
 }
 
+int twins_machine_at(const struct sim *sim, node_id id, const char *address)
+{
+    unsigned number = 0;
+    if (!has_addresses(sim)) {
+        return sim_find_node(sim, id);
+    }
+    return sscanf(address, "10.0.0.%u:4000", &number) == 1 && number <= sim->machines ? (int)number - 1 : -1;
+}
+
 bool twins_admits(const struct sim *sim, int node, int from, node_id id)
 {
     if (!has_addresses(sim)) {

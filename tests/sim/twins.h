@@ -27,6 +27,7 @@ int twins_machine(const struct sim *sim);
 
 /* Where the node's words for that id go; -1: it has no connection. */
 int twins_route(const struct sim *sim, int node, node_id id);
+int twins_machine_at(const struct sim *sim, node_id id, const char *address); /* at an address of the node; -1: none is there */
 bool twins_admits(const struct sim *sim, int node, int from, node_id id);
 void twins_peer(struct sim *sim, int node, const struct node_effect *effect);
 void twins_admit(struct sim *sim, int node, const struct node_effect *effect);

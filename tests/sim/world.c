@@ -261,10 +261,9 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         twins_admit(sim, node, effect);
         return false;
     case NODE_EFFECT_CHECK_LINK:
-        other = twins_route(sim, node, effect->u.peer.node);
-        other = other >= 0 ? other : sim_find_node(sim, effect->u.peer.node);
+        other = twins_machine_at(sim, effect->u.peer.node, effect->u.peer.address);
         if (other >= 0) {
-            network_probe(sim, node, other, effect->u.peer.node);
+            network_probe(sim, node, other, effect->u.peer.node, effect->u.peer.address);
         }
         return false;
     case NODE_EFFECT_PREPARE:

@@ -196,6 +196,12 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_GENERATION:
         fact_generation_pack(writer, fact);
         break;
+    case FACT_ADDRESSES:
+        fact_addresses_pack(writer, fact);
+        break;
+    case FACT_LINKS:
+        fact_links_pack(writer, fact);
+        break;
     case FACT_TOMBSTONE:
         fact_tombstone_pack(writer); /* there is no fact */
         break;

@@ -17,7 +17,7 @@
 static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE,  FACT_SLOT,     FACT_EXPERIMENT,
                                        FACT_CONTROL, FACT_CLAIM,   FACT_ATTEMPT, FACT_WORKER,   FACT_VERDICT,
                                        FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE,
-                                       FACT_GENERATION, FACT_OUTPUT};
+                                       FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -38,6 +38,8 @@ union any_fact {
     struct fact_death death;
     struct fact_quarantine quarantine;
     struct fact_generation generation;
+    struct fact_addresses addresses;
+    struct fact_links links;
 };
 
 static void random_bytes(struct random *random, void *out, size_t count)
@@ -133,6 +135,7 @@ static struct fact_key random_assignment(struct random *random, const attempt_id
     out->start_step = random_number(random);
     random_bytes(random, out->checkpoint.bytes, HASH_BYTES);
     out->checkpoint_bytes = random_number(random);
+    random_text(random, out->network, sizeof out->network);
     out->beginning_count = below(random, 2) == 1 ? below(random, FACT_OUTPUTS_MAX + 1) : 0;
     for (uint32_t i = 0; i < out->beginning_count; i++) {
         out->beginnings[i].number = below(random, UINT16_MAX + 1);
@@ -275,6 +278,27 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         out->quarantine.minutes = below(random, 61);
         random_text(random, out->quarantine.why, sizeof out->quarantine.why);
         return fact_key_empty();
+    case FACT_ADDRESSES:
+        out->addresses.count = below(random, FACT_ANNOUNCED_MAX + 1);
+        for (uint32_t i = 0; i < out->addresses.count; i++) {
+            random_text(random, out->addresses.items[i].text, FACT_ADDRESS_BYTES);
+            out->addresses.items[i].text[0] = '1';
+            out->addresses.items[i].prefix = below(random, 129);
+            out->addresses.items[i].speed = 1 + below(random, 100000);
+        }
+        return fact_key_empty();
+    case FACT_LINKS:
+        out->links.network_count = below(random, FACT_NETWORKS_MAX + 1);
+        for (uint32_t i = 0; i < out->links.network_count; i++) {
+            random_text(random, out->links.networks[i], FACT_NETWORK_BYTES);
+        }
+        out->links.unreached_count = below(random, FACT_UNREACHED_MAX + 1);
+        for (uint32_t i = 0; i < out->links.unreached_count; i++) {
+            out->links.unreached[i].node[4] = (uint8_t)(i >> 8);
+            out->links.unreached[i].node[5] = (uint8_t)i;
+            out->links.unreached[i].networks = 1 + below(random, 255);
+        }
+        return fact_key_empty();
     case FACT_TOMBSTONE:
         return fact_key_experiment(id.experiment);
     }
@@ -318,6 +342,10 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_generation_read(record, &out->generation);
     case FACT_QUARANTINE:
         return fact_quarantine_read(record, &out->quarantine);
+    case FACT_ADDRESSES:
+        return fact_addresses_read(record, &out->addresses);
+    case FACT_LINKS:
+        return fact_links_read(record, &out->links);
     case FACT_TOMBSTONE:
         return fact_tombstone_read(record);
     }
@@ -407,7 +435,8 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return SAME(claim.term) && SAME(claim.released);
     case FACT_ATTEMPT:
         return SAME(attempt.member_count) && SAME(attempt.members) && SAME(attempt.start_step) &&
-               SAME(attempt.checkpoint) && SAME(attempt.checkpoint_bytes) && same_beginnings(&a->attempt, &b->attempt);
+               SAME(attempt.checkpoint) && SAME(attempt.checkpoint_bytes) && SAME(attempt.network) &&
+               same_beginnings(&a->attempt, &b->attempt);
     case FACT_WORKER:
         return same_worker(&a->worker, &b->worker);
     case FACT_VERDICT:
@@ -431,6 +460,10 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return same_generation(&a->generation, &b->generation);
     case FACT_QUARANTINE:
         return SAME(quarantine.is_active) && SAME(quarantine.level) && SAME(quarantine.minutes) && SAME(quarantine.why);
+    case FACT_ADDRESSES:
+        return memcmp(&a->addresses, &b->addresses, sizeof a->addresses) == 0;
+    case FACT_LINKS:
+        return memcmp(&a->links, &b->links, sizeof a->links) == 0;
     case FACT_TOMBSTONE:
         return true;
     }
@@ -534,6 +567,19 @@ static void check_bounds(const struct record *record, const union any_fact *fact
     case FACT_QUARANTINE:
         check_text(fact->quarantine.why, sizeof fact->quarantine.why);
         assert_true(fact->quarantine.level <= FACT_QUARANTINE_LEVEL_MAX && fact->quarantine.minutes <= 60);
+        break;
+    case FACT_ADDRESSES:
+        assert_true(fact->addresses.count <= FACT_ANNOUNCED_MAX);
+        for (uint32_t i = 0; i < fact->addresses.count; i++) {
+            check_text(fact->addresses.items[i].text, FACT_ADDRESS_BYTES);
+            assert_true(fact->addresses.items[i].prefix <= 128 && fact->addresses.items[i].speed > 0);
+        }
+        break;
+    case FACT_LINKS:
+        assert_true(fact->links.network_count <= FACT_NETWORKS_MAX && fact->links.unreached_count <= FACT_UNREACHED_MAX);
+        for (uint32_t i = 0; i < fact->links.network_count; i++) {
+            check_text(fact->links.networks[i], FACT_NETWORK_BYTES);
+        }
         break;
     case FACT_DEATH:
     case FACT_INVITE:

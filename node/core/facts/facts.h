@@ -31,6 +31,8 @@
     ROW(DEATH, 15, death, true, fold_death) /* the host of an attempt died soon after the start */ \
     ROW(QUARANTINE, 16, quarantine, false, fold_quarantine) /* a node about itself: too many trials fail here */ \
     ROW(GENERATION, 17, generation, true, fold_generation) /* a coordinator changes the group of an attempt */ \
+    ROW(ADDRESSES, 18, addresses, false, fold_addresses) /* a node about itself: where it can be reached */ \
+    ROW(LINKS, 19, links, false, fold_links) /* a node about itself: on which networks it reached which nodes */ \
     ROW(OUTPUT, 20, output, true, fold_output) /* files that a worker has left, and their holders */
 
 enum fact_kind {
@@ -43,6 +45,10 @@ enum fact_kind {
 #define FACT_NAME_BYTES 64
 #define FACT_ADDRESS_BYTES 64
 #define FACT_ADDRESSES_MAX 4
+#define FACT_ANNOUNCED_MAX 16  /* addresses in a record ADDRESSES */
+#define FACT_NETWORKS_MAX 8    /* networks in a record LINKS */
+#define FACT_NETWORK_BYTES 52  /* "ADDRESS/PREFIX", "4" or "6" */
+#define FACT_UNREACHED_MAX 200 /* exceptions in a record LINKS */
 #define FACT_SLOTS_MAX 64
 #define FACT_MEMBERS_MAX 64 /* of one group, and of its joiners */
 #define FACT_METRICS_BYTES_MAX 1024 /* of a packed map of group -> name -> number */
@@ -82,6 +88,35 @@ struct fact_node {
     bool left;                                              /* the node has left the mesh */
     uint32_t slot_count;
     struct fact_slot_info slots[FACT_SLOTS_MAX];
+};
+
+/* One address of a node. */
+struct fact_address {
+    char text[FACT_ADDRESS_BYTES]; /* numeric HOST:PORT of the control socket; link-local IPv6 without a zone */
+    uint32_t prefix;               /* bits of the network's prefix, at most 128; 0: unknown */
+    uint32_t speed;                /* of the interface, in Mbit/s, perhaps a guess; at least 1 */
+};
+
+/* A node about itself: every address that can make sense to others, best first. Key: empty. The NODE record has the first
+ * FACT_ADDRESSES_MAX of them, for older daemons. */
+struct fact_addresses {
+    uint32_t count;
+    struct fact_address items[FACT_ANNOUNCED_MAX];
+};
+
+/* A node that the writer found alive and did not reach on some networks. */
+struct fact_unreached {
+    uint8_t node[6];  /* the first bytes of the node's id */
+    uint32_t networks; /* bit i: networks[i]; never 0 */
+};
+
+/* A node about itself: of all nodes that it found alive, it reached each on each of these networks that both nodes have, but
+ * for the exceptions. Key: empty. A network that is not listed was not tried, or has too many exceptions. */
+struct fact_links {
+    uint32_t network_count;
+    char networks[FACT_NETWORKS_MAX][FACT_NETWORK_BYTES];
+    uint32_t unreached_count;
+    struct fact_unreached unreached[FACT_UNREACHED_MAX]; /* by node, strictly ascending */
 };
 
 /* The public half of an invite token. Key: the invite's CURVE public key (32 bytes). */
@@ -155,6 +190,8 @@ struct fact_attempt {
     uint64_t start_step;      /* step of the checkpoint that the attempt starts from; 0: from nothing */
     hash256 checkpoint;       /* blob; none: from nothing */
     uint64_t checkpoint_bytes;
+    char network[FACT_NETWORK_BYTES]; /* on which all members reached one another: their hosts are addresses in this network.
+                                       * Empty: there is one member node, or a member of a version before networks */
     uint32_t beginning_count; /* at most FACT_OUTPUTS_MAX */
     struct fact_beginning beginnings[FACT_OUTPUTS_MAX]; /* every rank finds the files of all of them; 0 in older records */
 };
@@ -317,7 +354,7 @@ struct fact_key {
     uint8_t count;
 };
 struct fact_key fact_key_node_id(node_id node); /* MEMBER, EVICTION, DRAIN: the node that the record is about */
-struct fact_key fact_key_empty(void); /* NODE, QUARANTINE */
+struct fact_key fact_key_empty(void); /* NODE, QUARANTINE, ADDRESSES, LINKS */
 struct fact_key fact_key_public_key(const uint8_t key[PUBLIC_KEY_BYTES]); /* INVITE */
 struct fact_key fact_key_slot(uint32_t slot); /* SLOT; slot < FACT_SLOTS_MAX */
 struct fact_key fact_key_experiment(experiment_id experiment); /* EXPERIMENT, CONTROL (pause), CLAIM, TOMBSTONE */
@@ -376,6 +413,8 @@ void fact_drain_pack(struct pack_writer *writer, const struct fact_drain *fact);
 void fact_death_pack(struct pack_writer *writer, const struct fact_death *fact);
 void fact_generation_pack(struct pack_writer *writer, const struct fact_generation *fact);
 void fact_quarantine_pack(struct pack_writer *writer, const struct fact_quarantine *fact);
+void fact_addresses_pack(struct pack_writer *writer, const struct fact_addresses *fact);
+void fact_links_pack(struct pack_writer *writer, const struct fact_links *fact);
 void fact_tombstone_pack(struct pack_writer *writer);
 
 /* Decodes the body of a record of this kind, and checks the key where the kind has one that nothing else reads. 0, or
@@ -397,6 +436,8 @@ int fact_drain_read(const struct record *record, struct fact_drain *out);
 int fact_death_read(const struct record *record, struct fact_death *out);
 int fact_generation_read(const struct record *record, struct fact_generation *out);
 int fact_quarantine_read(const struct record *record, struct fact_quarantine *out);
+int fact_addresses_read(const struct record *record, struct fact_addresses *out);
+int fact_links_read(const struct record *record, struct fact_links *out);
 int fact_tombstone_read(const struct record *record);
 
 /* True if a well-formed eviction lists this node. Copies nothing, since the roster asks this often. */

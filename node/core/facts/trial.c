@@ -83,7 +83,7 @@ int fact_claim_read(const struct record *record, struct fact_claim *out)
 
 void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fact)
 {
-    pack_array(writer, fact->beginning_count > 0 ? 5 : 4);
+    pack_array(writer, fact->beginning_count > 0 ? 6 : fact->network[0] != '\0' ? 5 : 4);
     pack_array(writer, fact->member_count);
     for (uint32_t i = 0; i < fact->member_count; i++) {
         pack_array(writer, 2);
@@ -93,6 +93,9 @@ void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fa
     pack_u64(writer, fact->start_step);
     pack_bin(writer, fact->checkpoint.bytes, HASH_BYTES);
     pack_u64(writer, fact->checkpoint_bytes);
+    if (fact->network[0] != '\0' || fact->beginning_count > 0) {
+        pack_text(writer, fact->network);
+    }
     if (fact->beginning_count > 0) {
         pack_array(writer, fact->beginning_count);
     }
@@ -142,9 +145,13 @@ int fact_attempt_read(const struct record *record, struct fact_attempt *out)
     fact.start_step = pack_read_u64(&reader);
     pack_read_bin_exact(&reader, fact.checkpoint.bytes, HASH_BYTES);
     fact.checkpoint_bytes = pack_read_u64(&reader);
-    if (extra > 0) {
+    if (extra > 0) { /* versions before networks end here */
+        pack_read_text_copy(&reader, fact.network, sizeof fact.network);
         extra--;
+    }
+    if (extra > 0) { /* versions before outputs end here */
         beginnings_read(&reader, &fact);
+        extra--;
     }
     if (fact_body_close(&reader, extra) != 0) {
         return ERR_MALFORMED;

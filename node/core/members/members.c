@@ -1,6 +1,8 @@
 #include "base/check.h"
 #include "base/probe.h"
 #include "node/core/ground/effects.h"
+#include "node/core/members/addresses.h"
+#include "node/core/members/links.h"
 #include "node/core/members/outcasts.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/members/versions.h"
@@ -63,6 +65,7 @@ void members_drop_peer(struct node_core *core, struct core_peer *peer)
     CHECK(at < members->peer_count && members->peers[at] == peer);
     memmove(members->peers + at, members->peers + at + 1, (members->peer_count - at - 1) * sizeof *members->peers);
     members->peer_count--;
+    addresses_drop_all(core, peer);
     arena_give(&core->arena, peer, sizeof *peer);
 }
 
@@ -127,8 +130,8 @@ void core_members_update_roster(struct node_core *core)
             effect->u.peer.node = member->id;
             memcpy(effect->u.peer.public_key, member->public_key, PUBLIC_KEY_BYTES);
         }
-        if (member->has_node && member->address_count > 0 && !core->is_out) {
-            members_set_address(core, peer, member->public_key, member->addresses[0]);
+        if (!core->is_out) {
+            addresses_announced(core, peer, member);
         }
     }
     members->changed = true;
@@ -284,15 +287,11 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
 
 /* ---- membership --------------------------------------------------------------------------------------------------------- */
 
-static void check_link(struct node_core *core, struct core_peer *peer)
+static void check_addresses(struct node_core *core, struct core_peer *peer)
 {
-    if (!core_has_room(core, 1, 0) || core->is_out) {
-        return;
-    }
-    peer->check_ms = core->now_ms;
-    struct node_effect *effect = core_effect(core, NODE_EFFECT_CHECK_LINK);
-    effect->u.peer.node = peer->id;
-    bytes_copy_text(effect->u.peer.address, sizeof effect->u.peer.address, peer->address);
+    uint32_t left = CORE_CHECK_LINKS_MAX;
+    addresses_doubt(peer);
+    addresses_check(core, peer, &left);
 }
 
 static void perform_swim(struct node_core *core)
@@ -311,8 +310,8 @@ static void perform_swim(struct node_core *core)
             struct message message = {.kind = MESSAGE_SWIM};
             message.hash = core->records.hash;
             message.u.swim = effect->message;
-            if (peer->state != SWIM_ALIVE && core->options.node.address_count > 0) {
-                bytes_copy_text(message.address, sizeof message.address, core->options.node.addresses[0]);
+            if (peer->state != SWIM_ALIVE) {
+                bytes_copy_text(message.address, sizeof message.address, addresses_introduction(core));
             }
             core_send(core, peer->id, &message);
             continue;
@@ -328,19 +327,20 @@ static void perform_swim(struct node_core *core)
         switch (effect->new_state) {
         case SWIM_ALIVE:
             peer->refused_since_ms = 0;
+            check_addresses(core, peer);
             if (effect->old_state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS) {
                 peer->died_ms = 0; /* a rumour: the peer never was dead */
                 peer->fell_silent = false;
             }
             break;
         case SWIM_SUSPECT:
-            check_link(core, peer);
+            check_addresses(core, peer);
             break;
         case SWIM_DEAD:
             peer->died_ms = core->now_ms;
             peer->fell_silent = peer->refused_since_ms == 0;
             core_quarantine_died(core, peer->id);
-            check_link(core, peer);
+            check_addresses(core, peer);
             break;
         case SWIM_LEFT:
         case SWIM_UNKNOWN:
@@ -364,11 +364,8 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
 {
     struct core_members *members = core->members;
     struct core_peer *peer = core_find_peer(core, from);
-    if (message->address[0] != '\0' && peer->state != SWIM_ALIVE) {
-        const struct view_member *member = view_find_member(&core->view, from);
-        if (member != NULL) {
-            members_set_address(core, peer, member->public_key, message->address);
-        }
+    if (peer->state != SWIM_ALIVE && core_has_room(core, 64, 0)) {
+        addresses_hear(core, peer, message->address, CORE_ADDRESS_HEARD);
     }
     if (swim_receive(&members->swim, core->now_ms, from, &message->u.swim, &members->swim_effects) != 0) {
         core->counters.malformed++;
@@ -464,6 +461,10 @@ static void relay_round(struct node_core *core)
 void core_members_tick(struct node_core *core)
 {
     relay_round(core);
+    if (core->members->links_changed) {
+        core->members->links_changed = false;
+        links_housekeep(core);
+    }
     if (core->now_ms < swim_next_ms(&core->members->swim)) {
         return;
     }
@@ -471,20 +472,27 @@ void core_members_tick(struct node_core *core)
     perform_swim(core);
 }
 
-void core_members_link(struct node_core *core, node_id id, bool refused, bool open)
+void core_members_link(struct node_core *core, const struct node_event *event)
 {
-    struct core_peer *peer = core_find_peer(core, id);
-    if (peer == NULL) {
-        return;
+    struct core_peer *peer = core_find_peer(core, event->u.link.peer);
+    if (peer != NULL && core_has_room(core, 64, 0)) {
+        addresses_link(core, peer, event);
+        core->members->links_changed = true;
     }
-    (void)open; /* a program listens there, but may not be the peer: neither a refusal nor a sign of life */
-    if (!refused) {
-        peer->refused_since_ms = 0;
-    } else if (peer->refused_since_ms == 0) {
-        peer->refused_since_ms = core->now_ms;
+}
+
+void core_members_hint(struct node_core *core, const struct node_event *event)
+{
+    struct core_peer *peer = core_find_peer(core, event->u.hint.node);
+    if (peer != NULL && core_has_room(core, 64, 0)) {
+        addresses_hear(core, peer, event->u.hint.address, CORE_ADDRESS_HINT);
     }
-    if (peer->state == SWIM_DEAD) {
-        peer->fell_silent &= !refused;
+}
+
+void core_members_heard_from(struct node_core *core, struct core_peer *peer, const char *host)
+{
+    if (host != NULL && host[0] != '\0' && core_has_room(core, 64, 0)) {
+        addresses_heard_from(core, peer, host);
     }
 }
 
@@ -519,19 +527,15 @@ static void sync_progress(struct node_core *core)
     }
 }
 
-/* Checks the links of absent peers. If many are absent at once they take turns. */
+/* Checks the addresses that are due. If many are due at once the peers take turns. */
 static void check_links(struct node_core *core)
 {
     struct core_members *members = core->members;
-    uint32_t checked = 0, from = members->check_from;
-    for (uint32_t i = 0; i < members->peer_count && checked < CORE_CHECK_LINKS_MAX; i++) {
-        struct core_peer *peer = members->peers[(from + i) % members->peer_count];
-        bool is_absent = peer->state == SWIM_SUSPECT || peer->state == SWIM_DEAD || peer->state == SWIM_UNKNOWN;
-        uint64_t absent_ms = core->now_ms - (peer->died_ms > 0 ? peer->died_ms : core->started_ms);
-        uint64_t every_ms = absent_ms < CORE_SILENT_TOGETHER_MS ? CORE_CHECK_LINK_MS : 10 * CORE_CHECK_LINK_MS;
-        if (is_absent && core->now_ms - peer->check_ms >= every_ms) {
-            check_link(core, peer);
-            checked++;
+    uint32_t left = CORE_CHECK_LINKS_MAX, from = members->check_from;
+    for (uint32_t i = 0; i < members->peer_count && left > 0; i++) {
+        uint32_t before = left;
+        addresses_check(core, members->peers[(from + i) % members->peer_count], &left);
+        if (left < before) {
             members->check_from = (from + i + 1) % members->peer_count;
         }
     }
@@ -554,6 +558,7 @@ void core_members_housekeep(struct node_core *core)
         outcasts_bid_farewell(core, outcast);
     }
     check_links(core);
+    links_housekeep(core);
     members->changed |= swim_state_count(&members->swim, SWIM_DEAD) > 0; /* time alone makes a dead node count as lost */
     /* Elections prefer nodes that have been up for a while: time alone changes the order, too. */
     members->changed |= core->now_ms - core->started_ms < 2 * ELECTION_UP_MS;

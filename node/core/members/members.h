@@ -17,7 +17,6 @@ struct core_peer {
     uint64_t refused_since_ms; /* since when the host refuses connections; 0: the host does not refuse */
     uint64_t silent_until_ms;  /* the peer did not answer as an owner: no slot is asked for until then; 0: the peer answers */
     uint64_t unwilling_ms;     /* when the peer last refused as an owner to grant anything; 0: granted since */
-    uint64_t check_ms;         /* of the last NODE_EFFECT_CHECK_LINK */
     uint64_t digest_ms;        /* of the last MESSAGE_BUCKETS to the peer */
     record_ident send_from;    /* the next MESSAGE_RECORDS of an exchange begins here, where the last one ended */
     bool synced;   /* all records of the peer are here: since the peer is up and we are awake, the digests were once equal, or
@@ -34,7 +33,8 @@ struct core_peer {
     uint32_t foreign_version;   /* the version of the peer's last message, unreadable here; 0: the message was read */
     uint64_t foreign_told_ms;   /* when a line about foreign_version was last traced; 0: never */
     uint64_t code_refused_ms;   /* when the peer last did not take some code; 0: the last code was taken */
-    char address[FACT_ADDRESS_BYTES];
+    char address[FACT_ADDRESS_BYTES]; /* in use; "": none is known */
+    struct core_address *addresses;   /* all that are known: addresses.h */
 };
 
 /* A node that was a member and is none any more. We tell the outcast why, over a connection kept for the purpose, and let no
@@ -61,7 +61,11 @@ struct core_members {
     uint64_t filling_ms;      /* when many new records last came at once; 0: never */
     bool changed;             /* since the last settling a node came, went, or was drained or undrained */
     bool roster_is_cut_short; /* the rest of a large roster is admitted in the next step */
-    uint32_t check_from;      /* the position of the peer whose link is checked next */
+    uint32_t check_from;      /* the position of the peer whose addresses are checked next */
+    uint32_t former_count;    /* addresses of this node that it had in this boot and has not now */
+    char former[CORE_FORMER_MAX][FACT_ADDRESS_BYTES];
+    bool links_changed;       /* a check has ended since `links` were last looked at */
+    struct core_links *links; /* links.h; NULL until memory was there */
     bool elections_are_stale; /* election_members is to be made anew */
     struct election_member *election_members; /* peers and self, by id */
     uint32_t election_member_count;
@@ -92,8 +96,12 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
 /* MESSAGE_BUCKETS, MESSAGE_KEYS and MESSAGE_PULL of a peer. */
 void core_members_receive_exchange(struct node_core *core, node_id from, const struct message *message);
 
-/* NODE_EVENT_LINK. */
-void core_members_link(struct node_core *core, node_id peer, bool refused, bool open);
+/* NODE_EVENT_LINK and NODE_EVENT_HINT. */
+void core_members_link(struct node_core *core, const struct node_event *event);
+void core_members_hint(struct node_core *core, const struct node_event *event);
+
+/* A message of the peer came from this host; NULL or "": unknown. */
+void core_members_heard_from(struct node_core *core, struct core_peer *peer, const char *host);
 
 /* True while the mesh is too large for telling every peer of every change. */
 bool core_members_fans_out(const struct node_core *core);

@@ -1,10 +1,11 @@
 /* How a suspend of this node moves the times of this room (roof/stall.c). */
 
 #include "base/shift.h"
+#include "node/core/members/addresses.h"
 #include "node/core/members/members.h"
 #include "node/core/members/twin.h"
 
-/* Of struct core_peer stay: check_ms, digest_ms and twin_told_ms, when something was last done; equivocated_ms and
+/* Of struct core_peer stay: digest_ms and twin_told_ms, when something was last done; equivocated_ms and
  * foreign_told_ms, told to users in minutes. */
 static void shift_peer(struct core_peer *peer, uint64_t gap_ms)
 {
@@ -14,6 +15,7 @@ static void shift_peer(struct core_peer *peer, uint64_t gap_ms)
     time_shift(&peer->silent_until_ms, gap_ms);
     time_shift(&peer->unwilling_ms, gap_ms);
     time_shift(&peer->code_refused_ms, gap_ms);
+    addresses_shift(peer, gap_ms);
     peer->synced = false; /* records that the peer wrote in the meantime are not here */
 }
 

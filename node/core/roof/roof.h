@@ -8,6 +8,7 @@ struct core_intake {
     uint64_t seen_boot;        /* the newest boot in any record of this node that was taken in, from the disk or from peers */
     bool is_misquoted;         /* in this step a record of this node, of another boot, was taken in: perhaps outdated */
     bool is_node_unpublished;  /* there was no memory for our node record */
+    bool are_addresses_unpublished; /* nor for that of our addresses */
     uint32_t sweep_bucket;     /* the next bucket to search for records of deleted experiments; RECORDS_BUCKETS: done */
 };
 

@@ -13,6 +13,8 @@
 #include "node/core/copies/collection.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
+#include "node/core/members/addresses.h"
+#include "node/core/members/links.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/members/twin.h"
 #include "node/core/members/versions.h"
@@ -76,6 +78,14 @@ struct node_core *node_core_init(const struct node_options *options)
     furnish(house);
     struct node_core *core = &house->core;
     core->options = *options;
+    for (uint32_t i = 0; i < options->node.address_count && options->addresses.announced.count == 0; i++) {
+        struct fact_address *address = &core->options.addresses.announced.items[i];
+        bytes_copy_text(address->text, sizeof address->text, options->node.addresses[i]);
+        address->speed = 1000;
+    }
+    if (core->options.addresses.announced.count == 0) {
+        core->options.addresses.announced.count = options->node.address_count;
+    }
     core->hooks = (struct core_hooks){.record_put = intake_record_put, .on_disk = on_disk_run};
     core->arena = arena;
     core->arena.reserve_bytes = arena.capacity_bytes / CORE_MEMORY_RESERVE;
@@ -115,11 +125,30 @@ static void put_node(struct node_core *core)
     core->intake->is_node_unpublished = !is_published;
 }
 
+static void put_addresses(struct node_core *core)
+{
+    uint8_t bytes[FACT_ANNOUNCED_MAX * (FACT_ADDRESS_BYTES + 16) + 16];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_addresses_pack(&writer, &core->options.addresses.announced);
+    bool is_published;
+    (void)core_try_put(core, FACT_ADDRESSES, fact_key_empty(), &writer, &is_published);
+    core->intake->are_addresses_unpublished = !is_published;
+}
+
+/* The ADDRESSES record goes last: a reader goes by the newer one of both. */
+static void put_own(struct node_core *core)
+{
+    put_node(core);
+    put_addresses(core);
+}
+
 static void restate(struct node_core *core)
 {
     TRACE(&core->options.trace,
           "other nodes hold newer records of this node than its disk: publishes its node, slots and quarantine again");
-    put_node(core);
+    put_own(core);
+    links_restate(core);
     core_owner_restate(core);
     core_quarantine_restate(core);
 }
@@ -133,14 +162,14 @@ static void start(struct node_core *core)
     core->housekeep_ms = core->now_ms;
     core->copies->retention_ms = core->now_ms + CORE_RETENTION_MS; /* much else is to be done before copies are read */
     core_members_start(core);
-    put_node(core);
+    put_own(core);
     core_owner_start(core);
     core_quarantine_start(core);
     core_owner_end_deleted(core);
     deletion_stored(core); /* a crash may have interrupted a sweep */
 }
 
-static void receive(struct node_core *core, node_id from, const struct message *message)
+static void receive(struct node_core *core, node_id from, const struct message *message, const char *host)
 {
     if (node_id_equal(from, core->options.self)) {
         twin_receive(core, message);
@@ -155,6 +184,7 @@ static void receive(struct node_core *core, node_id from, const struct message *
     peer->unwilling_ms = peer->boot == message->boot ? peer->unwilling_ms : 0;
     peer->boot = message->boot;
     peer->foreign_version = 0;
+    core_members_heard_from(core, peer, host);
     switch (message->kind) {
     case MESSAGE_SWIM:
         twin_overhear(core, peer, message);
@@ -254,8 +284,12 @@ static void tick(struct node_core *core)
     }
     core->housekeep_ms = core->now_ms + CORE_HOUSEKEEP_MS;
     core->rotate++;
-    if (core->intake->is_node_unpublished && core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0) {
+    bool is_retry = core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0;
+    if (core->intake->is_node_unpublished && is_retry) {
         put_node(core);
+    }
+    if (core->intake->are_addresses_unpublished && is_retry) {
+        put_addresses(core);
     }
     if (core_members_catch_up(core)) {
         core_owner_restate(core); /* all records of our slots are known now */
@@ -290,7 +324,7 @@ static void step(struct node_core *core, const struct node_event *event)
     case NODE_EVENT_TICK:
         break;
     case NODE_EVENT_MESSAGE:
-        receive(core, event->u.message.from, event->u.message.message);
+        receive(core, event->u.message.from, event->u.message.message, event->u.message.host);
         break;
     case NODE_EVENT_FOREIGN:
         core_versions_foreign(core, event->u.foreign.from, event->u.foreign.version);
@@ -305,7 +339,16 @@ static void step(struct node_core *core, const struct node_event *event)
         on_disk_persisted(core, event);
         break;
     case NODE_EVENT_LINK:
-        core_members_link(core, event->u.link.peer, event->u.link.refused, event->u.link.open);
+        core_members_link(core, event);
+        break;
+    case NODE_EVENT_HINT:
+        core_members_hint(core, event);
+        break;
+    case NODE_EVENT_ADDRESSES:
+        addresses_own_changed(core, &event->u.addresses);
+        if (core->started && !core->is_out) {
+            put_own(core);
+        }
         break;
     case NODE_EVENT_REQUEST:
         core_requests_receive(core, event);

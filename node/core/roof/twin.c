@@ -31,6 +31,7 @@
 #include "node/core/copies/acks.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
+#include "node/core/members/addresses.h"
 #include "node/core/members/twin.h"
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
@@ -71,8 +72,12 @@ void twin_start(struct node_core *core)
 
 void twin_overhear(struct node_core *core, struct core_peer *peer, const struct message *message)
 {
+    /* A node has several addresses: those in the record of the boot that speaks are its own. */
+    const struct view_member *member = view_find_member(&core->view, peer->id);
+    bool is_its_own = member != NULL && member->announced_boot == message->boot &&
+                      addresses_is_announced(peer, message->address) && addresses_is_announced(peer, peer->address);
     bool is_elsewhere = message->address[0] != '\0' && peer->address[0] != '\0' && peer->state == SWIM_ALIVE &&
-                        strcmp(message->address, peer->address) != 0;
+                        strcmp(message->address, peer->address) != 0 && !is_its_own;
     bool is_told = peer->twin_told_ms != 0 && core->now_ms - peer->twin_told_ms < CORE_TWIN_TELL_MS;
     if (!is_elsewhere || is_told || !core_has_room(core, 64, 0)) {
         return;
@@ -111,7 +116,7 @@ void twin_told(struct node_core *core, const struct message *message)
 {
     struct core_twin *twin = core->twin;
     bool is_asking = core->now_ms < twin->ask_until_ms;
-    if (strcmp(message->u.twin.address, own_address(core)) == 0 || is_asking || twin->life != 0 || core->leaving ||
+    if (addresses_is_own(core, message->u.twin.address) || is_asking || twin->life != 0 || core->leaving ||
         !core_has_room(core, 64, 0)) {
         return;
     }

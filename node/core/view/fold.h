@@ -15,6 +15,8 @@ int fold_node(struct view *view, const struct records_entry *entry);
 int fold_slot(struct view *view, const struct records_entry *entry);
 int fold_drain(struct view *view, const struct records_entry *entry);
 int fold_quarantine(struct view *view, const struct records_entry *entry);
+int fold_addresses(struct view *view, const struct records_entry *entry);
+int fold_links(struct view *view, const struct records_entry *entry);
 
 /* fold_experiments.c */
 int fold_experiment(struct view *view, const struct records_entry *entry);

@@ -120,3 +120,67 @@ int fold_quarantine(struct view *view, const struct records_entry *entry)
     view->slots_changed = true;
     return 0;
 }
+
+static size_t links_bytes(uint32_t unreached_count)
+{
+    return sizeof(struct view_links) + unreached_count * sizeof(struct fact_unreached);
+}
+
+uint64_t view_network(const char *name)
+{
+    return bytes_hash64(name, strlen(name), 0);
+}
+
+int fold_links(struct view *view, const struct records_entry *entry)
+{
+    struct fact_links fact;
+    if (fact_links_read(&entry->record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_member *member = view_member_row(view, entry->record.writer);
+    struct view_links *links = member != NULL ? arena_take(view->arena, links_bytes(fact.unreached_count)) : NULL;
+    if (links == NULL) {
+        return ERR_FULL;
+    }
+    links->network_count = fact.network_count;
+    for (uint32_t i = 0; i < fact.network_count; i++) {
+        links->networks[i] = view_network(fact.networks[i]);
+    }
+    links->unreached_count = fact.unreached_count;
+    memcpy(links->unreached, fact.unreached, fact.unreached_count * sizeof fact.unreached[0]);
+    if (member->links != NULL) {
+        arena_give(view->arena, member->links, links_bytes(member->links->unreached_count));
+    }
+    member->links = links;
+    view->slots_changed = true; /* a group may have a network now */
+    return 0;
+}
+
+int fold_addresses(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_addresses fact;
+    if (fact_addresses_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_member *member = view_member_row(view, record->writer);
+    if (member == NULL) {
+        return ERR_FULL;
+    }
+    struct fact_address *announced = NULL;
+    if (fact.count > 0) {
+        announced = arena_take(view->arena, fact.count * sizeof *announced);
+        if (announced == NULL) {
+            return ERR_FULL;
+        }
+        memcpy(announced, fact.items, fact.count * sizeof *announced);
+    }
+    if (member->announced != NULL) {
+        arena_give(view->arena, member->announced, member->announced_count * sizeof *announced);
+    }
+    member->announced = announced;
+    member->announced_count = fact.count;
+    member->announced_boot = record->version.boot;
+    view->nodes_changed = true;
+    return 0;
+}

@@ -36,6 +36,14 @@ struct view_drain {
     struct fact_drain fact;
 };
 
+/* On which networks a node reached others (struct fact_links). Networks are hashes of their names (view_network). */
+struct view_links {
+    uint32_t network_count;
+    uint64_t networks[FACT_NETWORKS_MAX];
+    uint32_t unreached_count;
+    struct fact_unreached unreached[]; /* by node */
+};
+
 /* A node that some record names. The words believed, evicted, rooted and admitted are defined in roster.c. */
 struct view_member {
     node_id id;
@@ -57,6 +65,10 @@ struct view_member {
     struct version_range protocol; /* the versions that the node announces; newest 0: unknown */
     uint32_t address_count;
     char addresses[FACT_ADDRESSES_MAX][FACT_ADDRESS_BYTES];
+    uint32_t announced_count; /* 0: the node's version writes no ADDRESSES record, or the record is not here */
+    struct fact_address *announced; /* [announced_count], by the node's ADDRESSES record */
+    uint64_t announced_boot;        /* of that record */
+    struct view_links *links;       /* by the node's LINKS record; NULL: the record is not here */
     uint32_t bulk_port;
     uint32_t slot_count;
     enum fact_slot_kind slot_kinds[FACT_SLOTS_MAX];
@@ -293,6 +305,9 @@ struct view_attempt *view_find_attempt(const struct view *view, const attempt_id
 
 /* The row of a node, made if there was none; NULL: the arena is full. */
 struct view_member *view_member_row(struct view *view, node_id id);
+
+/* The number by which struct view_links knows a network. */
+uint64_t view_network(const char *name);
 
 /* The slot's row, or NULL: no record names the slot. A slot below slot_count always has a row. */
 const struct view_slot *view_member_slot(const struct view_member *member, uint32_t slot);
