@@ -55,12 +55,14 @@ struct client {
     size_t routing_id_bytes;
 };
 
+/* A check connects with TCP (`fd`), then proves the key (`socket`), and is then done. */
 struct check {
-    int fd; /* -1: free, or done */
+    int fd;       /* -1: not connecting */
+    void *socket; /* NULL: not proving */
     bool done;
-    enum control_link link;
-    node_id node;
-    uint64_t until_ms;
+    uint8_t curve_public[32];
+    uint64_t begun_us, until_ms;
+    struct control_checked result;
 };
 
 struct control {
@@ -89,6 +91,13 @@ static uint64_t clock_ms(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_BOOTTIME, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint64_t clock_us(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 /* ---- inbox ------------------------------------------------------------------------------------------------------- */
@@ -265,6 +274,9 @@ void control_close(struct control **control)
         if (self->checks[i].fd >= 0) {
             (void)close(self->checks[i].fd);
         }
+        if (self->checks[i].socket != NULL) {
+            (void)zmq_close(self->checks[i].socket);
+        }
     }
     letter_free(&self->reading);
     for (struct letter *letter = inbox_take(self); letter != NULL; letter = inbox_take(self)) {
@@ -295,8 +307,9 @@ size_t control_poll_items(struct control *control, zmq_pollitem_t items[CONTROL_
     items[count++] = (zmq_pollitem_t){.socket = zap_socket(control->zap), .events = ZMQ_POLLIN};
     items[count++] = (zmq_pollitem_t){.socket = control->monitor, .events = ZMQ_POLLIN};
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
-        if (control->checks[i].fd >= 0) {
-            items[count++] = (zmq_pollitem_t){.fd = control->checks[i].fd, .events = ZMQ_POLLOUT};
+        const struct check *check = &control->checks[i];
+        if (check->fd >= 0 || check->socket != NULL) {
+            items[count++] = (zmq_pollitem_t){.socket = check->socket, .fd = check->fd, .events = ZMQ_POLLOUT};
         }
     }
     return count;
@@ -309,7 +322,8 @@ uint64_t control_next_ms(const struct control *control)
         if (control->checks[i].done) {
             return 0; /* a result waits for control_check_next */
         }
-        if (control->checks[i].fd >= 0 && control->checks[i].until_ms < next) {
+        bool is_open = control->checks[i].fd >= 0 || control->checks[i].socket != NULL;
+        if (is_open && control->checks[i].until_ms < next) {
             next = control->checks[i].until_ms;
         }
     }
@@ -321,9 +335,13 @@ static void check_finish(struct check *check, enum control_link link)
     if (check->fd >= 0) {
         (void)close(check->fd);
     }
+    if (check->socket != NULL) {
+        (void)zmq_close(check->socket);
+    }
     check->fd = -1;
+    check->socket = NULL;
     check->done = true;
-    check->link = link;
+    check->result.link = link;
 }
 
 /* "No such host" and "no route" count as silence: only a refusal by the host itself proves the daemon gone. */
@@ -334,16 +352,42 @@ static enum control_link link_of(int connect_errno)
                                            : CONTROL_LINK_SILENT;
 }
 
-static void check_move(struct check *check, uint64_t now_ms)
+/* The TCP connection is made: goes on to prove the key, with a connection that libzmq makes. */
+static void check_prove(struct control *control, struct check *check)
 {
-    zmq_pollitem_t item = {.fd = check->fd, .events = ZMQ_POLLOUT};
-    if (zmq_poll(&item, 1, 0) > 0) {
+    check->result.round_trip_us = (uint32_t)(clock_us() - check->begun_us);
+    (void)close(check->fd);
+    check->fd = -1;
+    check->until_ms = clock_ms() + CONTROL_PROOF_MS;
+    check->socket = control_socket_dealer(control->context, control->curve_public, control->curve_secret,
+                                          check->result.address, check->curve_public, CONTROL_KEEPALIVE_S);
+    if (check->socket == NULL) {
+        check_finish(check, CONTROL_LINK_OPEN);
+    }
+}
+
+static void check_connected(struct control *control, struct check *check, int connect_errno)
+{
+    if (link_of(connect_errno) == CONTROL_LINK_OPEN) {
+        check_prove(control, check);
+    } else {
+        check_finish(check, link_of(connect_errno));
+    }
+}
+
+static void check_move(struct control *control, struct check *check, uint64_t now_ms)
+{
+    bool is_proving = check->socket != NULL;
+    zmq_pollitem_t item = {.socket = check->socket, .fd = check->fd, .events = ZMQ_POLLOUT};
+    if (zmq_poll(&item, 1, 0) > 0 && is_proving) {
+        check_finish(check, CONTROL_LINK_REACHED);
+    } else if (item.revents != 0) {
         int outcome = 0;
         socklen_t bytes = sizeof outcome;
         (void)getsockopt(check->fd, SOL_SOCKET, SO_ERROR, &outcome, &bytes);
-        check_finish(check, link_of(outcome));
+        check_connected(control, check, outcome);
     } else if (now_ms >= check->until_ms) {
-        check_finish(check, CONTROL_LINK_SILENT);
+        check_finish(check, is_proving ? CONTROL_LINK_OPEN : CONTROL_LINK_SILENT);
     }
 }
 
@@ -355,8 +399,8 @@ void control_process(struct control *control)
     uint64_t now_ms = clock_ms();
     control->silenced += control->unread ? 0 : inflow_look(&control->inflow, now_ms);
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
-        if (control->checks[i].fd >= 0) {
-            check_move(&control->checks[i], now_ms);
+        if (control->checks[i].fd >= 0 || control->checks[i].socket != NULL) {
+            check_move(control, &control->checks[i], now_ms);
         }
     }
 }
@@ -397,7 +441,8 @@ int control_receive(struct control *control, struct control_incoming *out)
                                      .bytes = zmq_msg_data(&letter->message),
                                      .count = zmq_msg_size(&letter->message)};
     const char *host = zmq_msg_gets(&letter->message, "Peer-Address");
-    (void)bytes_copy_text(out->host, sizeof out->host, host != NULL ? host : "");
+    bool is_mapped = host != NULL && strncmp(host, "::ffff:", 7) == 0 && strchr(host + 7, '.') != NULL; /* IPv4 over IPv6 */
+    (void)bytes_copy_text(out->host, sizeof out->host, host == NULL ? "" : is_mapped ? host + 7 : host);
     if (out->from.kind == ZAP_INVITE) {
         out->client = client_remember(control, &letter->routing_id);
     }
@@ -563,44 +608,57 @@ int control_admit(struct control *control, const uint8_t public_key[32], bool in
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
-int control_check_link(struct control *control, node_id node, const char *address)
+int control_check_link(struct control *control, node_id node, const uint8_t sign_public[32], const char *address)
 {
     struct sockaddr_storage to;
     socklen_t to_bytes;
-    if (control_address_parse(address, &to, &to_bytes) != 0) {
+    struct check begun = {.fd = -1, .result.node = node};
+    if (control_address_parse(address, &to, &to_bytes) != 0 ||
+        !bytes_copy_text(begun.result.address, sizeof begun.result.address, address) ||
+        keys_curve_of(sign_public, begun.curve_public) != 0) {
         return ERR_USAGE;
     }
     struct check *check = NULL;
     for (int i = 0; i < CONTROL_CHECKS_MAX && check == NULL; i++) {
-        check = control->checks[i].fd < 0 && !control->checks[i].done ? &control->checks[i] : NULL;
+        bool is_free = control->checks[i].fd < 0 && control->checks[i].socket == NULL && !control->checks[i].done;
+        check = is_free ? &control->checks[i] : NULL;
     }
     if (check == NULL) {
         return ERR_FULL;
     }
-    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
+    begun.fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (begun.fd < 0) {
         return ERR_IO;
     }
-    *check = (struct check){.fd = fd, .node = node, .until_ms = clock_ms() + CONTROL_CHECK_MS};
-    if (connect(fd, (struct sockaddr *)&to, to_bytes) == 0) {
-        check_finish(check, CONTROL_LINK_OPEN);
-    } else if (errno != EINPROGRESS) {
-        check_finish(check, link_of(errno));
+    begun.begun_us = clock_us();
+    begun.until_ms = clock_ms() + CONTROL_CHECK_MS;
+    *check = begun;
+    int failed = connect(check->fd, (struct sockaddr *)&to, to_bytes) == 0 ? 0 : errno;
+    if (failed != EINPROGRESS) {
+        check_connected(control, check, failed);
     }
     return 0;
 }
 
-int control_check_next(struct control *control, node_id *node, enum control_link *link)
+int control_check_next(struct control *control, struct control_checked *out)
 {
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         if (control->checks[i].done) {
             control->checks[i].done = false;
-            *node = control->checks[i].node;
-            *link = control->checks[i].link;
+            *out = control->checks[i].result;
             return 0;
         }
     }
     return ERR_AGAIN;
+}
+
+void control_renew(struct control *control)
+{
+    for (int i = 0; i < PEER_SLOTS; i++) {
+        if (control->peers[i].socket != NULL) {
+            peer_renew(control, &control->peers[i]);
+        }
+    }
 }
 
 void control_statistics(struct control *control, struct control_statistics *out)

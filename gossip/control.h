@@ -37,7 +37,8 @@
 #define CONTROL_CLIENTS_MAX 64  /* joiners waiting for an answer; when full, the oldest is forgotten */
 #define CONTROL_CLIENT_MS 60000 /* how long a joiner is remembered */
 #define CONTROL_CHECKS_MAX 64   /* link checks that may run at a time */
-#define CONTROL_CHECK_MS 800    /* the time limit of a link check */
+#define CONTROL_CHECK_MS 800    /* the time limit of a link check for the TCP connection */
+#define CONTROL_PROOF_MS 1500   /* the time limit for the handshake after it */
 #define CONTROL_POLL_MAX (3 + CONTROL_CHECKS_MAX)
 
 /* All state of the control sockets; opaque. */
@@ -120,17 +121,30 @@ int control_admit(struct control *control, const uint8_t public_key[32], bool in
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
-/* The result of a link check: the host refused the connection, accepted it, or gave no answer in time. */
-enum control_link { CONTROL_LINK_REFUSED, CONTROL_LINK_OPEN, CONTROL_LINK_SILENT };
+/* The result of a link check: the host refused the connection; accepted it, but the key did not answer (another program, or a
+ * daemon that stands still or does not know us yet); the key answered; or the host gave no answer in time. */
+enum control_link { CONTROL_LINK_REFUSED, CONTROL_LINK_OPEN, CONTROL_LINK_REACHED, CONTROL_LINK_SILENT };
 
-/* Finds out whether the peer's host answers and whether a program listens at `address`, with a TCP connection of its
- * own, because libzmq does not report refused connections. The result comes within CONTROL_CHECK_MS through
- * control_check_next, together with `node`, which is used for nothing else. ERR_USAGE (address), ERR_FULL
- * (CONTROL_CHECKS_MAX), ERR_IO: no check was started. */
-int control_check_link(struct control *control, node_id node, const char *address);
+struct control_checked {
+    node_id node;
+    char address[CONTROL_ADDRESS_BYTES];
+    enum control_link link;
+    uint32_t round_trip_us; /* REACHED: how long the TCP connection took */
+};
+
+/* Finds out whether the node with this key answers at `address`: with a TCP connection, because libzmq does not report
+ * refused connections, and then with a DEALER of its own, which is connected only once the key is proven. The peers'
+ * connections are not touched. The result comes within CONTROL_CHECK_MS + CONTROL_PROOF_MS through control_check_next;
+ * `node` is used for nothing else. ERR_USAGE (address or key), ERR_FULL (CONTROL_CHECKS_MAX), ERR_IO: no check was
+ * started. */
+int control_check_link(struct control *control, node_id node, const uint8_t sign_public[32], const char *address);
 
 /* Takes the result of a finished check; ERR_AGAIN: there is none. */
-int control_check_next(struct control *control, node_id *node, enum control_link *link);
+int control_check_next(struct control *control, struct control_checked *out);
+
+/* Makes the connections to all peers anew: an address of this machine is gone, and connections from it would only end after
+ * seconds of silence. Messages in their queues are lost. */
+void control_renew(struct control *control);
 
 /* ---- counts ------------------------------------------------------------------------------------------------------ */
 

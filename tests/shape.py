@@ -21,6 +21,7 @@ MAY_INCLUDE = {
     "node/config": {"base", "node/core"},
     "node/keep": {"base"},
     "node/slots": {"base", "node/core"},
+    "node/addresses": {"base"},
     "node/bulk": {"base", "gossip", "store"},
     "node": {"base", "gossip", "store", "train/search"},
     "tools": {"base", "gossip", "store", "train", "node"},

@@ -48,6 +48,19 @@ static void connect_peer(struct daemon *daemon, const struct node_effect *effect
     }
 }
 
+/* An address that this machine cannot use (no IPv6, no such zone) counts as one that does not answer. When too many checks
+ * are under way the core asks again. */
+static void check_link(struct daemon *daemon, const struct node_effect *effect)
+{
+    int code = control_check_link(daemon->control, effect->u.peer.node, effect->u.peer.public_key, effect->u.peer.address);
+    if (code != 0 && code != ERR_FULL) {
+        struct node_event event = {.kind = NODE_EVENT_LINK};
+        event.u.link.peer = effect->u.peer.node;
+        bytes_copy_text(event.u.link.address, sizeof event.u.link.address, effect->u.peer.address);
+        daemon_event(daemon, &event);
+    }
+}
+
 /* Sends the answer to `shoal join`: the client that connected with an invite's key. */
 static void welcome(struct daemon *daemon, const struct node_effect *effect)
 {
@@ -83,9 +96,7 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
         }
         break;
     case NODE_EFFECT_CHECK_LINK:
-        if (effect->u.peer.address[0] != '\0') {
-            (void)control_check_link(daemon->control, effect->u.peer.node, effect->u.peer.address);
-        }
+        check_link(daemon, effect);
         break;
     case NODE_EFFECT_PREPARE:
     case NODE_EFFECT_SPAWN:
@@ -222,16 +233,19 @@ static void take_control(struct daemon *daemon)
             struct node_event event = {.kind = NODE_EVENT_MESSAGE};
             event.u.message.from = incoming.from.node;
             event.u.message.message = &message;
+            event.u.message.host = incoming.host;
             daemon_event(daemon, &event);
         }
     }
-    node_id node;
-    enum control_link link;
-    while (control_check_next(daemon->control, &node, &link) == 0) {
+    struct control_checked checked;
+    while (control_check_next(daemon->control, &checked) == 0) {
         struct node_event event = {.kind = NODE_EVENT_LINK};
-        event.u.link.peer = node;
-        event.u.link.refused = link == CONTROL_LINK_REFUSED;
-        event.u.link.open = link == CONTROL_LINK_OPEN;
+        event.u.link.peer = checked.node;
+        bytes_copy_text(event.u.link.address, sizeof event.u.link.address, checked.address);
+        event.u.link.refused = checked.link == CONTROL_LINK_REFUSED;
+        event.u.link.open = checked.link == CONTROL_LINK_OPEN || checked.link == CONTROL_LINK_REACHED;
+        event.u.link.reached = checked.link == CONTROL_LINK_REACHED;
+        event.u.link.round_trip_us = checked.round_trip_us;
         daemon_event(daemon, &event);
     }
 }
@@ -334,6 +348,7 @@ static long poll_timeout_ms(const struct daemon *daemon)
     uint64_t next_ms = node_core_next_ms(daemon->core);
     uint64_t others[] = {control_next_ms(daemon->control), daemon->second_ms,
                          daemon->beacon != NULL ? beacon_next_ms(daemon->beacon) : UINT64_MAX,
+                         daemon_own_addresses_next_ms(daemon),
                          daemon->api->series != NULL || daemon->api->watch_ms != 0 ? now_ms + 200 : UINT64_MAX};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;
@@ -355,6 +370,9 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         add_item(items, &count, jobs_fd(daemon->idle_jobs));
         if (daemon->beacon != NULL) {
             add_item(items, &count, beacon_fd(daemon->beacon));
+        }
+        if (daemon_own_addresses_fd(daemon) >= 0) {
+            add_item(items, &count, daemon_own_addresses_fd(daemon));
         }
         uint32_t first_worker = count;
         uint8_t worker_slots[SLOTS_MAX];
@@ -385,6 +403,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         jobs_collect(daemon->idle_jobs, daemon);
         take_bulk(daemon);
         daemon_peer_hints_beacon(daemon);
+        daemon_own_addresses_tick(daemon, daemon_now_ms());
         local_process(daemon, items + first_client, count - first_client);
         for (uint32_t i = first_worker; i < first_client; i++) {
             if (items[i].revents != 0) {

@@ -25,8 +25,9 @@ static const char help[] =
     "  --listen HOST:PORT    control socket (default *:7410; port 0: any free one)\n"
     "  --ports LOW-HIGH      TCP ports for bulk data, the links of workers and MASTER_PORT (default " DAEMON_PORTS ")\n"
     "  --bulk HOST:PORT      bulk socket (default: the same host, a port of --ports)\n"
-    "  --advertise HOST      host, without a port, at which other nodes reach this node (default: the host of --listen,\n"
-    "                        else the address of the first network interface)\n"
+    "  --advertise HOST      host, without a port, at which other nodes reach this node; can be repeated, best first\n"
+    "                        (default: the host of --listen, else the addresses of all network interfaces, followed as\n"
+    "                        they change; shoal nodes shows which one is in use)\n"
     "  --slots auto|cpu:N|none\n"
     "                        slots of this machine (default auto: NVIDIA GPUs, else one for each CPU)\n"
     "  --peer HOST:PORT      address of another node, as a hint; can be repeated\n"
@@ -146,7 +147,7 @@ int main(int argc, char **argv)
         {"help", no_argument, NULL, HELP},                {NULL, 0, NULL, 0}};
     static struct daemon_options options = {
         .listen = "*:7410", .slots = "auto", .beacon_port = BEACON_PORT};
-    char dir[KEEP_PATH_BYTES] = "", advertised[CONTROL_HOST_BYTES], error[256] = "";
+    char dir[KEEP_PATH_BYTES] = "", error[256] = "";
     const char *given_dir = NULL;
     unsigned long long number;
     int option, result;
@@ -178,11 +179,14 @@ int main(int argc, char **argv)
             options.bulk_listen = optarg;
             break;
         case ADVERTISE:
-            result = read_advertised(optarg, advertised, error);
+            if (options.advertise_count == FACT_ANNOUNCED_MAX) {
+                return usage("too many --advertise; others read at most 16 addresses of a node: ", optarg);
+            }
+            result = read_advertised(optarg, options.advertise[options.advertise_count], error);
             if (result != 0) {
                 return result == ERR_USAGE ? usage(error, "") : fail(result, error);
             }
-            options.advertise = advertised;
+            options.advertise_count++;
             break;
         case SLOTS:
             options.slots = optarg;

@@ -1,10 +1,6 @@
 #include "node/daemon/start.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,35 +94,6 @@ static int open_identity(struct daemon *daemon, char error[256])
                        err_text(code));
     }
     return code;
-}
-
-/* Chooses the host in our advertised address: --advertise, or the host of --listen, or (where --listen is for all
- * interfaces) the first IPv4 interface that is up and not the loopback; without such an interface the loopback. */
-static void find_host(struct daemon *daemon)
-{
-    char listen_host[FACT_ADDRESS_BYTES];
-    address_host(daemon->options.listen, listen_host, sizeof listen_host);
-    bool is_any = strcmp(listen_host, "*") == 0 || strcmp(listen_host, "0.0.0.0") == 0 || strcmp(listen_host, "::") == 0;
-    if (daemon->options.advertise != NULL) {
-        bytes_copy_text(daemon->host, sizeof daemon->host, daemon->options.advertise);
-        return;
-    }
-    bytes_copy_text(daemon->host, sizeof daemon->host, is_any ? "127.0.0.1" : listen_host);
-    struct ifaddrs *list;
-    if (!is_any || getifaddrs(&list) != 0) {
-        return;
-    }
-    for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next) {
-        bool fits = i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP) != 0 &&
-                    (i->ifa_flags & IFF_LOOPBACK) == 0;
-        if (fits) {
-            struct sockaddr_in address;
-            memcpy(&address, i->ifa_addr, sizeof address);
-            (void)inet_ntop(AF_INET, &address.sin_addr, daemon->host, sizeof daemon->host);
-            break;
-        }
-    }
-    freeifaddrs(list);
 }
 
 /* The kernel gives ports of its own range to connections of any program, so a shared port may be taken at any time. */
@@ -286,9 +253,12 @@ static int open_core(struct daemon *daemon, char error[256])
     bytes_copy_text(node->version, sizeof node->version, SHOAL_VERSION);
     node->protocol_min = VERSION_OLDEST;
     node->protocol_max = VERSION_NEWEST;
-    node->address_count = 1;
-    (void)snprintf(node->addresses[0], sizeof node->addresses[0], strchr(daemon->host, ':') != NULL ? "[%.50s]:%u" : "%.50s:%u",
-                   daemon->host, (unsigned)control_port(daemon->control));
+    options->addresses = daemon->peers->own.announced;
+    const struct fact_addresses *announced = &options->addresses.announced;
+    node->address_count = announced->count < FACT_ADDRESSES_MAX ? announced->count : FACT_ADDRESSES_MAX;
+    for (uint32_t i = 0; i < node->address_count; i++) {
+        bytes_copy_text(node->addresses[i], sizeof node->addresses[i], announced->items[i].text);
+    }
     node->bulk_port = bulk_port(daemon->bulk);
     node->slot_count = (uint32_t)daemon->slot_count;
     for (uint32_t i = 0; i < node->slot_count; i++) {
@@ -375,11 +345,13 @@ static int start(struct daemon *daemon, char error[256])
         }
     }
     if (code == 0) {
-        find_host(daemon);
         code = open_sockets(daemon, error);
         /* Each run of the daemon gives the ports in another turn. */
         const struct ports *ports = &daemon->options.ports;
         daemon->workers->port_next = (uint16_t)(ports->low + daemon->boot % (ports->high - ports->low + 1u));
+    }
+    if (code == 0) {
+        daemon_own_addresses_open(daemon);
     }
     bool jobs_ok = code == 0 && jobs_open("shoal-state", &daemon->persist_jobs) == 0 &&
                    jobs_open("shoal-files", &daemon->file_jobs) == 0 &&
@@ -430,6 +402,7 @@ static void stop(struct daemon *daemon)
     }
     jobs_close(&daemon->persist_jobs, daemon);
     daemon_persist_close(daemon);
+    daemon_own_addresses_close(daemon);
     daemon_workers_close(daemon);
     daemon_outputs_close(daemon);
     if (daemon->signer != NULL) {

@@ -293,7 +293,7 @@ static void bad_addresses_are_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(control_address_check(bad[i]), ERR_USAGE);
         assert_int_equal(control_peer(a.control, a.keys.id, a.keys.sign_public, bad[i]), ERR_USAGE);
-        assert_int_equal(control_check_link(a.control, a.keys.id, bad[i]), ERR_USAGE);
+        assert_int_equal(control_check_link(a.control, a.keys.id, a.keys.sign_public, bad[i]), ERR_USAGE);
     }
     assert_int_equal(control_address_check("[::1]:7410"), 0);
     char out[CONTROL_ADDRESS_BYTES], error[256];
@@ -365,20 +365,48 @@ static void a_link_recovers_from_another_program_on_the_port(void **state)
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
-static enum control_link check(struct side *side, const char *address)
+/* `other` answers meanwhile; its key is the one asked for. */
+static enum control_link check(struct side *side, struct side *other, const char *address)
 {
-    node_id asked = {{42}}, node;
-    enum control_link link;
-    assert_int_equal(control_check_link(side->control, asked, address), 0);
+    node_id asked = {{42}};
+    struct control_checked checked;
+    assert_int_equal(control_check_link(side->control, asked, other->keys.sign_public, address), 0);
     uint64_t begin_ms = now_ms();
-    while (control_check_next(side->control, &node, &link) != 0) {
+    while (control_check_next(side->control, &checked) != 0) {
         assert_true(now_ms() - begin_ms < PATIENCE_MS);
-        uint64_t next = control_next_ms(side->control), now = now_ms();
-        side_turn(side, next <= now ? 0 : (long)(next - now));
+        side_turn(side, 1);
+        side_turn(other, 1);
     }
-    assert_true(node_id_equal(node, asked));
+    assert_true(node_id_equal(checked.node, asked));
+    assert_string_equal(checked.address, address);
     assert_int_equal(control_next_ms(side->control), UINT64_MAX);
-    return link;
+    return checked.link;
+}
+
+static void a_check_tells_whose_key_answers(void **state)
+{
+    (void)state;
+    struct side a, b, c;
+    side_open(&a);
+    side_open(&b);
+    side_open(&c);
+    assert_int_equal(check(&a, &b, b.address), CONTROL_LINK_OPEN); /* b does not know a */
+    assert_int_equal(control_admit(b.control, a.keys.sign_public, false, false), 0);
+    assert_int_equal(control_admit(c.control, a.keys.sign_public, false, false), 0);
+    assert_int_equal(check(&a, &b, b.address), CONTROL_LINK_REACHED);
+    assert_int_equal(control_check_link(a.control, b.keys.id, b.keys.sign_public, c.address), 0); /* a stranger at b's address */
+    struct control_checked checked;
+    while (control_check_next(a.control, &checked) != 0) {
+        side_turn(&a, 1);
+        side_turn(&c, 1);
+    }
+    assert_int_equal(checked.link, CONTROL_LINK_OPEN);
+    for (int i = 0; i < 2000; i++) { /* sockets that leak would run out */
+        assert_int_equal(check(&a, &b, b.address), CONTROL_LINK_REACHED);
+    }
+    side_close(&a);
+    side_close(&b);
+    side_close(&c);
 }
 
 static void a_link_is_open_refused_or_silent(void **state)
@@ -387,7 +415,7 @@ static void a_link_is_open_refused_or_silent(void **state)
     struct side a, b;
     side_open(&a);
     side_open(&b);
-    assert_int_equal(check(&a, b.address), CONTROL_LINK_OPEN);
+    assert_int_equal(check(&a, &b, b.address), CONTROL_LINK_OPEN);
     char address[CONTROL_ADDRESS_BYTES];
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -395,7 +423,7 @@ static void a_link_is_open_refused_or_silent(void **state)
     assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
     (void)snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(at.sin_port));
-    assert_int_equal(check(&a, address), CONTROL_LINK_REFUSED);
+    assert_int_equal(check(&a, &b, address), CONTROL_LINK_REFUSED);
     /* A listener whose queue is full drops what comes: silence, as behind a pulled cable. */
     assert_int_equal(listen(fd, 0), 0);
     int fillers[4];
@@ -404,12 +432,12 @@ static void a_link_is_open_refused_or_silent(void **state)
         (void)connect(fillers[i], (struct sockaddr *)&at, sizeof at);
     }
     uint64_t begin_ms = now_ms();
-    assert_int_equal(check(&a, address), CONTROL_LINK_SILENT);
+    assert_int_equal(check(&a, &b, address), CONTROL_LINK_SILENT);
     assert_true(now_ms() - begin_ms >= CONTROL_CHECK_MS - 10);
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
-        assert_int_equal(control_check_link(a.control, a.keys.id, address), 0);
+        assert_int_equal(control_check_link(a.control, a.keys.id, b.keys.sign_public, address), 0);
     }
-    assert_int_equal(control_check_link(a.control, a.keys.id, address), ERR_FULL);
+    assert_int_equal(control_check_link(a.control, a.keys.id, b.keys.sign_public, address), ERR_FULL);
     for (int i = 0; i < 4; i++) {
         (void)close(fillers[i]);
     }
@@ -475,6 +503,7 @@ int main(void)
         cmocka_unit_test(bad_addresses_are_refused),
         cmocka_unit_test(a_link_recovers_from_another_program_on_the_port),
         cmocka_unit_test(a_link_is_open_refused_or_silent),
+        cmocka_unit_test(a_check_tells_whose_key_answers),
         cmocka_unit_test(an_invite_for_a_members_key_shuts_no_member_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

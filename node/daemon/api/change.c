@@ -243,12 +243,38 @@ void change_drain(struct daemon *daemon, struct client_request *request, int kin
     }
 }
 
-static void token_add_member(struct token *token, const uint8_t sign_public[32], const char *address)
+/* Adds a member with as many addresses as fit one entry, from `*from` on. */
+static void token_add_member(struct token *token, const uint8_t sign_public[32], const struct fact_node *node, uint32_t *from)
 {
     struct token_member *member = &token->members[token->member_count++];
     memcpy(member->sign_public, sign_public, 32);
-    member->address_count = 1;
-    bytes_copy_text(member->addresses[0], sizeof member->addresses[0], address);
+    member->address_count = 0;
+    while (member->address_count < TOKEN_ADDRESSES_MAX && *from < node->address_count) {
+        bytes_copy_text(member->addresses[member->address_count++], sizeof member->addresses[0], node->addresses[(*from)++]);
+    }
+}
+
+/* This node stands in two entries if it has more addresses than one takes: a member may stand in several, also for older
+ * readers. */
+static void token_fill(struct daemon *daemon, struct token *token)
+{
+    uint32_t from = 0;
+    const struct fact_node *own = node_core_own_fact(daemon->core);
+    do {
+        token_add_member(token, daemon->keys.sign_public, own, &from);
+    } while (from < own->address_count && token->member_count < 2);
+    for (uint32_t i = 0; i < node_core_view(daemon->core)->member_count && token->member_count < TOKEN_MEMBERS_MAX; i++) {
+        const struct view_member *member = node_core_view(daemon->core)->members[i];
+        struct node_peer peer;
+        if (!member->admitted || member->address_count == 0 || !node_core_find_peer(daemon->core, member->id, &peer) ||
+            !node_core_is_alive(daemon->core, member->id)) {
+            continue;
+        }
+        struct fact_node node = {.address_count = member->address_count};
+        memcpy(node.addresses, member->addresses, sizeof node.addresses);
+        uint32_t first = 0;
+        token_add_member(token, member->public_key, &node, &first);
+    }
 }
 
 void change_invite(struct daemon *daemon, struct client_request *request, int kind)
@@ -270,14 +296,7 @@ void change_invite(struct daemon *daemon, struct client_request *request, int ki
     token->mesh = daemon->mesh;
     token_create(token->secret, event.u.request.public_key);
     token->expires_s = daemon_wall_ms() / 1000 + expires_s;
-    token_add_member(token, daemon->keys.sign_public, node_core_own_fact(daemon->core)->addresses[0]);
-    for (uint32_t i = 0; i < node_core_view(daemon->core)->member_count && token->member_count < TOKEN_MEMBERS_MAX; i++) {
-        const struct view_member *member = node_core_view(daemon->core)->members[i];
-        if (member->admitted && member->address_count > 0 && !node_id_equal(member->id, daemon->keys.id) &&
-            node_core_is_alive(daemon->core, member->id)) {
-            token_add_member(token, member->public_key, member->addresses[0]);
-        }
-    }
+    token_fill(daemon, token);
     memcpy(waiting->invite_key, event.u.request.public_key, sizeof waiting->invite_key);
     event.u.request.kind = (enum node_request_kind)kind;
     event.u.request.client = waiting->key;

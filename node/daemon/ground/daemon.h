@@ -57,7 +57,8 @@ struct daemon_options {
     const char *listen; /* control socket, HOST:PORT */
     struct ports ports; /* for the bulk socket, the data links of workers and MASTER_PORT */
     const char *bulk_listen; /* bulk socket, HOST:PORT; NULL: the host of `listen`, a port of `ports` */
-    const char *advertise; /* HOST in the address that peers get, without a port; NULL: find_host chooses */
+    char advertise[FACT_ANNOUNCED_MAX][CONTROL_HOST_BYTES]; /* the hosts that peers get, without a port, best first */
+    uint32_t advertise_count; /* 0: the hosts of the interfaces, or of `listen` */
     const char *slots;
     const char *name; /* node name; NULL: the name stored by init or join */
     const char *nvml_path; /* path of libnvidia-ml; NULL: the loader searches */
@@ -87,7 +88,7 @@ struct daemon {
     char program_dir[KEEP_PATH_BYTES];
     char keep_program[KEEP_PATH_BYTES + 16];
     char name[FACT_NAME_BYTES], mesh_name[FACT_NAME_BYTES];
-    char host[FACT_ADDRESS_BYTES]; /* the host in our advertised address */
+    char host[FACT_ADDRESS_BYTES]; /* the host of the first address that we announce */
     int lock_fd;
     struct keys keys;
     mesh_id mesh;

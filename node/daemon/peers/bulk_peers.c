@@ -30,12 +30,13 @@ void daemon_bulk_peers(struct daemon *daemon)
             }
             continue;
         }
-        if (member == NULL || !member->admitted || !member->has_node || member->address_count == 0) {
+        const char *address = node_core_peer(daemon->core, i).address; /* the one in use */
+        if (member == NULL || !member->admitted || !member->has_node || address[0] == '\0') {
             continue;
         }
         char host[FACT_ADDRESS_BYTES];
         struct daemon_bulk_known now = {.node = node};
-        address_host(member->addresses[0], host, sizeof host);
+        address_host(address, host, sizeof host);
         (void)format_text(now.where, sizeof now.where, "%s:%u", host, member->bulk_port);
         bool is_known = node_id_equal(known->node, node) && strcmp(known->where, now.where) == 0;
         if (!is_known &&

@@ -4,9 +4,10 @@
  * another daemon has the same key. All functions are for the protocol thread. */
 
 #include "node/daemon/ground/daemon.h"
+#include "node/daemon/peers/own_addresses.h"
 #include "node/daemon/render/render.h"
 
-#define DAEMON_HINTED_MAX 32
+#define DAEMON_HINTED_MAX 32 /* members that one turn tries at an address of --peer */
 #define DAEMON_HEARD_MAX 64
 #define DAEMON_BLOCKED_MAX 64   /* more blocked peers are not listed */
 #define DAEMON_REACH_PEERS 64   /* in a mesh of more nodes a node learns of a blocked port when it needs it */
@@ -36,10 +37,10 @@ struct daemon_peers {
     /* peer_hints.c */
     uint32_t hint_turn, peer_hint_turn;
     uint32_t hint_from; /* place in the core's peers: the next peer to be tried at a --peer address */
-    node_id hinted[DAEMON_HINTED_MAX]; /* absent members that are tried at an address of a hint now */
-    uint32_t hinted_count;
     struct daemon_heard heard[DAEMON_HEARD_MAX]; /* hints of beacons that wait for a try, oldest first */
     uint32_t heard_count;
+
+    struct own_addresses own;
 
     /* bulk_peers.c: what bulk was told, by the place of the core's peer. Places move, so an entry may be another
      * peer's. */
