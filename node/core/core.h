@@ -293,6 +293,7 @@ struct node_effect {
             uint32_t grace_ms;
             lease_token token;          /* SPAWN */
             char master_host[FACT_ADDRESS_BYTES]; /* SPAWN */
+            char host[FACT_ADDRESS_BYTES]; /* SPAWN: of this node in the network that the group uses */
             uint32_t master_port;       /* SPAWN */
             uint32_t local_rank, local_size; /* SPAWN: among the group's workers on this node */
             uint32_t node_rank, node_count;  /* SPAWN: the group's nodes, in the order of their first ranks */
@@ -392,6 +393,9 @@ const struct lease *node_core_lease(const struct node_core *core);
 node_id node_core_self(const struct node_core *core);
 mesh_id node_core_mesh(const struct node_core *core);
 const struct fact_node *node_core_own_fact(const struct node_core *core);
+
+/* Writes the host of this node in the network that the attempt's group uses; empty: the node has no address. */
+void node_core_host(const struct node_core *core, const attempt_id *attempt, char *out, size_t size);
 
 /* Seconds since 1970 by this node's clock, as the last event had them. */
 uint64_t node_core_wall_s(const struct node_core *core);

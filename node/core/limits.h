@@ -48,6 +48,7 @@
 #define CORE_LINKS_AT_ONCE 8            /* records of the networks (LINKS) that may follow one another without a pause */
 #define CORE_LINKS_MS 5000              /* for one more such record, up to CORE_DIRECT_NODES living nodes */
 #define CORE_LINKS_LARGE_MS 60000       /* the same in larger meshes */
+#define CORE_APART_LINE_MS 60000        /* between two event lines about nodes without a network in common */
 #define CORE_REFUTE_MS 1500             /* a living node refutes a declaration of death within so long */
 #define CORE_SILENT_TOGETHER_MS 60000   /* nodes falling silent within so long of each other fell silent together */
 #define CORE_PATIENCE_MS 600000         /* how long at least work may still run on nodes out of reach (DESIGN 7) */
@@ -126,6 +127,7 @@
 /* ---- coordinator: attempts --------------------------------------------------------------------------------------- */
 
 #define CORE_UNLEASED_MS 12000      /* an attempt is over once a record of one of its slots has lacked the lease so long */
+#define CORE_MOVED_MS 10000 /* a group ends when a member's node has been without the address that the group uses for so long */
 #define CORE_FAILURE_SETTLE_MS 6000 /* before a failed worker counts: it may echo a node's death, not yet found, or a stop */
 
 /* ---- coordinator: groups that change ----------------------------------------------------------------------------- */

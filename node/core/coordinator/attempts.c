@@ -8,6 +8,7 @@
 #include "node/core/coordinator/watch.h"
 #include "node/core/copies/collection.h"
 #include "node/core/ground/publish.h"
+#include "node/core/members/links.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/owner/groups.h"
 
@@ -293,6 +294,22 @@ static bool judge_hung(struct node_core *core, const struct view_experiment *exp
     return true;
 }
 
+/* True if a node of a group over several nodes has lost the address that the group uses: connections to it are broken, or hang. */
+static bool has_moved(const struct node_core *core, const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count && node_id_is_none(view_attempt_node(attempt)); rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        bool is_over = worker == NULL || (worker->state == FACT_WORKER_ENDED && worker->reason == FACT_COMPLETED);
+        const struct records_entry *entry = is_over ? NULL : records_find(&core->records, worker->ident);
+        struct fact_worker fact;
+        if (entry != NULL && fact_worker_read(&entry->record, &fact) == 0 &&
+            !links_announces(core, attempt->members[rank].node, fact.host)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool attempts_judge(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt)
@@ -317,6 +334,9 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     }
     watch_since(&watch->stopped_ms, watch->stopped_ms != 0 || sight.stopped > 0, core->now_ms);
     watch_since(&watch->idle_ms, sight.idle > 0 && !gangs_begins(coordination, &attempt->id), core->now_ms);
+    bool has_lost_address = has_moved(core, attempt);
+    watch_since(&watch->moved_ms, has_lost_address, core->now_ms);
+    has_lost_address &= sight.failed > 0 || core->now_ms - watch->moved_ms >= CORE_MOVED_MS;
     bool is_idle = watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_UNLEASED_MS &&
                    !BUG(idle_goes_on, "an attempt that a slot is not leased to is over");
     bool has_failed = sight.failed > 0 && attempts_failure_is_settled(core, experiment, attempt, &sight, watch);
@@ -327,6 +347,9 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_STOPPED, "another attempt has completed the trial");
     } else if (view_experiment_cancelled(experiment) && ended + sight.away + sight.unsure == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
+    } else if (has_lost_address && sight.away == 0) {
+        MARK(group_lost_an_address);
+        attempts_put_verdict(core, attempt, FACT_LOST, "the address of a node changed under its group");
     } else if (judge_hung(core, experiment, attempt, &sight, watch)) {
         return view_attempt_verdict(attempt) == NULL;
     } else if (elastic_follow(core, coordination, experiment, trial, attempt, &sight, watch)) {

@@ -38,6 +38,7 @@ struct placing_choice {
     uint32_t member_count; /* at most `wanted`, and at least the smaller of `wanted` and `least` */
     struct fact_assignment members[FACT_MEMBERS_MAX]; /* by (node, slot), the order of all reservations: so no two gangs wait
                                                          for each other */
+    char network[FACT_NETWORK_BYTES]; /* of the gang; filled in by placing.c */
 };
 
 /* Chooses the slots of a gang. False: the trial waits, and only has_least of `out` is set.

@@ -30,6 +30,7 @@ struct core_gang {
     bool reserved[FACT_MEMBERS_MAX]; /* changes while RESERVING */
     bool confirmed[FACT_MEMBERS_MAX]; /* CONFIRMING; all false before */
     struct fact_assignment members[FACT_MEMBERS_MAX]; /* in the order (node, slot) */
+    char network[FACT_NETWORK_BYTES]; /* on which the members reached one another (struct fact_attempt) */
     struct record_version recorded; /* RECORDING: the version to wait for; an older version may be on the way, too */
     struct election_claim claim; /* the claim in the messages to the owners */
     uint16_t asking;       /* RESERVING: tells the answers from answers to an earlier gang of the same attempt */
@@ -100,6 +101,7 @@ struct core_watch {
     uint64_t stopped_ms; /* a worker of the attempt has ended as asked to stop */
     uint64_t idle_ms;    /* a slot of the attempt is not leased to the attempt */
     uint64_t barrier_ms; /* a rank has ended with status 0, and the others run on */
+    uint64_t moved_ms;   /* a member's node does not announce the address any more that the group uses */
     uint64_t ended_ms;   /* the attempt has ended; 0 also before anything has asked */
     struct core_waiting waiting; /* ended, or given up for lost: the trial waits for a place */
     uint64_t wants_ms;    /* the group wants one more member, and no joiner is ready */
@@ -164,6 +166,7 @@ struct core_backoff {
 struct core_coordinator {
     struct core_coordination *coordinations; /* by experiment id */
     struct core_backoff backoffs[CORE_BACKOFFS_MAX];
+    uint64_t apart_told_ms; /* when a line last told of nodes without a network in common; 0: never */
 };
 
 /* The row of an experiment, or NULL before the first look at the election of the experiment. */

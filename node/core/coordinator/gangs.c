@@ -209,6 +209,7 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     }
     struct fact_attempt fact = {.member_count = gang->member_count};
     memcpy(fact.members, gang->members, gang->member_count * sizeof fact.members[0]);
+    bytes_copy_text(fact.network, sizeof fact.network, gang->network);
     const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
     const struct view_manifest *newest = trial != NULL ? core_checkpoints_newest(core, trial) : NULL;
     if (newest == NULL && gang->attempt.trial > 0 && view_find_trial(experiment, 0) != NULL &&
@@ -236,7 +237,7 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     for (uint32_t i = 0; i < fact.beginning_count; i++) {
         fact.beginnings[i] = (struct fact_beginning){outputs[i]->number, outputs[i]->fact.blob, outputs[i]->fact.bytes};
     }
-    uint8_t bytes[FACT_MEMBERS_MAX * 32 + FACT_OUTPUTS_MAX * 56 + 128];
+    uint8_t bytes[FACT_MEMBERS_MAX * 32 + FACT_OUTPUTS_MAX * 56 + 128 + FACT_NETWORK_BYTES];
     _Static_assert(sizeof bytes < RECORD_BODY_BYTES_MAX, "the largest attempt fits into a record");
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);

@@ -10,6 +10,7 @@
 #include "node/core/coordinator/watch.h"
 #include "node/core/copies/checkpoints.h"
 #include "node/core/ground/effects.h"
+#include "node/core/members/links.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/members/versions.h"
 #include "node/core/owner/owner.h"
@@ -25,6 +26,7 @@ struct wish {
     const struct view_trial *trial; /* NULL: the trial has not begun yet */
     uint64_t waited_ms;             /* as in struct placing_snapshot */
     uint64_t had_least_ms;          /* as in struct placing_snapshot */
+    const struct view_attempt *attempt; /* a joiner: of this attempt; else NULL */
 };
 
 void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint64_t ms)
@@ -381,16 +383,136 @@ static bool has_free_slot(const struct node_core *core, const struct view_experi
     return false;
 }
 
-static bool find_place_on(const struct node_core *core, const struct wish *wish, uint32_t wanted, struct placing_choice *out)
+/* ---- networks ------------------------------------------------------------------------------------------------------------ */
+
+/* The different nodes of a choice, and of the group that it joins. */
+static uint32_t nodes_of(const struct wish *wish, const struct placing_choice *choice, node_id out[2 * FACT_MEMBERS_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; wish->attempt != NULL && i < wish->attempt->member_count && count < FACT_MEMBERS_MAX; i++) {
+        out[count++] = wish->attempt->members[i].node;
+    }
+    for (uint32_t i = 0; i < choice->member_count; i++) {
+        out[count++] = choice->members[i].node;
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_new = true;
+        for (uint32_t j = 0; j < kept; j++) {
+            is_new &= !node_id_equal(out[j], out[i]);
+        }
+        if (is_new) {
+            out[kept++] = out[i];
+        }
+    }
+    return kept;
+}
+
+/* True if the nodes of the choice have a network in common on which all pairs reached each other; choice->network is then
+ * that network. A group that runs already keeps its network. A node of a version without LINKS records is taken as before, and
+ * then no network is named. */
+static bool has_network(const struct node_core *core, const struct wish *wish, struct placing_choice *choice, node_id apart[2])
+{
+    node_id nodes[2 * FACT_MEMBERS_MAX];
+    uint32_t count = nodes_of(wish, choice, nodes);
+    choice->network[0] = '\0';
+    for (uint32_t i = 0; i < count; i++) {
+        if (count > 1 && links_is_older(core, nodes[i])) {
+            MARK(gang_without_network);
+            return true;
+        }
+    }
+    if (wish->attempt != NULL) {
+        links_of_attempt(core, &wish->attempt->id, choice->network);
+        for (uint32_t i = 0; i < count && choice->network[0] != '\0'; i++) {
+            for (uint32_t j = i + 1; j < count; j++) {
+                if (!links_joins(core, nodes[i], nodes[j], choice->network)) {
+                    apart[0] = nodes[i];
+                    apart[1] = nodes[j];
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+    return links_common(core, nodes, count, choice->network, &apart[0], &apart[1]) || count == 1;
+}
+
+#define SEEDS_MAX 16    /* nodes from which a group on one network is sought */
+#define REACHED_MAX 128 /* nodes that such a search looks at */
+
+/* Looks for a choice among nodes that reached one another on one network: from each of the first nodes with free slots, on each
+ * of its networks, takes every node that reached all that are taken. */
+static bool find_on_one_network(const struct node_core *core, const struct wish *wish, const struct placing_snapshot *all,
+                                struct placing_choice *out)
+{
+    uint32_t seeds = 0;
+    struct placing_node some[REACHED_MAX];
+    for (uint32_t s = 0; s < all->node_count && seeds < SEEDS_MAX; s++) {
+        char networks[FACT_NETWORKS_MAX][FACT_NETWORK_BYTES];
+        if ((all->nodes[s].idle & ~all->nodes[s].refused) == 0) {
+            continue;
+        }
+        seeds++;
+        uint32_t network_count = links_networks(core, all->nodes[s].node, networks);
+        for (uint32_t n = 0; n < network_count; n++) {
+            uint32_t count = 0;
+            for (uint32_t i = 0; i < all->node_count && count < REACHED_MAX; i++) {
+                bool joins = i == s || links_joins(core, all->nodes[s].node, all->nodes[i].node, networks[n]);
+                for (uint32_t j = 0; j < count && joins; j++) {
+                    joins = links_joins(core, some[j].node, all->nodes[i].node, networks[n]);
+                }
+                if (joins) {
+                    some[count++] = all->nodes[i];
+                }
+            }
+            struct placing_snapshot snapshot = *all;
+            snapshot.nodes = some;
+            snapshot.node_count = count;
+            node_id apart[2];
+            bool has_least = out->has_least;
+            if (placing_choose(&snapshot, out) && has_network(core, wish, out, apart)) {
+                MARK(gang_on_one_network);
+                return true;
+            }
+            out->has_least |= has_least;
+        }
+    }
+    return false;
+}
+
+/* Tells now and then why a trial waits though enough slots are free. */
+static void tell_apart(struct node_core *core, const node_id apart[2])
+{
+    struct core_coordinator *coordinator = core->coordinator;
+    const struct view_member *a = view_find_member(&core->view, apart[0]), *b = view_find_member(&core->view, apart[1]);
+    bool was_told = coordinator->apart_told_ms != 0 && core->now_ms - coordinator->apart_told_ms < CORE_APART_LINE_MS;
+    if (a == NULL || b == NULL || was_told) {
+        return;
+    }
+    coordinator->apart_told_ms = core->now_ms;
+    TRACE(&core->options.trace, "%s and %s have no network in common on which both were reached: no group is made of them",
+          a->name, b->name);
+}
+
+static bool find_place_on(struct node_core *core, const struct wish *wish, uint32_t wanted, struct placing_choice *out)
 {
     struct placing_node nodes[NODE_MEMBERS_MAX];
+    node_id apart[2];
     const struct placing_snapshot snapshot = {.wanted = wanted,
                                               .least = wish->experiment->config->min_slots,
                                               .waited_ms = wish->waited_ms,
                                               .had_least_ms = wish->had_least_ms,
                                               .nodes = nodes,
                                               .node_count = look_at_nodes(core, wish, nodes)};
-    return placing_choose(&snapshot, out);
+    if (!placing_choose(&snapshot, out)) {
+        return false;
+    }
+    if (has_network(core, wish, out, apart) || find_on_one_network(core, wish, &snapshot, out)) {
+        return true;
+    }
+    tell_apart(core, apart);
+    return false;
 }
 
 static bool any_parts(const struct node_core *core)
@@ -403,7 +525,7 @@ static bool any_parts(const struct node_core *core)
 }
 
 /* A gang of several slots takes the devices of which it gets more; of both as many: whole ones. */
-static bool find_place(const struct node_core *core, const struct wish *wish, uint32_t wanted, struct placing_choice *out)
+static bool find_place(struct node_core *core, const struct wish *wish, uint32_t wanted, struct placing_choice *out)
 {
     bool is_fixed = wish->devices != DEVICES_ANY || wish->experiment->config->max_slots == 1 || !any_parts(core);
     if (is_fixed) {
@@ -527,6 +649,7 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
     if (gang == NULL) {
         return false;
     }
+    bytes_copy_text(gang->network, sizeof gang->network, place.network);
     core_secret(core, gang->group_key, sizeof gang->group_key);
     gangs_reserve_next(core, experiment, gang);
     return true;
@@ -552,7 +675,8 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
         const struct wish wish = {.devices = devices_of(core, attempt),
                                   .experiment = experiment,
                                   .trial = trial,
-                                  .waited_ms = since(core, watch->wants_ms)};
+                                  .waited_ms = since(core, watch->wants_ms),
+                                  .attempt = attempt};
         watch_since(&watch->wants_ms, true, core->now_ms);
         if (!find_place(core, &wish, 1, &place)) {
             continue;

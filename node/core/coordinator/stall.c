@@ -36,6 +36,7 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
     time_shift(&watch->stopped_ms, gap_ms);
     time_shift(&watch->idle_ms, gap_ms);
     time_shift(&watch->barrier_ms, gap_ms);
+    time_shift(&watch->moved_ms, gap_ms);
     time_shift(&watch->ended_ms, gap_ms);
     shift_waiting(&watch->waiting, gap_ms);
     time_shift(&watch->wants_ms, gap_ms);

@@ -171,7 +171,7 @@ void watch_begin_anew(const struct node_core *core, struct core_coordination *co
     for (uint32_t i = 0; i < coordination->watch_count; i++) {
         struct core_watch *watch = coordination->watches[i];
         watch->since_ms = core->now_ms;
-        watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->barrier_ms = watch->joined_ms = 0;
+        watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->barrier_ms = watch->moved_ms = watch->joined_ms = 0;
         watch_broken_end(watch);
         watch->stepped_ms = 0;
     }

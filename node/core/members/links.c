@@ -106,6 +106,31 @@ void links_own_host(const struct node_core *core, const char *network, char *out
     address_host(address != NULL ? address->text : "", out, size);
 }
 
+void links_of_attempt(const struct node_core *core, const attempt_id *attempt, char out[FACT_NETWORK_BYTES])
+{
+    struct fact_key key = fact_key_attempt(attempt);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(attempt->coordinator, FACT_ATTEMPT, key.bytes, key.count));
+    struct fact_attempt fact;
+    bool is_here = entry != NULL && fact_attempt_read(&entry->record, &fact) == 0;
+    bytes_copy_text(out, FACT_NETWORK_BYTES, is_here ? fact.network : "");
+}
+
+bool links_announces(const struct node_core *core, node_id node, const char *host)
+{
+    struct fact_address older[FACT_ADDRESSES_MAX];
+    const struct fact_address *items;
+    uint32_t count = announced_of(core, node, &items, older);
+    for (uint32_t i = 0; i < count; i++) {
+        char announced[FACT_ADDRESS_BYTES];
+        address_host(items[i].text, announced, sizeof announced);
+        if (strcmp(announced, host) == 0) {
+            return true;
+        }
+    }
+    return count == 0 || host[0] == '\0';
+}
+
 /* ---- what this node found ---------------------------------------------------------------------------------------------------- */
 
 static const struct core_address *checked(const struct core_peer *peer, const char *text)

@@ -36,6 +36,12 @@ bool links_is_older(const struct node_core *core, node_id node);
 bool links_common(const struct node_core *core, const node_id *nodes, uint32_t count, char out[FACT_NETWORK_BYTES], node_id *a,
                   node_id *b);
 
+/* Writes the network of an attempt, by its record; empty: it names none, or is not here. */
+void links_of_attempt(const struct node_core *core, const attempt_id *attempt, char out[FACT_NETWORK_BYTES]);
+
+/* False if the node announces addresses, and none with this host. */
+bool links_announces(const struct node_core *core, node_id node, const char *host);
+
 /* Writes the host of this node in a network of links_common; of its first address if it has none there any more, or if
  * `network` is empty. Empty: this node has no address. */
 void links_own_host(const struct node_core *core, const char *network, char *out, size_t size);

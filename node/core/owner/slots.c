@@ -3,7 +3,6 @@
 
 #include <sodium/crypto_generichash.h>
 
-#include "base/address.h"
 #include "base/check.h"
 #include "base/err.h"
 #include "base/probe.h"
@@ -11,6 +10,7 @@
 #include "node/core/ground/disk.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
+#include "node/core/members/links.h"
 #include "node/core/members/members.h"
 #include "node/core/owner/groups.h"
 #include "node/core/owner/slots.h"
@@ -67,6 +67,13 @@ static uint32_t own_rank(const struct node_core *core, uint32_t slot)
     return rank != UINT32_MAX ? rank : worker->number;
 }
 
+void owner_host(const struct node_core *core, const attempt_id *attempt, char *out, size_t size)
+{
+    char network[FACT_NETWORK_BYTES];
+    links_of_attempt(core, attempt, network);
+    links_own_host(core, network, out, size);
+}
+
 bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,
                        int32_t exit_code, const char *tail)
 {
@@ -103,7 +110,13 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
                                .failure = reason == FACT_FAILED ? worker->failure : 0,
                                .metrics = worker->metrics,
                                .metrics_bytes = own_rank(core, slot) == 0 ? worker->metrics_bytes : 0};
-    address_host(core->options.node.address_count > 0 ? core->options.node.addresses[0] : "", fact.host, sizeof fact.host);
+    /* The host stays as long as others may connect there: a plain program keeps it to its end. */
+    bool keeps_host = was_published && published.host[0] != '\0' && published.data_port == worker->data_port;
+    if (keeps_host) {
+        bytes_copy_text(fact.host, sizeof fact.host, published.host);
+    } else {
+        owner_host(core, &worker->attempt, fact.host, sizeof fact.host);
+    }
     if (tail != NULL) {
         size_t length = strlen(tail); /* the end of a log tells most */
         size_t skip = length >= sizeof fact.tail ? length - sizeof fact.tail + 1 : 0;

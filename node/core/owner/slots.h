@@ -34,6 +34,9 @@ struct core_pending *core_owner_return(struct node_core *core, uint32_t slot);
  * in this boot is published even while the node is syncing. */
 struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot);
 
+/* Writes the host of this node in the network that the attempt's group uses. */
+void owner_host(const struct node_core *core, const attempt_id *attempt, char *out, size_t size);
+
 /* Publishes the worker's record; `tail`, the end of the log, may be NULL. An end is published once: after that the call does
  * nothing and returns true. False: there is no memory for the record, and the worker is dirty. */
 bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,

@@ -204,6 +204,7 @@ static void spawn(struct node_core *core, uint32_t slot, const struct view_exper
     effect->u.worker.token = core->owner->lease.slots[slot].token;
     effect->u.worker.master_port = master->master_port;
     bytes_copy_text(effect->u.worker.master_host, sizeof effect->u.worker.master_host, master->host);
+    owner_host(core, &worker->attempt, effect->u.worker.host, sizeof effect->u.worker.host);
     place_rank(core, attempt, rank, effect);
     effect->u.worker.step = owner_group_joins(attempt, rank) ? 0 : attempt->start_step;
     effect->u.worker.seed = random_mix(experiment->config->seed ^ random_mix(attempt->id.trial + 1u));

@@ -8,6 +8,7 @@
 #include "node/core/members/twin.h"
 #include "node/core/members/versions.h"
 #include "node/core/owner/owner.h"
+#include "node/core/owner/slots.h"
 #include "node/core/requests/members.h"
 #include "node/core/view/retention.h"
 
@@ -39,6 +40,11 @@ mesh_id node_core_mesh(const struct node_core *core)
 const struct fact_node *node_core_own_fact(const struct node_core *core)
 {
     return &core->options.node;
+}
+
+void node_core_host(const struct node_core *core, const attempt_id *attempt, char *out, size_t size)
+{
+    owner_host(core, attempt, out, size);
 }
 
 uint64_t node_core_wall_s(const struct node_core *core)

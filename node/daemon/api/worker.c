@@ -120,7 +120,9 @@ void api_worker_open(struct daemon *daemon, struct client_request *request, int 
         pack_map(w, 0);
     }
     pack_text(w, "host");
-    pack_text(w, daemon->host);
+    char host[FACT_ADDRESS_BYTES];
+    node_core_host(daemon->core, &effect->u.worker.attempt, host, sizeof host);
+    pack_text(w, host);
     pack_text(w, "step");
     pack_u64(w, effect->u.worker.step);
     pack_text(w, "balance");

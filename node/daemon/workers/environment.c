@@ -191,7 +191,7 @@ static void add_defaults(struct worker_start *start, const struct daemon *daemon
     set_default(start, "NCCL_ASYNC_ERROR_HANDLING", "1"); /* its name before PyTorch 2.2 */
     set_default(start, "ROLE_NAME", "default");
     add_threads(start, daemon);
-    add_interface(start, daemon->host);
+    add_interface(start, effect->u.worker.host[0] != '\0' ? effect->u.worker.host : daemon->host);
     if (daemon->slots[effect->u.worker.slot].kind == SLOT_CPU) {
         set_default(start, "ACCELERATE_USE_CPU", "true"); /* else Accelerate lets each rank train alone where it finds no GPU */
     }
