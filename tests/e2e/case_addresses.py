@@ -1,0 +1,266 @@
+"""The addresses of nodes: which ones are announced and used, and what happens when they change. Each node stands in a network
+namespace of its own; what the machine has else (container bridges, tunnels, further networks) is made there."""
+
+import time
+
+from lab import case, expect, show, wait_over, wait_until
+
+ALIVE_S = 30
+
+
+def trial(slots=1, epochs=1, name="t"):
+    return {
+        "name": name,
+        "entrypoint": "exec shoal-train mlp",
+        "hyperparameters": {"hidden": 16, "learning_rate": 0.05, "batch_size": 1000, "epochs": epochs, "checkpoint_every": 20},
+        "searcher": {"name": "random", "metric": "accuracy", "smaller_is_better": False, "max_trials": 1},
+        "resources": {"slots_per_trial": slots, "min_slots": slots},
+        "max_restarts": 2,
+        "seed": 7,
+    }
+
+
+def everywhere(lab, names, **options):
+    """Nodes that listen on all addresses at the default port."""
+    mesh, wire = lab.wired(names, **options)
+    for node in mesh.nodes:
+        node.listen, node.slots = "*:7410", "cpu:1"
+    return mesh, wire
+
+
+def ip(wire, index, *arguments):
+    return wire.inside(wire.names[index + 1], "ip", *arguments)
+
+
+def addresses(node):
+    """The address in use of each node, by name."""
+    return {row["name"]: row["address"] for row in node.json("nodes")["nodes"]}
+
+
+def states(node):
+    return {row["name"]: row["state"] for row in node.json("nodes")["nodes"]}
+
+
+def all_alive(mesh, timeout=ALIVE_S):
+    wait_until(lambda: all(set(states(node).values()) == {"alive"} and len(states(node)) == len(mesh.nodes)
+                           for node in mesh.living()), timeout, "all nodes to see each other alive")
+
+
+def add_docker(wire, index):
+    """docker0 with a container on it, so that it is up: the same address on each machine."""
+    ip(wire, index, "link", "add", "docker0", "type", "bridge")
+    ip(wire, index, "address", "add", "172.17.0.1/16", "dev", "docker0")
+    ip(wire, index, "link", "add", "veth0a", "type", "veth", "peer", "name", "veth0b")
+    for link in ("veth0a", "veth0b", "docker0"):
+        ip(wire, index, "link", "set", link, "up")
+    ip(wire, index, "link", "set", "veth0a", "master", "docker0")
+
+
+def add_tunnel(wire, index):
+    """A tunnel whose other end is not there: no carrier."""
+    ip(wire, index, "tuntap", "add", "wg0", "mode", "tun")
+    ip(wire, index, "address", "add", "10.8.0.1", "peer", "10.8.0.2", "dev", "wg0")
+    ip(wire, index, "link", "set", "wg0", "up")
+
+
+def add_usb(wire, index):
+    ip(wire, index, "link", "add", "usb0", "type", "veth", "peer", "name", "usb1")
+    ip(wire, index, "address", "add", "169.254.3.1/16", "dev", "usb0")
+    for link in ("usb0", "usb1"):
+        ip(wire, index, "link", "set", link, "up")
+
+
+def later(wire, index):
+    """Gives eth0 its address anew, so that it comes last."""
+    ip(wire, index, "address", "del", f"{wire.address(index)}/24", "dev", "eth0")
+    ip(wire, index, "address", "add", f"{wire.address(index)}/24", "broadcast", "+", "dev", "eth0")
+
+
+@case(limit_s=120)
+def addresses_that_mean_nothing_to_others_are_not_used(lab):
+    """docker0 with one address on every machine, a tunnel without carrier, a link-local address on an interface of its own."""
+    mesh, wire = everywhere(lab, ["alder", "birch"])
+    for index in range(2):
+        add_docker(wire, index)
+        add_tunnel(wire, index)
+        add_usb(wire, index)
+        later(wire, index)
+    mesh.start()
+    all_alive(mesh, 10)
+    for node in mesh.nodes:
+        for index, other in enumerate(mesh.nodes):
+            used = addresses(node)[other.name]
+            expect(used == f"{wire.address(index)}:7410", f"{node.name} shows {used} for {other.name}")
+    identity = lab.submit(mesh.nodes[0], trial(slots=2))
+    done = wait_over(mesh, identity, 90)
+    expect(done["trials"][0]["attempt"] == 1 and done["trials"][0]["restarts"] == 0, f"{done['trials'][0]}")
+
+
+@case(limit_s=120)
+def a_node_without_the_first_network_is_reached_on_the_second(lab):
+    """Two networks; one node has only the second one. A group over all three uses that one."""
+    mesh, wire = everywhere(lab, ["alder", "birch", "cedar"])
+    wire.inside(wire.hub, "ip", "link", "add", "bridge1", "type", "bridge")
+    wire.inside(wire.hub, "ip", "link", "set", "bridge1", "up")
+    for index in range(2):
+        ip(wire, index, "link", "add", "eth1", "type", "veth", "peer", "name", f"back{index}", "netns", wire.hub)
+        ip(wire, index, "address", "add", f"10.77.50.{index + 1}/24", "dev", "eth1")
+        ip(wire, index, "link", "set", "eth1", "up")
+        wire.inside(wire.hub, "ip", "link", "set", f"back{index}", "master", "bridge1", "up")
+        ip(wire, index, "address", "add", f"10.77.43.{index + 1}/24", "dev", "eth0")
+        ip(wire, index, "address", "del", f"{wire.address(index)}/24", "dev", "eth0")
+    ip(wire, 2, "address", "del", f"{wire.address(2)}/24", "dev", "eth0")
+    ip(wire, 2, "address", "add", "10.77.50.3/24", "dev", "eth0")
+    wire.inside(wire.hub, "ip", "link", "set", "far2", "master", "bridge1")
+    mesh.start()
+    all_alive(mesh, 20)
+    seen = addresses(mesh.nodes[0])
+    expect(seen["cedar"] == "10.77.50.3:7410", f"alder uses {seen['cedar']} for cedar")
+    identity = lab.submit(mesh.nodes[2], trial(slots=3))
+    done = wait_over(mesh, identity, 90)
+    expect(done["trials"][0]["attempt"] == 1, f"{done['trials'][0]}")
+
+
+def move(wire, index, before, after):
+    ip(wire, index, "address", "del", before, "dev", "eth0")
+    ip(wire, index, "address", "add", after, "broadcast", "+", "dev", "eth0")
+
+
+def deaths(node, name):
+    return sum(f"{name} is dead" in str(line) for line in node.json_lines("events"))
+
+
+def change_under_a_trial(lab, options, watch_s):
+    mesh, wire = everywhere(lab, ["alder", "birch"], options=options)
+    alder, birch = mesh.nodes
+    mesh.start()
+    alder.run("drain", "alder")
+    identity = lab.submit(alder, trial(epochs=4000))
+    wait_until(lambda: (show(mesh, identity)["trials"][0]["step"] or 0) > 0, 60, "the trial to train on birch")
+    move(wire, 1, f"{wire.address(1)}/24", "10.77.42.22/24")
+    wait_until(lambda: addresses(alder)["birch"] == "10.77.42.22:7410" and addresses(birch)["birch"] == "10.77.42.22:7410",
+               30, "the new address to be in use")
+    all_alive(mesh, 30)
+    end = time.monotonic() + watch_s
+    while time.monotonic() < end:
+        expect(states(alder)["birch"] == "alive" and states(birch)["alder"] == "alive", "a node flaps after the change")
+        time.sleep(0.5)
+    expect(deaths(alder, "birch") <= 1, f"alder found birch dead {deaths(alder, 'birch')} times")
+    move(wire, 1, "10.77.42.22/24", "10.77.42.33/24")
+    wait_until(lambda: addresses(alder)["birch"] == "10.77.42.33:7410", 30, "the second new address to be in use")
+    all_alive(mesh, 30)
+    state = show(mesh, identity)["trials"][0]
+    expect(state["restarts"] == 0 and state["attempt"] <= 2, f"after two changes of the address: {state}")
+    alder.run("cancel", identity)
+
+
+@case(limit_s=150)
+def a_change_of_address_is_followed_without_a_beacon(lab):
+    change_under_a_trial(lab, [], 5)
+
+
+@case(limit_s=150)
+def a_change_of_address_is_followed_with_a_beacon(lab):
+    change_under_a_trial(lab, ["--beacon", "7411"], 5)
+
+
+@case(limit_s=600, whole=True)
+def a_change_of_address_is_followed_for_two_minutes(lab):
+    change_under_a_trial(lab, [], 120)
+
+
+def come_late(lab, options):
+    mesh, wire = everywhere(lab, ["alder", "birch"], options=options)
+    alder, birch = mesh.nodes
+    mesh.start()
+    birch.kill_daemon()
+    ip(wire, 1, "link", "set", "eth0", "down")
+    ip(wire, 1, "address", "flush", "dev", "eth0")
+    birch.start()
+    time.sleep(3)
+    ip(wire, 1, "address", "add", f"{wire.address(1)}/24", "broadcast", "+", "dev", "eth0")
+    ip(wire, 1, "link", "set", "eth0", "up")
+    all_alive(mesh, 30)
+    expect(addresses(alder)["birch"] == f"{wire.address(1)}:7410", f"alder uses {addresses(alder)['birch']} for birch")
+    wait_until(lambda: addresses(birch)["birch"] == f"{wire.address(1)}:7410", 30, "birch to announce its address")
+
+
+@case(limit_s=120)
+def a_network_that_comes_late_is_used_without_a_beacon(lab):
+    come_late(lab, [])
+
+
+@case(limit_s=120)
+def a_network_that_comes_late_is_used_with_a_beacon(lab):
+    come_late(lab, ["--beacon", "7411"])
+
+
+def families(wire, index, only_six=False):
+    """IPv6 besides IPv4; or alone."""
+    name = wire.names[index + 1]
+    wire.inside(name, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.default.disable_ipv6=0",
+                "net.ipv6.conf.eth0.disable_ipv6=0", "net.ipv6.conf.eth0.accept_dad=0")
+    ip(wire, index, "link", "set", "eth0", "down")
+    ip(wire, index, "link", "set", "eth0", "up")
+    ip(wire, index, "address", "add", f"fd77:42::{index + 1}/64", "dev", "eth0", "nodad")
+    if only_six:
+        ip(wire, index, "address", "del", f"{wire.address(index)}/24", "dev", "eth0")
+
+
+@case(limit_s=120)
+def a_mesh_without_ipv4_works(lab):
+    mesh, wire = everywhere(lab, ["alder", "birch"])
+    for index in range(2):
+        families(wire, index, only_six=True)
+    mesh.start()
+    all_alive(mesh, 20)
+    used = addresses(mesh.nodes[0])["birch"]
+    expect(used == "[fd77:42::2]:7410", f"alder uses {used} for birch")
+    identity = lab.submit(mesh.nodes[0], trial(slots=2))
+    done = wait_over(mesh, identity, 90)
+    expect(done["trials"][0]["attempt"] == 1, f"{done['trials'][0]}")
+
+
+FIREWALL = """
+table inet shoal {
+ chain in {
+  type filter hook input priority 0; policy drop;
+  iif lo accept
+  ct state established,related accept
+  meta l4proto ipv6-icmp accept
+  ip protocol icmp accept
+  tcp dport { 7410, 7412-7612 } accept
+  udp dport 7411 accept
+ }
+}
+"""
+
+
+@case(limit_s=300)
+def four_nodes_of_mixed_networks_run_trials_from_anywhere(lab):
+    """Both families but for one node without IPv4; one with docker0 and a tunnel; one behind a firewall; one whose address changes
+    twice. A trial of one slot from each node, and one of three slots."""
+    mesh, wire = everywhere(lab, ["alder", "birch", "cedar", "dogwood"])
+    for index in range(4):
+        families(wire, index, only_six=index == 3)
+    add_docker(wire, 0)
+    add_tunnel(wire, 0)
+    wire.inside(wire.names[3], "nft", "-f", "-", text=FIREWALL)  # cedar
+    mesh.start()
+    all_alive(mesh, 30)
+    identities = [lab.submit(node, trial(name=f"from-{node.name}")) for node in mesh.nodes]
+    for identity in identities:
+        done = wait_over(mesh, identity, 60)["trials"][0]
+        expect(done["restarts"] == 0 and done["attempt"] == 1, f"{done}")
+    group = lab.submit(mesh.nodes[3], trial(slots=3, epochs=200, name="group"))
+    wait_until(lambda: (show(mesh, group)["trials"][0]["step"] or 0) > 0, 60, "the group to train")
+    for before, after in ((f"{wire.address(1)}/24", "10.77.42.42/24"), ("10.77.42.42/24", "10.77.42.43/24")):
+        attempt = show(mesh, group)["trials"][0]["attempt"]
+        move(wire, 1, before, after)
+        wait_until(lambda: addresses(mesh.nodes[0])["birch"] in (f"{after.split('/')[0]}:7410", "[fd77:42::2]:7410"), 30,
+                   "another address of birch to be in use")
+        all_alive(mesh, 30)
+        state = show(mesh, group)["trials"][0]
+        expect(state["restarts"] == 0 and state["attempt"] <= attempt + 1, f"after the change to {after}: {state}")
+    done = wait_over(mesh, group, 120)["trials"][0]
+    expect(done["restarts"] == 0, f"{done}")
