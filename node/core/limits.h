@@ -36,7 +36,7 @@
 #define CORE_CHECK_LINKS_MAX 24         /* tries at one time: each takes up to 800 ms; the shell has room for 64 */
 #define CORE_CHECK_ANSWER_MS 4000       /* a check without an answer for so long was not made: it is due again */
 #define CORE_CHECK_USED_MS 20000        /* between two checks of the address in use, if a living peer has others */
-#define CORE_CHECK_SPARE_MS 60000       /* between two checks of a further address that the key answered at */
+#define CORE_CHECK_SPARE_MS 60000       /* between two checks of any other address that the key answered at */
 #define CORE_CHECK_FAILED_MS 5000       /* to the next check of an address of a living peer that failed; doubled each time */
 #define CORE_CHECK_FAILED_MAX_MS 300000 /* the longest such wait */
 #define CORE_CHECK_HINT_MS 3000         /* between two checks of a hint of an absent peer */

@@ -107,6 +107,7 @@ struct world {
     uint64_t step_ms; /* an elastic program makes a step in it, and reports each; 0: ten a second, and one report */
     bool checks_writers; /* as daemons do: records of writers whom the receiver does not know are dropped */
     bool loses_keys; /* of groups that change, on their way to the owners */
+    char refusing[FACT_ADDRESS_BYTES]; /* an address of a machine outside the mesh, which refuses connections; empty: there is none */
     bool is_mute;    /* an elastic program that begins now never listens */
     uint64_t failing_trials; /* bits: their programs fail at once everywhere */
     size_t core_bytes; /* of memory that each core has; 0: enough */
@@ -174,6 +175,9 @@ void world_sleep(struct world *world, uint32_t node, uint64_t ms);
 
 /* A new boot on the same disk. `adopt`: its workers are found alive; else they did not survive. */
 void world_restart(struct world *world, uint32_t node, bool adopt);
+
+/* The node has these addresses from now on, and can be reached at the first one. */
+void world_move(struct world *world, uint32_t node, const char *const *addresses, uint32_t count);
 
 /* A machine with a copy of that node's disk, at an address of its own: its number, for world_restart. Once it has become
  * another node its person is make_person(WORLD_NODES_MAX * (1 + keys_made) + number). */

@@ -120,8 +120,8 @@ void world_send_message(struct world *world, uint32_t number, const struct node_
         [MESSAGE_TWIN] = "twin"};
     const struct message *message = &effect->u.send.message;
     uint32_t to = receiver(world, number, effect->u.send.to);
-    if (to == UINT32_MAX) {
-        return; /* on the roster, but nowhere in this world */
+    if (to == UINT32_MAX || !node_id_equal(world->nodes[to].person.id, effect->u.send.to)) {
+        return; /* on the roster, but nowhere in this world, or at an address that another node has now */
     }
     if (names[message->kind] != NULL) {
         char line[64];
@@ -157,19 +157,31 @@ void world_send_message(struct world *world, uint32_t number, const struct node_
 
 void world_answer_link(struct world *world, uint32_t number, const struct node_effect *effect)
 {
-    uint32_t to = number_of(world, effect->u.peer.node);
-    for (uint32_t i = 0; i < world->node_count; i++) { /* two machines may have one key */
-        to = strcmp(world->nodes[i].address, effect->u.peer.address) == 0 ? i : to;
-    }
+    uint32_t to = number_at(world, effect->u.peer.address); /* two machines may have one key */
     bool is_silent = to == UINT32_MAX || world_is_apart(world, number, to);
     struct node_event event = {.kind = NODE_EVENT_LINK};
     event.u.link.peer = effect->u.peer.node;
-    event.u.link.refused = !is_silent && !world->nodes[to].is_up;
+    event.u.link.refused = (!is_silent && !world->nodes[to].is_up) ||
+                           (to == UINT32_MAX && strcmp(world->refusing, effect->u.peer.address) == 0);
     event.u.link.open = !is_silent && world->nodes[to].is_up;
     event.u.link.reached = event.u.link.open && node_id_equal(world->nodes[to].person.id, effect->u.peer.node);
     event.u.link.round_trip_us = 200;
     bytes_copy_text(event.u.link.address, sizeof event.u.link.address, effect->u.peer.address);
     world_post(world, world->now_ms, number, world->nodes[number].boots, &event);
+}
+
+void world_move(struct world *world, uint32_t number, const char *const *addresses, uint32_t count)
+{
+    struct node_event event = {.kind = NODE_EVENT_ADDRESSES};
+    bytes_copy_text(world->nodes[number].address, sizeof world->nodes[number].address, addresses[0]);
+    for (uint32_t i = 0; i < count; i++) {
+        struct fact_address *address = &event.u.addresses.announced.items[i];
+        bytes_copy_text(address->text, sizeof address->text, addresses[i]);
+        address->prefix = 24;
+        address->speed = 1000;
+    }
+    event.u.addresses.announced.count = count;
+    world_step(world, number, &event);
 }
 
 void world_push_blob(struct world *world, uint32_t number, const struct node_effect *effect)

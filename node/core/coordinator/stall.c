@@ -67,6 +67,7 @@ static void shift_backoff(struct core_backoff *backoff, uint64_t gap_ms)
     time_shift(&backoff->until_ms, gap_ms);
 }
 
+/* Of struct core_coordinator stays apart_told_ms, told to users in minutes. */
 void core_coordinator_shift(struct node_core *core, uint64_t gap_ms)
 {
     for (struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {

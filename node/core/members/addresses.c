@@ -199,8 +199,8 @@ static bool is_due(const struct node_core *core, const struct core_peer *peer, c
     }
     uint64_t scale = 1 + core->members->peer_count / CORE_DIRECT_NODES;
     if (address->is_reached) {
-        bool has_others = peer->addresses->next != NULL;
-        return has_others && since_ms >= scale * (is_used(peer, address) ? CORE_CHECK_USED_MS : CORE_CHECK_SPARE_MS);
+        bool is_soon = is_used(peer, address) && peer->addresses->next != NULL; /* there is something to change over to */
+        return since_ms >= scale * (is_soon ? CORE_CHECK_USED_MS : CORE_CHECK_SPARE_MS);
     }
     if (is_used(peer, address) && address->failures == 1) {
         return true; /* one check may get lost; a second one tells */
