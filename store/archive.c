@@ -2,7 +2,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,11 +14,11 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "store/ignore.h"
+#include "base/visible.h"
+#include "store/component.h"
 
-#define DEPTH_MAX 64
-#define IGNORE_FILE_BYTES_MAX (1u << 20)
-#define COPY_BYTES (64u << 10)
+#define COPY_BYTES (256u << 10)
+#define SHOWN_BYTES 192 /* of a path in a sentence */
 
 /* Where an error sentence goes; report_fail returns the code beside it. */
 struct report {
@@ -54,453 +53,172 @@ static int errno_error(void)
     }
 }
 
-/* Iterates over the names in a path, without "." and empty names. */
-struct component {
-    const char *next;
-    const char *name; /* not NUL-terminated */
-    size_t length;
-};
+/* ---- packing ---- */
 
-static bool component_next(struct component *component)
-{
-    do {
-        component->next += *component->next == '/';
-        component->name = component->next;
-        component->length = strcspn(component->name, "/");
-        component->next += component->length;
-    } while (*component->next != '\0' &&
-             (component->length == 0 || (component->length == 1 && component->name[0] == '.')));
-    return component->length > 1 || (component->length == 1 && component->name[0] != '.');
-}
-
-static bool component_is_up(const struct component *component)
-{
-    return component->length == 2 && memcmp(component->name, "..", 2) == 0;
-}
-
-/* True if a link at `path` (relative to the root) to `target` stays below the root. ".." after a name is refused: the
- * name may itself be a link, and ".." then means the parent of an unknown directory. Leading ".."s climb real
- * directories only, and each further link on the way has passed this same test. */
-static bool link_stays_inside(const char *path, const char *target)
-{
-    if (target[0] == '\0' || target[0] == '/') {
-        return false;
-    }
-    size_t names = 0; /* in the path, including the link's own name; "." and "//" do not climb and do not count */
-    struct component component = {.next = path};
-    while (component_next(&component)) {
-        names++;
-    }
-    bool named = false;
-    component = (struct component){.next = target};
-    while (component_next(&component)) {
-        if (!component_is_up(&component)) {
-            named = true;
-        } else if (named || names <= 1) {
-            return false;
-        } else {
-            names--;
-        }
-    }
-    return true;
-}
-
-/* ---- packing: first the list of all entries, then the bytes ---- */
-
-struct entry {
-    char *path; /* relative to the root; owned */
-    char *link; /* a symbolic link's target, else NULL; owned */
-    uint64_t bytes;
-    mode_t mode;
-};
-
-struct listing {
-    struct entry *entries;
-    size_t count;
-    size_t capacity;
-    uint64_t total_bytes;
-    size_t largest; /* index of the largest file */
-    struct ignore_file ignores[DEPTH_MAX];
-    size_t ignore_count;
-    const char *root;
+/* The archive under construction. */
+struct packing {
+    struct archive *tar;
+    const struct context_list *list;
     const struct report *report;
+    const struct archive_progress *progress;
+    int root_fd;
+    uint64_t done_bytes;
+    char *buffer; /* [COPY_BYTES] */
 };
 
-static void listing_close(struct listing *listing)
+static int write_failed(const struct packing *packing, const char *path)
 {
-    for (size_t i = 0; i < listing->count; i++) {
-        free(listing->entries[i].path);
-        free(listing->entries[i].link);
-    }
-    free(listing->entries);
-    *listing = (struct listing){0};
+    char text[SHOWN_BYTES];
+    (void)visible_text(text, sizeof text, path);
+    errno = archive_errno(packing->tar);
+    return report_fail(packing->report, errno == ENOSPC || errno == EDQUOT ? ERR_NO_SPACE : ERR_IO, "cannot pack %s: %s",
+                       text, archive_error_string(packing->tar));
 }
 
-/* Takes ownership of `path` and `link`, also on failure. */
-static int listing_add_take(struct listing *listing, char *path, char *link, mode_t mode, uint64_t bytes)
+static int read_failed_at(const struct packing *packing, const char *path, const char *reason)
 {
-    int rc = 0;
-    if (listing->count == ARCHIVE_ENTRIES_MAX) {
-        rc = report_fail(listing->report, ERR_FULL,
-                         "the directory %s has more than %u files: name those that are not needed in its .gitignore",
-                         listing->root, ARCHIVE_ENTRIES_MAX);
-    } else if (listing->count == listing->capacity) {
-        size_t capacity = listing->capacity == 0 ? 64 : 2 * listing->capacity;
-        struct entry *grown = realloc(listing->entries, capacity * sizeof *grown);
-        if (grown == NULL) {
-            rc = report_fail(listing->report, ERR_MEMORY, "no memory to list the directory %s", listing->root);
-        } else {
-            listing->entries = grown;
-            listing->capacity = capacity;
-        }
-    }
-    if (rc != 0) {
-        free(path);
-        free(link);
-        return rc;
-    }
-    listing->entries[listing->count] = (struct entry){.path = path, .link = link, .bytes = bytes, .mode = mode};
-    if (bytes > listing->entries[listing->largest].bytes) {
-        listing->largest = listing->count;
-    }
-    listing->total_bytes += bytes;
-    listing->count++;
-    return 0;
+    char whole[2 * PATH_MAX], text[SHOWN_BYTES];
+    (void)snprintf(whole, sizeof whole, "%s/%s", packing->list->root, path);
+    (void)visible_text(text, sizeof text, whole);
+    return report_fail(packing->report, ERR_IO, "cannot read %s: %s; or name it in .shoalignore", text, reason);
 }
 
-static int compare_names(const void *a, const void *b)
+static void tell(struct packing *packing, uint64_t bytes)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    packing->done_bytes += bytes;
+    if (packing->progress != NULL) {
+        packing->progress->tell(packing->progress->context, packing->done_bytes, packing->list->total_bytes);
+    }
 }
 
-static void names_free(char **names, size_t count)
+/* Reads until the buffer is full or `wanted` bytes are there. -1: errno tells. */
+static ssize_t read_some(int fd, char *buffer, uint64_t wanted)
 {
-    for (size_t i = 0; i < count; i++) {
-        free(names[i]);
-    }
-    free(names);
-}
-
-/* The sorted names in a directory, without ".", ".." and ".git". Closes dir_fd. The caller frees the names. */
-static int names_read(int dir_fd, char ***out, size_t *out_count)
-{
-    DIR *dir = fdopendir(dir_fd);
-    if (dir == NULL) {
-        close(dir_fd);
-        return ERR_IO;
-    }
-    char **names = NULL;
-    size_t count = 0;
-    size_t capacity = 0;
-    int rc = 0;
-    errno = 0;
-    for (const struct dirent *entry; rc == 0 && (entry = readdir(dir)) != NULL; errno = 0) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, ".git") == 0) {
-            continue;
-        }
-        if (count == capacity) {
-            capacity = capacity == 0 ? 32 : 2 * capacity;
-            char **grown = count > ARCHIVE_ENTRIES_MAX ? NULL : realloc(names, capacity * sizeof *grown);
-            if (grown == NULL) {
-                rc = count > ARCHIVE_ENTRIES_MAX ? ERR_FULL : ERR_MEMORY;
-                break;
-            }
-            names = grown;
-        }
-        names[count] = strdup(entry->d_name);
-        if (names[count] == NULL) {
-            rc = ERR_MEMORY;
-            break;
-        }
-        count++;
-    }
-    if (rc == 0 && errno != 0) {
-        rc = ERR_IO;
-    }
-    closedir(dir);
-    if (rc != 0) {
-        names_free(names, count);
-        return rc;
-    }
-    if (count > 1) {
-        qsort(names, count, sizeof *names, compare_names);
-    }
-    *out = names;
-    *out_count = count;
-    return 0;
-}
-
-/* Pushes the directory's .gitignore, if there is one, onto the stack; the caller frees *text. */
-static int ignore_push(struct listing *listing, int dir_fd, const char *prefix, char **text)
-{
-    int fd = openat(dir_fd, ".gitignore", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 && (errno == ENOENT || errno == ELOOP)) {
-        return 0; /* git does not follow such a link either */
-    }
-    struct stat info;
-    if (fd < 0 || fstat(fd, &info) != 0) {
-        int reason = errno;
-        if (fd >= 0) {
-            close(fd);
-        }
-        return report_fail(listing->report, ERR_IO, "cannot read %s/%s.gitignore: %s", listing->root, prefix,
-                           strerror(reason));
-    }
-    if (!S_ISREG(info.st_mode)) {
-        close(fd);
-        return 0;
-    }
-    if (info.st_size > IGNORE_FILE_BYTES_MAX) {
-        close(fd);
-        return report_fail(listing->report, ERR_FULL, "%s/%s.gitignore is larger than %u bytes: shorten it",
-                           listing->root, prefix, IGNORE_FILE_BYTES_MAX);
-    }
-    size_t used = 0;
-    char *bytes = malloc((size_t)info.st_size + 1);
-    while (bytes != NULL && used < (size_t)info.st_size) {
-        ssize_t got = read(fd, bytes + used, (size_t)info.st_size - used);
+    size_t room = wanted < COPY_BYTES ? (size_t)wanted : COPY_BYTES, used = 0;
+    while (used < room) {
+        ssize_t got = read(fd, buffer + used, room - used);
         if (got < 0 && errno == EINTR) {
             continue;
         }
-        if (got <= 0) {
-            int reason = errno;
-            free(bytes);
-            close(fd);
-            return report_fail(listing->report, ERR_IO, "cannot read %s/%s.gitignore: %s", listing->root, prefix,
-                               got == 0 ? "it changed" : strerror(reason));
+        if (got < 0) {
+            return -1;
+        }
+        if (got == 0) {
+            break;
         }
         used += (size_t)got;
     }
-    close(fd);
-    if (bytes == NULL) {
-        return report_fail(listing->report, ERR_MEMORY, "no memory to read %s/%s.gitignore", listing->root, prefix);
-    }
-    listing->ignores[listing->ignore_count++] =
-        (struct ignore_file){.text = bytes, .text_bytes = used, .base_bytes = strlen(prefix)};
-    *text = bytes;
-    return 0;
+    return (ssize_t)used;
 }
 
-static int list_link(struct listing *listing, int dir_fd, const char *name, char *path)
-{
-    char target[PATH_MAX];
-    ssize_t length = readlinkat(dir_fd, name, target, sizeof target - 1);
-    int rc = 0;
-    if (length < 0) {
-        rc = report_fail(listing->report, ERR_IO, "cannot read the symbolic link %s/%s: %s", listing->root, path,
-                         strerror(errno));
-    } else {
-        target[length] = '\0';
-        if (!link_stays_inside(path, target)) {
-            rc =
-                report_fail(listing->report, ERR_REFUSED,
-                            "the symbolic link %s/%s leads out of the directory (to %s) and would be broken elsewhere: "
-                            "put a copy in its place, or name it in .gitignore",
-                            listing->root, path, target);
-        }
-    }
-    if (rc != 0) {
-        free(path);
-        return rc;
-    }
-    char *link = strdup(target);
-    if (link == NULL) {
-        free(path);
-        return report_fail(listing->report, ERR_MEMORY, "no memory to list the directory %s", listing->root);
-    }
-    return listing_add_take(listing, path, link, S_IFLNK | 0777, 0);
-}
-
-static int list_directory(struct listing *listing, int dir_fd, const char *prefix, unsigned depth);
-
-static int list_name(struct listing *listing, int dir_fd, const char *prefix, const char *name, unsigned depth)
-{
-    struct stat info;
-    if (fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
-        return report_fail(listing->report, ERR_IO, "cannot look at %s/%s%s: %s", listing->root, prefix, name,
-                           strerror(errno));
-    }
-    char *path;
-    if (asprintf(&path, "%s%s", prefix, name) < 0) {
-        return report_fail(listing->report, ERR_MEMORY, "no memory to list the directory %s", listing->root);
-    }
-    if (ignore_excludes(listing->ignores, listing->ignore_count, path, S_ISDIR(info.st_mode))) {
-        free(path);
-        return 0;
-    }
-    if (S_ISLNK(info.st_mode)) {
-        return list_link(listing, dir_fd, name, path);
-    }
-    if (S_ISREG(info.st_mode)) {
-        return listing_add_take(listing, path, NULL, S_IFREG | ((info.st_mode & S_IXUSR) != 0 ? 0755 : 0644),
-                                (uint64_t)info.st_size);
-    }
-    if (!S_ISDIR(info.st_mode)) {
-        int rc = report_fail(listing->report, ERR_REFUSED,
-                             "%s/%s is neither a file nor a directory nor a symbolic link: remove it, or name it in "
-                             ".gitignore",
-                             listing->root, path);
-        free(path);
-        return rc;
-    }
-    char *below;
-    int inner_fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (inner_fd < 0) {
-        int rc = report_fail(listing->report, ERR_IO, "cannot open the directory %s/%s: %s", listing->root, path,
-                             strerror(errno));
-        free(path);
-        return rc;
-    }
-    if (asprintf(&below, "%s/", path) < 0) {
-        free(path);
-        close(inner_fd);
-        return report_fail(listing->report, ERR_MEMORY, "no memory to list the directory %s", listing->root);
-    }
-    int rc = listing_add_take(listing, path, NULL, S_IFDIR | 0755, 0);
-    if (rc == 0) {
-        rc = list_directory(listing, inner_fd, below, depth + 1);
-    }
-    close(inner_fd);
-    free(below);
-    return rc;
-}
-
-/* `prefix` is the path of the directory with a '/' at the end, or "" for the root. */
-static int list_directory(struct listing *listing, int dir_fd, const char *prefix, unsigned depth)
-{
-    if (depth >= DEPTH_MAX) {
-        return report_fail(listing->report, ERR_FULL,
-                           "%s/%s is more than %d directories deep: name it in .gitignore if it is not needed",
-                           listing->root, prefix, DEPTH_MAX);
-    }
-    char *ignore_text = NULL;
-    size_t ignores_before = listing->ignore_count;
-    int rc = ignore_push(listing, dir_fd, prefix, &ignore_text);
-    if (rc != 0) {
-        return rc;
-    }
-    char **names = NULL;
-    size_t name_count = 0;
-    int list_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rc = list_fd >= 0 ? names_read(list_fd, &names, &name_count) : ERR_IO;
-    if (rc != 0) {
-        report_fail(listing->report, rc, "cannot read the directory %s/%s: %s", listing->root, prefix, err_text(rc));
-    }
-    for (size_t i = 0; rc == 0 && i < name_count; i++) {
-        rc = list_name(listing, dir_fd, prefix, names[i], depth);
-    }
-    names_free(names, name_count);
-    listing->ignore_count = ignores_before;
-    free(ignore_text);
-    return rc;
-}
-
-static int write_failed(const struct report *report, struct archive *tar, const char *path)
-{
-    errno = archive_errno(tar);
-    return report_fail(report, errno == ENOSPC || errno == EDQUOT ? ERR_NO_SPACE : ERR_IO, "cannot pack %s: %s", path,
-                       archive_error_string(tar));
-}
-
-static int write_content(const struct report *report, struct archive *tar, int root_fd, const struct entry *entry)
-{
-    int fd = openat(root_fd, entry->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        return report_fail(report, ERR_IO, "cannot read %s: %s", entry->path, strerror(errno));
-    }
-    char buffer[COPY_BYTES];
-    uint64_t left = entry->bytes;
-    int rc = 0;
-    while (rc == 0 && left > 0) {
-        ssize_t got = read(fd, buffer, left < sizeof buffer ? (size_t)left : sizeof buffer);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            rc = report_fail(report, ERR_IO, "cannot read %s: %s", entry->path,
-                             got == 0 ? "it became shorter while it was packed; try again" : strerror(errno));
-        } else if (archive_write_data(tar, buffer, (size_t)got) != got) {
-            rc = write_failed(report, tar, entry->path);
-        } else {
-            left -= (uint64_t)got;
-        }
-    }
-    close(fd);
-    return rc;
-}
-
-static int write_entry(const struct report *report, struct archive *tar, int root_fd, const struct entry *entry)
+static int write_header(const struct packing *packing, const struct context_entry *entry, uint64_t bytes)
 {
     struct archive_entry *header = archive_entry_new();
     if (header == NULL) {
-        return report_fail(report, ERR_MEMORY, "no memory to pack %s", entry->path);
+        return report_fail(packing->report, ERR_MEMORY, "no memory to pack %s", packing->list->root);
     }
     archive_entry_copy_pathname(header, entry->path);
     archive_entry_set_mode(header, entry->mode);
-    archive_entry_set_size(header, (la_int64_t)entry->bytes);
+    archive_entry_set_size(header, (la_int64_t)bytes);
     archive_entry_set_mtime(header, 0, 0);
     archive_entry_set_uid(header, 0);
     archive_entry_set_gid(header, 0);
     if (entry->link != NULL) {
         archive_entry_copy_symlink(header, entry->link);
     }
-    int rc = archive_write_header(tar, header) == ARCHIVE_OK ? 0 : write_failed(report, tar, entry->path);
+    int rc = archive_write_header(packing->tar, header) == ARCHIVE_OK ? 0 : write_failed(packing, entry->path);
     archive_entry_free(header);
-    if (rc == 0 && entry->bytes > 0) {
-        rc = write_content(report, tar, root_fd, entry);
+    return rc;
+}
+
+/* A file that grows meanwhile, such as a log, is packed up to the size that it was listed with. If it has become shorter it is
+ * packed as it is, unless that happens after its header was written. */
+static int write_content(struct packing *packing, const struct context_entry *entry, int fd)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        return read_failed_at(packing, entry->path, strerror(errno));
+    }
+    uint64_t left = (uint64_t)info.st_size < entry->bytes ? (uint64_t)info.st_size : entry->bytes;
+    ssize_t got = read_some(fd, packing->buffer, left);
+    if (got >= 0 && left <= COPY_BYTES) {
+        left = (uint64_t)got;
+    }
+    int rc = got >= 0 ? write_header(packing, entry, left) : read_failed_at(packing, entry->path, strerror(errno));
+    while (rc == 0 && left > 0) {
+        if (got < 0) {
+            return read_failed_at(packing, entry->path, strerror(errno));
+        }
+        if (got == 0) {
+            return read_failed_at(packing, entry->path, "it became shorter while it was packed; try again");
+        }
+        if (archive_write_data(packing->tar, packing->buffer, (size_t)got) != got) {
+            return write_failed(packing, entry->path);
+        }
+        left -= (uint64_t)got;
+        tell(packing, (uint64_t)got);
+        got = left > 0 ? read_some(fd, packing->buffer, left) : 0;
     }
     return rc;
 }
 
-static int write_entries(const struct listing *listing, int root_fd, int fd)
+static int write_entry(struct packing *packing, const struct context_entry *entry)
 {
-    const struct report *report = listing->report;
-    struct archive *tar = archive_write_new();
-    if (tar == NULL) {
-        return report_fail(report, ERR_MEMORY, "no memory to pack %s", listing->root);
+    if (!S_ISREG(entry->mode)) {
+        return write_header(packing, entry, 0);
     }
+    int fd = openat(packing->root_fd, entry->path,
+                    O_RDONLY | O_CLOEXEC | O_NONBLOCK | (entry->is_followed ? 0 : O_NOFOLLOW));
+    if (fd < 0) {
+        bool has_vanished = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+        return has_vanished ? 0 : read_failed_at(packing, entry->path, strerror(errno));
+    }
+    int rc = write_content(packing, entry, fd);
+    close(fd);
+    return rc;
+}
+
+static int write_entries(struct packing *packing, int fd)
+{
     /* Names are plain bytes here: without BINARY libarchive would convert them from the locale's character set. */
-    if (archive_write_set_format_pax_restricted(tar) != ARCHIVE_OK ||
-        archive_write_set_options(tar, "hdrcharset=BINARY") != ARCHIVE_OK ||
-        archive_write_set_bytes_in_last_block(tar, 1) != ARCHIVE_OK || archive_write_open_fd(tar, fd) != ARCHIVE_OK) {
-        int failed = write_failed(report, tar, listing->root);
-        archive_write_free(tar);
-        return failed;
+    if (archive_write_set_format_pax_restricted(packing->tar) != ARCHIVE_OK ||
+        archive_write_set_options(packing->tar, "hdrcharset=BINARY") != ARCHIVE_OK ||
+        archive_write_set_bytes_in_last_block(packing->tar, 1) != ARCHIVE_OK ||
+        archive_write_open_fd(packing->tar, fd) != ARCHIVE_OK) {
+        return write_failed(packing, packing->list->root);
     }
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < listing->count; i++) {
-        rc = write_entry(report, tar, root_fd, &listing->entries[i]);
+    for (size_t i = 0; rc == 0 && i < packing->list->count; i++) {
+        rc = write_entry(packing, &packing->list->entries[i]);
     }
-    if (rc == 0 && archive_write_close(tar) != ARCHIVE_OK) {
-        rc = write_failed(report, tar, listing->root);
+    if (rc == 0 && archive_write_close(packing->tar) != ARCHIVE_OK) {
+        rc = write_failed(packing, packing->list->root);
     }
-    archive_write_free(tar);
     return rc;
 }
 
-int archive_pack(const char *dir, int fd, uint64_t bytes_max, char *error, size_t error_size)
+int archive_pack(const struct context_list *list, int fd, const struct archive_progress *progress, char *error,
+                 size_t error_size)
 {
     struct report report = {.text = error, .size = error_size};
-    bytes_max = bytes_max == 0 ? ARCHIVE_BYTES_MAX : bytes_max;
-    int root_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd < 0) {
-        return report_fail(&report, errno_error(), "cannot open the directory %s: %s", dir, strerror(errno));
+    struct packing packing = {.tar = archive_write_new(), .list = list, .report = &report, .progress = progress};
+    packing.root_fd = open(list->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    packing.buffer = malloc(COPY_BYTES);
+    int rc = 0;
+    if (packing.root_fd < 0) {
+        rc = report_fail(&report, errno_error(), "cannot open the directory %s: %s", list->root, strerror(errno));
+    } else if (packing.tar == NULL || packing.buffer == NULL) {
+        rc = report_fail(&report, ERR_MEMORY, "no memory to pack %s", list->root);
+    } else {
+        rc = write_entries(&packing, fd);
     }
-    struct listing listing = {.root = dir, .report = &report};
-    int rc = list_directory(&listing, root_fd, "", 0);
-    if (rc == 0 && listing.total_bytes > bytes_max) {
-        const struct entry *largest = &listing.entries[listing.largest];
-        rc = report_fail(&report, ERR_FULL,
-                         "the directory %s holds %llu bytes, more than the %llu that may be sent with an experiment: "
-                         "name what is not needed in its .gitignore (the largest file is %s, %llu bytes)",
-                         dir, (unsigned long long)listing.total_bytes, (unsigned long long)bytes_max, largest->path,
-                         (unsigned long long)largest->bytes);
+    if (packing.tar != NULL) {
+        archive_write_free(packing.tar);
     }
-    if (rc == 0) {
-        rc = write_entries(&listing, root_fd, fd);
+    if (packing.root_fd >= 0) {
+        close(packing.root_fd);
     }
-    listing_close(&listing);
-    close(root_fd);
+    free(packing.buffer);
     return rc;
 }
 
@@ -511,6 +229,7 @@ struct unpack {
     int root_fd;
     uint64_t left_bytes;
     uint64_t bytes_max;
+    enum archive_links links;
     const struct report *report;
 };
 
@@ -561,7 +280,7 @@ static int read_failed(const struct unpack *unpack, const char *where)
 
 static int unpack_content(struct unpack *unpack, int fd, const char *path)
 {
-    char buffer[COPY_BYTES];
+    char buffer[COPY_BYTES / 4];
     for (;;) {
         la_ssize_t got = archive_read_data(unpack->tar, buffer, sizeof buffer);
         if (got == 0) {
@@ -624,7 +343,8 @@ static int unpack_directory(const struct unpack *unpack, int dir_fd, const char 
 
 static int unpack_link(const struct unpack *unpack, int dir_fd, const char *name, const char *path, const char *target)
 {
-    if (target == NULL || !link_stays_inside(path, target)) {
+    bool stays = target != NULL && context_link_stays_inside(path, target);
+    if (target == NULL || target[0] == '\0' || (!stays && unpack->links == ARCHIVE_LINKS_INSIDE)) {
         return report_fail(unpack->report, ERR_REFUSED,
                            "the archive has a symbolic link %.100s that leads out of it (to %.100s)", path,
                            target != NULL ? target : "nothing");
@@ -682,8 +402,8 @@ static int unpack_entries(struct unpack *unpack, int fd)
         if (status != ARCHIVE_OK) {
             return read_failed(unpack, count == 0 ? "its beginning" : "an entry's header");
         }
-        if (count == ARCHIVE_ENTRIES_MAX) {
-            return report_fail(unpack->report, ERR_FULL, "the archive has more than %u entries", ARCHIVE_ENTRIES_MAX);
+        if (count == CONTEXT_ENTRIES_MAX) {
+            return report_fail(unpack->report, ERR_FULL, "the archive has more than %u entries", CONTEXT_ENTRIES_MAX);
         }
         int rc = unpack_entry(unpack, header);
         if (rc != 0) {
@@ -692,14 +412,14 @@ static int unpack_entries(struct unpack *unpack, int fd)
     }
 }
 
-int archive_unpack(int fd, const char *dir, uint64_t bytes_max, char *error, size_t error_size)
+int archive_unpack(int fd, const char *dir, uint64_t bytes_max, enum archive_links links, char *error, size_t error_size)
 {
     struct report report = {.text = error, .size = error_size};
-    bytes_max = bytes_max == 0 ? ARCHIVE_BYTES_MAX : bytes_max;
+    bytes_max = bytes_max == 0 ? CONTEXT_BYTES_MAX : bytes_max;
     if (mkdir(dir, 0755) != 0 && errno != EEXIST) {
         return report_fail(&report, errno_error(), "cannot make the directory %s: %s", dir, strerror(errno));
     }
-    struct unpack unpack = {.left_bytes = bytes_max, .bytes_max = bytes_max, .report = &report};
+    struct unpack unpack = {.left_bytes = bytes_max, .bytes_max = bytes_max, .links = links, .report = &report};
     unpack.root_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (unpack.root_fd < 0) {
         return report_fail(&report, errno_error(), "cannot open the directory %s: %s", dir, strerror(errno));

@@ -98,22 +98,25 @@ static int check_one(const char *path, const struct stat *status, int type, stru
 
 static void pack_again(void)
 {
-    char error[512] = "";
+    char error[CONTEXT_ERROR_BYTES] = "";
     int fd = memory_file("", 0);
-    int packed = archive_pack(inside, fd, BYTES_MAX, error, sizeof error);
-    CHECK(packed == 0);
+    const struct context_options options = {.bytes_max = BYTES_MAX};
+    struct context_list *list = NULL;
+    CHECK(context_list(inside, &options, &list, error) == 0);
+    CHECK(archive_pack(list, fd, NULL, error, sizeof error) == 0);
+    context_list_free(&list);
     scratch_remove(inside);
     CHECK(lseek(fd, 0, SEEK_SET) == 0);
-    CHECK(archive_unpack(fd, inside, BYTES_MAX, error, sizeof error) == 0);
+    CHECK(archive_unpack(fd, inside, BYTES_MAX, ARCHIVE_LINKS_INSIDE, error, sizeof error) == 0);
     CHECK(close(fd) == 0);
 }
 
 static void unpack(const uint8_t *data, size_t size)
 {
-    char error[512] = "";
+    char error[CONTEXT_ERROR_BYTES] = "";
     places_make();
     int fd = memory_file(data, size);
-    int result = archive_unpack(fd, inside, BYTES_MAX, error, sizeof error);
+    int result = archive_unpack(fd, inside, BYTES_MAX, ARCHIVE_LINKS_INSIDE, error, sizeof error);
     CHECK((result == 0) == (error[0] == '\0'));
     CHECK(close(fd) == 0);
     CHECK(nftw(inside, check_one, 16, FTW_PHYS) == 0);

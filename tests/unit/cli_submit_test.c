@@ -62,7 +62,7 @@ static void submit_sends_the_file_and_the_code(void **state)
     assert_int_equal(fstat(fake.passed_fd, &status), 0);
     assert_int_equal(document_number(&request, "bytes"), status.st_size);
     assert_int_equal(lseek(fake.passed_fd, 0, SEEK_SET), 0);
-    assert_int_equal(archive_unpack(fake.passed_fd, copy, 0, error, sizeof error), 0);
+    assert_int_equal(archive_unpack(fake.passed_fd, copy, 0, ARCHIVE_LINKS_INSIDE, error, sizeof error), 0);
     (void)close(fake.passed_fd);
     (void)snprintf(train, sizeof train, "%s/train.sh", copy);
     assert_string_equal(read_text(train), "echo\n");

@@ -37,6 +37,7 @@ static const struct option_rule submit_options[] = {
     {"context", "DIR", "the code directory; default: the directory of FILE"},
     {"set", "KEY=VALUE", "overrides a value of the file, e.g. searcher.max_trials=4; may be repeated"},
     {"follow", NULL, "then watch the experiment until it is over"},
+    {"dry-run", NULL, "list what would travel, the largest first, and what is left out and why; send nothing"},
     {"help-config", NULL, "list every key of the configuration file"},
     {NULL, NULL, NULL},
 };
@@ -98,8 +99,11 @@ const struct command cli_commands[] = {
     {"nodes", "", "the nodes of the mesh", NULL, no_options, 0, 0, command_nodes},
     {"slots", "", "the slots of the mesh, and what runs on them", NULL, no_options, 0, 0, command_slots},
     {"submit", "FILE", "start an experiment; the last word printed is its id",
-     "FILE is YAML; '-' reads standard input (then --context is needed). The code directory is packed without\n"
-     "what its .gitignore files exclude. Returns once code and record are on disk here and on another node.\n",
+     "FILE is YAML; '-' reads standard input (then --context is needed). The code directory travels without what\n"
+     "git ignores, without .git, .venv and any directory with a pyvenv.cfg, __pycache__, node_modules,\n"
+     ".ipynb_checkpoints, wandb and mlruns, and without sockets, pipes and devices. A .shoalignore file (the rules of\n"
+     ".gitignore) leaves out more; its \"!PATTERN\" brings back what any of these leave out, \"!/build/gen.py\" also\n"
+     "from an ignored directory. Returns once code and record are on disk here and on another node.\n",
      submit_options, 0, 1, command_submit},
     {"ls", "", "the experiments", NULL, no_options, 0, 0, command_ls},
     {"show", "EXP", "one experiment and its trials", experiment_details, no_options, 1, 1, command_show},

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "store/git.h"
 #include "tools/shoal/options.h"
 
 enum cli_exit {
@@ -24,6 +25,7 @@ struct cli {
     bool colours;          /* may be written to `out` */
     const char *shoal_dir; /* $SHOAL_DIR, or NULL */
     const char *home;      /* $HOME, or NULL */
+    struct git_places git; /* where git's configuration is */
     bool json;             /* --json */
     char dir[PATH_MAX];    /* the data directory */
 };

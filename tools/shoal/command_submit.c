@@ -1,12 +1,9 @@
 /* submit: hands the configuration file and the packed code directory to the daemon, for storing and copying. */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -14,11 +11,11 @@
 #include "base/id.h"
 #include "node/config/config_yaml.h"
 #include "node/core/facts/config.h"
-#include "store/archive.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/render.h"
+#include "tools/shoal/submit_context.h"
 #include "tools/shoal/watch.h"
 
 #define OVERRIDES_MAX 64
@@ -35,6 +32,7 @@ struct submission {
     int archive_fd;
     uint64_t archive_bytes;
     char name[CONFIG_NAME_BYTES];
+    enum config_links links;
 };
 
 /* ---- --help-config ----------------------------------------------------------------------------------------------- */
@@ -97,6 +95,7 @@ static int check_config(struct cli *cli, struct submission *submission)
     }
     if (result == 0) {
         (void)bytes_copy_text(submission->name, sizeof submission->name, config->name);
+        submission->links = config->context_links;
     }
     free(scratch);
     free(config);
@@ -125,28 +124,25 @@ static int context_of(struct cli *cli, const struct arguments *arguments, const 
 
 static int pack_context(struct cli *cli, const char *dir, struct submission *submission)
 {
-    char error[512];
-    if (cli->err_is_terminal) {
-        (void)fprintf(cli->err, "packing %s ...", dir);
-        (void)fflush(cli->err);
+    struct context_list *list;
+    int code = submit_context_list(cli, dir, submission->links, false, &list);
+    if (code == CLI_DONE) {
+        submit_context_warn(cli, list);
+        code = submit_context_pack(cli, list, &submission->archive_fd, &submission->archive_bytes);
+        context_list_free(&list);
     }
-    submission->archive_fd = memfd_create("shoal-context", MFD_CLOEXEC);
-    if (submission->archive_fd < 0) {
-        return cli_fail(cli, CLI_REFUSED, "no memory file could be made for the code: %s", strerror(errno));
+    return code;
+}
+
+static int dry_run(struct cli *cli, const char *dir, const struct submission *submission)
+{
+    struct context_list *list;
+    int code = submit_context_list(cli, dir, submission->links, true, &list);
+    if (code == CLI_DONE) {
+        code = submit_context_show(cli, list);
+        context_list_free(&list);
     }
-    int result = archive_pack(dir, submission->archive_fd, 0, error, sizeof error);
-    struct stat status;
-    if (cli->err_is_terminal) {
-        (void)fputs("\r\033[K", cli->err);
-    }
-    if (result != 0) {
-        return cli_fail(cli, CLI_REFUSED, "%s", error);
-    }
-    if (fstat(submission->archive_fd, &status) != 0) {
-        return cli_fail(cli, CLI_REFUSED, "the packed code cannot be read: %s", strerror(errno));
-    }
-    submission->archive_bytes = (uint64_t)status.st_size;
-    return CLI_DONE;
+    return code;
 }
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
@@ -291,10 +287,11 @@ int command_submit(struct cli *cli, const struct arguments *arguments)
     if (code == CLI_DONE) {
         code = check_config(cli, &submission);
     }
+    bool is_dry = options_has(arguments, "dry-run");
     if (code == CLI_DONE) {
-        code = pack_context(cli, context, &submission);
+        code = is_dry ? dry_run(cli, context, &submission) : pack_context(cli, context, &submission);
     }
-    if (code == CLI_DONE) {
+    if (code == CLI_DONE && !is_dry) {
         code = deliver(cli, &submission, options_has(arguments, "follow"));
     }
     if (submission.archive_fd >= 0) {

@@ -23,6 +23,15 @@ int main(int argc, char **argv)
         .shoal_dir = getenv("SHOAL_DIR"),
         .home = getenv("HOME"),
     };
+    const char *system_config = getenv("GIT_CONFIG_SYSTEM");
+    cli.git = (struct git_places){
+        .home = cli.home,
+        .config_home = getenv("XDG_CONFIG_HOME"),
+        .global_config = getenv("GIT_CONFIG_GLOBAL"),
+        .system_config = getenv("GIT_CONFIG_NOSYSTEM") != NULL ? NULL
+                         : system_config != NULL               ? system_config
+                                                               : "/etc/gitconfig",
+    };
     cli.colours = cli.out_is_terminal && (no_colour == NULL || no_colour[0] == '\0');
     return cli_run(&cli, argc, argv);
 }

@@ -28,6 +28,7 @@ enum config_slot_kind { CONFIG_SLOT_ANY, CONFIG_SLOT_CPU, CONFIG_SLOT_CUDA };
 enum config_retry { CONFIG_RETRY_NODE, CONFIG_RETRY_ANY, CONFIG_RETRY_NEVER };
 enum config_stop_signal { CONFIG_SIGTERM, CONFIG_SIGINT, CONFIG_SIGHUP, CONFIG_SIGQUIT, CONFIG_SIGUSR1, CONFIG_SIGUSR2 };
 enum config_keep_ranks { CONFIG_KEEP_FIRST, CONFIG_KEEP_ALL };
+enum config_links { CONFIG_LINKS_REFUSE, CONFIG_LINKS_KEEP, CONFIG_LINKS_FOLLOW };
 enum config_on_partition { CONFIG_PARTITION_CONTINUE, CONFIG_PARTITION_PAUSE_MINORITY };
 
 struct config {
@@ -58,6 +59,7 @@ struct config {
     enum config_keep_ranks keep_ranks; /* whose files are kept: of rank 0, or of all ranks, united */
     uint64_t keep_bytes_max;           /* of the files of one worker */
     bool metrics_from_output;          /* lines that begin with "::shoal metric " are metrics */
+    enum config_links context_links; /* symbolic links that lead out of the context directory */
     bool balance; /* parts of a step follow the ranks' speeds (train/plan/balance.h) */
     /* Borrowed from the bytes that were parsed or unpacked: */
     const uint8_t *environment; /* a MessagePack map text -> text; environment.variables */

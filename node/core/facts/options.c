@@ -10,11 +10,13 @@ static const char *const slot_words[] = {"any", "cpu", "cuda", NULL};
 static const char *const retry_words[] = {"node", "any", "never", NULL};
 static const char *const signal_words[] = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", NULL};
 static const char *const keep_words[] = {"first", "all", NULL};
+static const char *const links_words[] = {"refuse", "keep", "follow", NULL};
 static const char *const partition_words[] = {"continue", "pause_minority", NULL};
 
 _Static_assert(sizeof(enum search_kind) == sizeof(uint32_t) && sizeof(enum config_slot_kind) == sizeof(uint32_t) &&
                    sizeof(enum config_on_partition) == sizeof(uint32_t) && sizeof(enum config_retry) == sizeof(uint32_t) &&
-                   sizeof(enum config_stop_signal) == sizeof(uint32_t) && sizeof(enum config_keep_ranks) == sizeof(uint32_t),
+                   sizeof(enum config_stop_signal) == sizeof(uint32_t) && sizeof(enum config_keep_ranks) == sizeof(uint32_t) &&
+                   sizeof(enum config_links) == sizeof(uint32_t),
                "words are stored as 32 bits");
 
 /* First part of a row: the key in the file, the field, its bounds or words, and its default. */
@@ -52,6 +54,9 @@ const struct config_option config_options[] = {
      .help = "The command that runs a trial, in a copy of the context directory, by `bash -o pipefail -c` (`sh -c` on a node "
              "without bash). Its status is the last command's; of a pipe, the status of the last part that failed. Words of a "
              "list are quoted for the shell. {{hp.NAME}} stands for a hyperparameter (nested: {{hp.optimizer.lr}}), as one word."},
+    {WORD("context.links", context_links, links_words, CONFIG_LINKS_REFUSE), SPARSE(28, "context_links"),
+     .help = "What happens to symbolic links that lead out of the context directory: refuse fails the submit, keep sends the "
+             "link (to data that is on every node), follow sends a copy of what it leads to."},
     {OTHER("environment.environment_variables", "list"),
      .allowed = "a list of NAME=VALUE texts",
      .standard_words = "none",

@@ -143,6 +143,7 @@ struct unpack_job {
     uint32_t number;
     uint32_t beginning_count;
     struct fact_beginning beginnings[FACT_OUTPUTS_MAX];
+    enum archive_links links;
     char directory[KEEP_PATH_BYTES];
     int result;
     bool refetch;
@@ -195,7 +196,7 @@ static void unpack_work(struct job *job)
     }
     if (unpack->result == 0) {
         (void)lseek(fd, 0, SEEK_SET);
-        unpack->result = archive_unpack(fd, work, 0, unpack->error, sizeof unpack->error);
+        unpack->result = archive_unpack(fd, work, 0, unpack->links, unpack->error, sizeof unpack->error);
         if (unpack->result == 0) {
             unpack->result = daemon_outputs_restore(unpack->chunks, unpack->directory, unpack->number, unpack->beginnings,
                                                     unpack->beginning_count, &unpack->blamed, unpack->error,
@@ -321,6 +322,9 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
     unpack->number = worker->prepare.u.worker.number;
     unpack->beginning_count = worker->beginning_count;
     memcpy(unpack->beginnings, worker->beginnings, sizeof unpack->beginnings);
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), unpack->attempt.experiment);
+    bool keeps_links = experiment != NULL && experiment->known && experiment->config->context_links == CONFIG_LINKS_KEEP;
+    unpack->links = keeps_links ? ARCHIVE_LINKS_ANY : ARCHIVE_LINKS_INSIDE;
     bytes_copy_text(unpack->directory, sizeof unpack->directory, worker->directory);
     jobs_run(daemon->file_jobs, &unpack->job);
 }
