@@ -17,8 +17,8 @@
  * needs `KillMode=process`.) It ends the run when told, when the worker itself ends, or when no daemon has renewed the
  * lease for lease_ms: the stop signal to the program (node/keep/tree.h), SIGTERM to its helpers once the program has ended or
  * its grace is over, then SIGKILL until the kernel reports that no child is left. Only then it writes `status`, frees the locks and exits. If shoal-keep itself is killed, the kernel kills the worker (PR_SET_PDEATHSIG),
- * and the lock stays held by any descendant that is still alive, since the worker inherits the lock's descriptor: a
- * slot is free when keep_lock_is_free returns true. The worker is the entrypoint's program itself if the entrypoint is
+ * and the lock stays held by any descendant that is still alive and has not closed the lock's descriptor, which the worker
+ * inherits: a slot is free when keep_orphans_end (node/keep/orphans.h) finds no process and keep_lock_is_free returns true. The worker is the entrypoint's program itself if the entrypoint is
  * one program with its arguments; for anything longer (`cd x && ...`, a pipe, A=1 program) the worker is the shell that
  * runs it.
  *
@@ -34,6 +34,7 @@
 #include "base/pack.h"
 #include "node/keep/core.h"
 #include "node/keep/log.h"
+#include "node/keep/memory.h"
 
 #define KEEP_IDENTITY_BYTES_MAX 256
 #define KEEP_LOCKS_MAX 64
@@ -68,6 +69,7 @@ struct keep_status {
     int32_t code;   /* exit code of the worker; -1: none */
     int32_t signal; /* the signal that ended the worker; 0: none */
     bool is_stopping; /* keep_stopping was called before the end */
+    enum keep_memory_cause memory; /* of a death by SIGKILL, also behind a shell (code 137) */
     char text[KEEP_TEXT_BYTES]; /* a sentence if reason is KEEP_NOT_STARTED, else "" */
 };
 
@@ -115,7 +117,7 @@ enum keep_event_kind {
     KEEP_EVENT_STARTED = 1, /* the worker runs */
     KEEP_EVENT_ENDED = 2,   /* no process of the run lives, and the locks are free: see `status` */
     KEEP_EVENT_CLOSED = 3,  /* shoal-keep is gone without a status (killed, or the disk failed) and the kernel kills the
-                               worker; the slot is free once keep_lock_is_free returns true */
+                               worker, and the caller its orphans (node/keep/orphans.h) */
 };
 
 /* One event; fields that its kind does not name are zero. */

@@ -36,6 +36,7 @@
 #define KILL_PASSES 8
 #define WAIT_MS_MAX 1000 /* wake up once a second, so that a stall is noticed as one */
 #define LAST_MS_MAX 50   /* between two looks for the end of a program that was asked to stop */
+#define OOM_SCORE 300    /* of the worker, of 1000: the kernel ends the process with the highest score */
 #define SCRIPT_MS 10000  /* for the rest of a script whose program was asked to stop and has ended: it may copy results */
 
 struct peer {
@@ -60,6 +61,9 @@ struct keep {
     struct keep_program asked; /* the processes that got the stop signal, as long as they live */
     uint64_t script_ms;        /* since when none of them lives; 0: one does, or none was asked */
     bool is_stopping; /* the daemon asked the worker to leave */
+    struct keep_memory memory, memory_before; /* the last two readings */
+    uint64_t memory_ms;                       /* of the last one */
+    enum keep_memory_cause memory_at_end;
     int stacks_fd; /* a report on the stacks of the processes; -1: none is being written */
     uint64_t stacks_until_ms, stacks_grace_ms; /* the order to end the run waits for the report until then */
     struct keep_core core;
@@ -340,6 +344,20 @@ _Noreturn static void child_fail(int report_fd, const char *step)
     _exit(written == (ssize_t)sizeof failure ? 126 : 125);
 }
 
+/* When memory runs out the kernel shall end the worker, not the daemon or shoal-keep beside it. Raising the own score needs no
+ * privilege; a higher score, set by the machine's owner, stays. */
+static void oom_prefer_worker(void)
+{
+    char text[16] = "";
+    int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    if (fd >= 0) {
+        if (read(fd, text, sizeof text - 1) > 0 && strtol(text, NULL, 10) < OOM_SCORE) {
+            (void)dprintf(fd, "%d", OOM_SCORE); /* a failure leaves the score as it is */
+        }
+        (void)close(fd);
+    }
+}
+
 _Noreturn static void child_run(const struct keep *keep, const struct keep_run *spec, pid_t parent, int output_fd,
                                 int report_fd)
 {
@@ -372,6 +390,7 @@ _Noreturn static void child_run(const struct keep *keep, const struct keep_run *
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)umask(022);
+    oom_prefer_worker();
     if (chdir(spec->working_directory) != 0) {
         child_fail(report_fd, "entering the working directory");
     }
@@ -490,6 +509,12 @@ static void children_reap(struct keep *keep)
         if (pid == keep->worker) {
             keep->worker_wait_status = status;
             keep->worker_is_gone = true;
+            if ((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) ||
+                (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL)) {
+                struct keep_memory now;
+                keep_memory_read(&now);
+                keep->memory_at_end = keep_memory_compare(&keep->memory_before, &now);
+            }
         } else if (pid < 0 && errno == ECHILD) {
             program_look(keep);
             if (keep->core.phase != KEEP_GONE) {
@@ -573,9 +598,23 @@ static void kill_all(void)
     }
 }
 
+/* Before children are reaped, so that the readings are from before the worker's death. */
+static void memory_look(struct keep *keep)
+{
+    uint64_t now_ms = clock_ms();
+    if (!keep->worker_is_gone && now_ms - keep->memory_ms >= WAIT_MS_MAX) {
+        struct keep_memory now;
+        keep_memory_read(&now);
+        keep->memory_before = keep->memory_ms != 0 ? keep->memory : now;
+        keep->memory = now;
+        keep->memory_ms = now_ms;
+    }
+}
+
 static void run(struct keep *keep)
 {
     for (;;) {
+        memory_look(keep);
         children_reap(keep);
         switch (keep_core_tick(&keep->core, clock_ms())) {
         case KEEP_DO_NOTHING:
@@ -613,6 +652,7 @@ static void keep_run_to_end(struct keep *keep)
     } else if (WIFSIGNALED(keep->worker_wait_status)) {
         status.signal = WTERMSIG(keep->worker_wait_status);
     }
+    status.memory = keep->memory_at_end;
     finish(keep, &status);
 }
 

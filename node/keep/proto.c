@@ -81,7 +81,7 @@ int keep_proto_unpack_event(const uint8_t *bytes, size_t count, struct keep_even
 
 void keep_proto_pack_status(struct pack_writer *writer, const struct keep_status *status)
 {
-    pack_map(writer, 5);
+    pack_map(writer, 6);
     pack_text(writer, "reason");
     pack_u64(writer, (uint64_t)status->reason);
     pack_text(writer, "code");
@@ -92,6 +92,8 @@ void keep_proto_pack_status(struct pack_writer *writer, const struct keep_status
     pack_text(writer, status->text);
     pack_text(writer, "stopping");
     pack_bool(writer, status->is_stopping);
+    pack_text(writer, "memory");
+    pack_u64(writer, (uint64_t)status->memory);
 }
 
 int keep_proto_unpack_status(struct pack_reader *reader, struct keep_status *out)
@@ -100,7 +102,8 @@ int keep_proto_unpack_status(struct pack_reader *reader, struct keep_status *out
     struct pack_reader code = pack_find(reader, "code");
     struct pack_reader signal = pack_find(reader, "signal");
     struct pack_reader text = pack_find(reader, "text");
-    struct pack_reader stopping = pack_find(reader, "stopping"); /* an older shoal-keep leaves it out */
+    struct pack_reader stopping = pack_find(reader, "stopping"); /* an older shoal-keep leaves these out */
+    struct pack_reader memory = pack_find(reader, "memory");
     struct keep_status status = {0};
     uint64_t reason_number = pack_read_u64_max(&reason, KEEP_NOT_STARTED);
     int64_t code_number = pack_read_i64(&code);
@@ -113,6 +116,8 @@ int keep_proto_unpack_status(struct pack_reader *reader, struct keep_status *out
     status.reason = (enum keep_reason)reason_number;
     status.code = (int32_t)code_number;
     status.signal = (int32_t)signal_number;
+    uint64_t memory_number = pack_read_u64_max(&memory, KEEP_MEMORY_MACHINE);
+    status.memory = memory.failed ? KEEP_MEMORY_NONE : (enum keep_memory_cause)memory_number;
     status.is_stopping = pack_read_bool(&stopping) && !stopping.failed;
     *out = status;
     return 0;

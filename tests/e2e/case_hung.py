@@ -2,9 +2,10 @@
 
 import os
 import signal
+from pathlib import Path
 
-from lab import case, expect, processes_naming, show, wait_over, wait_until
-from look import events_of, workers_of
+from lab import Skip, case, expect, show, wait_over, wait_until
+from look import workers_of
 from case_owners import slots_of
 
 
@@ -68,3 +69,106 @@ def a_death_by_signal_has_its_name_and_claims_no_want_of_memory(lab):
         identity = lab.submit(mesh.nodes[0], config(name, entrypoint, max_restarts=0))
         reason = wait_over(mesh, identity, 30, state="failed")["trials"][0]["reason"]
         expect(expected in reason and "memory" not in reason, f"{name}: {reason}")
+
+
+ORPHAN = """import os, subprocess, sys, time
+child = subprocess.Popen(["setsid", "sleep", "3600"], close_fds=True)
+print("child", child.pid, flush=True)
+while not os.path.exists(sys.argv[1]): time.sleep(0.1)
+child.kill()
+"""
+
+
+@case(limit_s=90)
+def what_a_killed_keeper_leaves_behind_is_ended_before_the_slot_is_free(lab):
+    """Also by the next daemon, where the daemon was away when it happened."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    gate = lab.dir / "gate"
+    identity = lab.submit(node, config("orphan", f"exec python3 orphan.py {gate}"), {"orphan.py": ORPHAN})
+    for is_away in (False, True):
+        found = wait_until(lambda: len(workers_of(identity)) >= 2 and workers_of(identity), 30, "the worker and its child")
+        before = {pid for pid, _ in found}
+        keepers = {int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1]) for pid in before} - before
+        if is_away:
+            node.kill_daemon()
+        for keeper in keepers:
+            os.kill(keeper, signal.SIGKILL)
+        if is_away:
+            node.start()
+        wait_until(lambda: not before & {pid for pid, _ in workers_of(identity)}, 30, "the orphans to be ended")
+    gate.touch()
+    trial = wait_over(mesh, identity, 40)["trials"][0]
+    expect(trial["attempt"] == 3 and trial["restarts"] == 0, f"the program is charged: {trial}")
+
+
+@case(limit_s=90)
+def a_program_that_cannot_run_is_not_run_six_times(lab):
+    mesh = lab.mesh(2, slots="cpu:1")
+    node = mesh.nodes[0]
+    for name, entrypoint, status, files in [
+            ("word", "no-such-program --flag", 127, {}),
+            ("module", "exec python3 a.py", 1, {"a.py": "import time, a_module_that_nobody_has\n"}),
+            ("syntax", "exec python3 a.py", 1, {"a.py": "def f(:\n"})]:
+        identity = lab.submit(node, config(name, entrypoint), files)
+        trial = wait_over(mesh, identity, 60, state="failed")["trials"][0]
+        expect(trial["attempt"] <= 3 and f"ended with status {status}" in trial["reason"], f"{name}: {trial}")
+        expect("failed in the same way each time, within 10 s, on" in trial["reason"], f"{name}: {trial['reason']}")
+    expect(trial["attempt"] == 2 and "alder" in trial["reason"] and "birch" in trial["reason"],
+           f"when both nodes grant slots, the second try is on the other one: {trial}")
+    for retry, attempts in [("never", 1), ("any", 3)]:
+        identity = lab.submit(node, config(retry, "no-such-program", retry=retry, max_restarts=2))
+        trial = wait_over(mesh, identity, 60, state="failed")["trials"][0]
+        expect(trial["attempt"] == attempts, f"{retry}: {trial}")
+
+
+@case(limit_s=60)
+def a_traceback_with_status_0_is_marked(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    identity = lab.submit(mesh.nodes[0], config("green", "python3 -c '1/0'; true"))
+    notes = wait_over(mesh, identity, 30)["trials"][0].get("notes")
+    expect(notes == ["rank 0 ended with status 0, but its last lines are a Python traceback"], f"the notes are {notes}")
+
+
+@case(limit_s=60)
+def a_gpu_without_memory_is_named(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    identity = lab.submit(mesh.nodes[0], config(
+        "gpu", "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9 GiB' >&2; exit 1", max_restarts=0))
+    reason = wait_over(mesh, identity, 30, state="failed")["trials"][0]["reason"]
+    expect("rank 0 ended with status 1: CUDA out of memory on alder" in reason, reason)
+
+
+def limited_group(lab, limit_bytes):
+    """A control group of its own with a memory limit, as the file to write process ids into; version 1 or 2."""
+    of = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines())
+    old = next((path for names, path in of.items() if "memory" in names.split(",")), None)
+    mount = Path("/sys/fs/cgroup/memory" if old is not None else "/sys/fs/cgroup")
+    group = mount / (old if old is not None else of.get("", "/")).strip("/") / f"shoal-e2e-{os.getpid()}"
+    try:
+        group.mkdir()
+        lab.at_end.append(lambda: wait_until(lambda: not (group / "cgroup.procs").read_text() and [group.rmdir()], 20, "an empty group"))
+        (group / ("memory.limit_in_bytes" if old is not None else "memory.max")).write_text(str(limit_bytes))
+        swap = group / ("memory.memsw.limit_in_bytes" if old is not None else "memory.swap.max")
+        if swap.exists():
+            swap.write_text(str(limit_bytes) if old is not None else "0")
+        (group / "cgroup.procs").read_text()
+    except OSError as error:
+        raise Skip(f"no memory cgroup can be made: {error}") from None
+    return group / "cgroup.procs"
+
+
+@case(limit_s=90)
+def a_worker_that_the_kernel_ends_for_want_of_memory_is_told_so(lab):
+    """The daemon and shoal-keep in the same control group live on."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    processes = limited_group(lab, 256 << 20)
+    daemon = node.daemon.pid
+    processes.write_text(str(daemon))
+    lab.at_end.append(mesh.end)
+    for entrypoint in ("exec python3 -c 'x = bytearray(1 << 30)'", "python3 -c 'x = bytearray(1 << 30)'; exit $?"):
+        identity = lab.submit(node, config("large", entrypoint, max_restarts=0))
+        reason = wait_over(mesh, identity, 40, state="failed")["trials"][0]["reason"]
+        expect("killed by signal 9 (SIGKILL): the kernel ended it, its control group had reached the memory limit" in reason, reason)
+    expect(node.daemon.poll() is None and node.daemon.pid == daemon, "the daemon was ended, too")

@@ -122,8 +122,8 @@ const struct config_option config_options[] = {
     {NUMBER("max_restarts", max_restarts, 0, CONFIG_RESTARTS_MAX, 5), ALWAYS(12, "max_restarts"),
      .help = "How often a trial is started again after its own failures; lost nodes do not count."},
     {WORD("retry", retry, retry_words, CONFIG_RETRY_NODE), SPARSE(21, "retry"),
-     .help = "Which failures are tried again: node gives a trial up that fails in the same way twice within 10 s of its start "
-             "(the second try is on another node if there is one), any tries each failure again up to max_restarts, never "
+     .help = "Which failures are tried again: node gives a trial up that fails in the same way within 10 s of its start on two "
+             "nodes, or three times where there is only one, any tries each failure again up to max_restarts, never "
              "tries none."},
     {NUMBER("exit_barrier", exit_barrier_s, 0, CONFIG_STALL_S_MAX, 300), SPARSE(22, "exit_barrier"),
      .help = "Seconds after which an attempt has failed if one rank has ended with status 0 and another has not; 0 for no end."},

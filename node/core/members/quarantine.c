@@ -236,7 +236,7 @@ bool core_quarantine_reason(const struct node_core *core, const struct view_tria
     }
     MARK(trial_quarantined);
     size_t used = format_text(out, size, "quarantined: %s",
-                              quarantine == VIEW_QUARANTINE_SAME       ? "it failed twice in the same way, within 10 s, on"
+                              quarantine == VIEW_QUARANTINE_SAME       ? "it failed in the same way each time, within 10 s, on"
                               : quarantine == VIEW_QUARANTINE_FAILURES ? "it failed on"
                                                                        : "its host died within 60 s of its start, on");
     for (uint32_t i = 0; i < count; i++) {

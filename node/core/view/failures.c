@@ -177,21 +177,26 @@ static bool is_quick_failure(const struct view_attempt *attempt)
            attempt->start_step == 0;
 }
 
-/* The program failed twice in the same way, within seconds and before a first step: a word that is no command, a module that
- * is missing. Placing takes another node for the second try if there is one (choice.c). A trial that has gone on from a
- * checkpoint is not meant: fails_everywhere looks at that. */
+/* The program failed in the same way on two nodes, within seconds and before a first step: a word that is no command, a module
+ * that is missing. Placing takes another node for the second try if there is one that grants slots (choice.c); without one,
+ * VIEW_SAME_FAILURES times on one node is enough. A trial that has gone on from a checkpoint is not meant: fails_everywhere
+ * looks at that. */
 static bool fails_in_the_same_way(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
 {
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        for (const struct view_attempt *b = a->next; b != NULL && is_quick_failure(a); b = b->next) {
+        uint32_t failures = 0;
+        *count = 0;
+        for (const struct view_attempt *b = a; b != NULL && is_quick_failure(a); b = b->next) {
             if (is_quick_failure(b) && are_all_in(a, b) && are_all_in(b, a)) {
-                *count = 0;
-                list_node(nodes, count, a->members[0].node);
                 list_node(nodes, count, b->members[0].node);
-                return true;
+                failures++;
             }
         }
+        if (*count > 1 || failures >= VIEW_SAME_FAILURES) {
+            return true;
+        }
     }
+    *count = 0;
     return false;
 }
 

@@ -430,6 +430,7 @@ const char *view_experiment_state_name(enum view_experiment_state state);
 enum view_quarantine { VIEW_NO_QUARANTINE, VIEW_QUARANTINE_FAILURES, VIEW_QUARANTINE_DEATHS, VIEW_QUARANTINE_SAME };
 
 #define VIEW_QUARANTINE_NODES 3         /* failures on so many nodes, without progress between them */
+#define VIEW_SAME_FAILURES 3            /* equal quick failures, if all of them are on one node */
 #define VIEW_QUARANTINE_HOST_DEATHS 2   /* deaths of hosts, if no other trial is suspected of the last death */
 #define VIEW_QUARANTINE_SHARED_DEATHS 3 /* deaths of hosts, whatever other trials are suspected */
 

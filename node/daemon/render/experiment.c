@@ -277,7 +277,7 @@ static void write_end(const struct node_core *core, const struct view_attempt *a
         used += format_text(out + used, size - used, "killed by signal %d (SIG%s)", number, sigabbrev_np(number));
     }
     const char *why = cause == FACT_CAUSE_MEMORY_LIMIT ? ": the kernel ended it, its control group had reached the memory limit"
-                      : cause == FACT_CAUSE_MEMORY     ? ": the kernel ended it, the machine had no memory left"
+                      : cause == FACT_CAUSE_MEMORY     ? ": the kernel ended it for want of memory"
                       : number == 25                   ? ": a file grew beyond the limit of file size (ulimit -f)"
                       : number == 24                   ? ": its processor time reached the limit (ulimit -t)"
                                                        : "";
@@ -530,8 +530,18 @@ static void find_notes(const struct node_core *core, const struct view_experimen
 static void put_reason(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
                        const struct view_attempt *shown, enum view_trial_state state, msgpack_packer *packer)
 {
-    char text[256];
-    if (state == VIEW_TRIAL_FAILED && node_core_quarantine_reason(core, trial, experiment->config->retry, text, sizeof text)) {
+    char text[256], whole[FACT_TAIL_BYTES + 512];
+    struct fact_verdict fact;
+    const struct view_worker *failed = shown != NULL ? failed_worker(shown) : NULL;
+    if (state == VIEW_TRIAL_FAILED && view_trial_quarantine(trial, experiment->config->retry, NULL, NULL) == VIEW_QUARANTINE_SAME &&
+        failed != NULL && node_core_quarantine_reason(core, trial, experiment->config->retry, text, sizeof text) &&
+        read_verdict(core, view_attempt_verdict(shown), &fact)) {
+        struct fact_worker stated;
+        enum fact_cause cause = read_worker(core, failed, &stated) ? stated.cause : FACT_CAUSE_UNKNOWN;
+        size_t used = format_text(whole, sizeof whole, "%s (retry): ", text);
+        write_end(core, shown, failed, cause, whole + used, sizeof whole - used);
+        render_put_string(packer, whole);
+    } else if (state == VIEW_TRIAL_FAILED && node_core_quarantine_reason(core, trial, experiment->config->retry, text, sizeof text)) {
         render_put_string(packer, text);
     } else if (shown != NULL) {
         put_attempt_reason(core, shown, packer);

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "node/daemon/outputs/outputs.h"
 #include "node/daemon/workers/workers.h"
+#include "node/keep/orphans.h"
 
 /* In this time an adopted worker's program may connect to this daemon: libshoal connects anew from within its calls. */
 #define CONNECT_MS 2000
@@ -93,6 +94,9 @@ static void adopt_one(struct daemon *daemon, struct keep_found *found)
             (void)keep_kill(&found->link, CORE_KILL_GRACE_MS); /* the machine has no such slot now, or the slot has
                                                                   another worker */
         }
+        if (found->state == KEEP_STATE_LOST) {
+            (void)keep_orphans_end(&found->token);
+        }
         daemon_workers_remove_later(daemon, found->run_directory);
         return;
     }
@@ -104,6 +108,7 @@ static void adopt_one(struct daemon *daemon, struct keep_found *found)
     bytes_copy_text(worker->directory, sizeof worker->directory, found->run_directory);
     worker->renew_ms = 0;
     worker->ended = found->state != KEEP_STATE_RUNNING;
+    worker->is_lost = found->state == KEEP_STATE_LOST;
     worker->status = found->state == KEEP_STATE_LOST ? (struct keep_status){.reason = KEEP_KILLED, .code = -1} : found->status;
     if (found->state == KEEP_STATE_RUNNING) {
         worker->link = found->link;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +17,19 @@
 #include "base/err.h"
 #include "node/daemon/outputs/outputs.h"
 #include "node/daemon/peers/peers.h"
+#include "node/daemon/workers/cause.h"
 #include "node/daemon/workers/environment.h"
 #include "node/daemon/workers/error_file.h"
 #include "node/daemon/workers/workers.h"
 #include "node/keep/bars.h"
+#include "node/keep/orphans.h"
 #include "store/archive.h"
 
 #define TAIL_LINES 12  /* of the log in a worker's record */
 #define ERROR_MESSAGE_BYTES 256 /* of the first line of error.json's message; the log's end has the rest of the tail */
+#define CAUSE_LINES 60 /* of the worker's output that its cause of death is looked for in */
+#define CAUSE_BYTES (32u * 1024)
+#define ORPHANS_MS 100 /* between two looks for processes that a killed shoal-keep has left */
 #define FETCH_TRIES 3
 #define FETCH_ROUNDS 3 /* rounds of nodes to ask for code that earlier rounds do not have */
 #define PORT_WAIT_MS 20000 /* a worker that is otherwise ready waits so long for a free port */
@@ -447,6 +453,7 @@ struct spawn_job {
     uint8_t identity[KEEP_IDENTITY_BYTES_MAX];
     size_t identity_bytes;
     int held_fd; /* the lock of MASTER_PORT, or 0 */
+    uint32_t stop_signal;
     lease_token token;
     struct keep_link link;
     int code;
@@ -482,6 +489,7 @@ static void spawn_work(struct job *job)
                              .held_fd = spawn->held_fd,
                              .lease_ms = LEASE_MS,
                              .log_cap_bytes = DAEMON_LOG_CAP_BYTES,
+                             .stop_signal = spawn->stop_signal,
                              .identity = spawn->identity,
                              .identity_bytes = spawn->identity_bytes,
                              .token = spawn->token};
@@ -566,6 +574,7 @@ static void lock_path(const struct daemon *daemon, uint32_t slot, char *out, siz
 
 static void spawn(struct daemon *daemon, const struct node_effect *effect)
 {
+    static const uint32_t stop_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}; /* enum config_stop_signal */
     uint32_t slot = effect->u.worker.slot;
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     const struct view_experiment *experiment =
@@ -607,6 +616,7 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
         (void)close(worker->port_fd);
     }
     worker->port_fd = 0;
+    spawn->stop_signal = stop_signals[experiment->config->stop_signal];
     spawn->identity_bytes = daemon_workers_identity(worker, spawn->identity);
     jobs_run(daemon->file_jobs, &spawn->job);
 }
@@ -686,15 +696,54 @@ static void settle(struct daemon *daemon, struct daemon_worker *worker)
     }
 }
 
-bool daemon_workers_is_ending(const struct daemon *daemon, uint32_t slot)
+/* Ends processes that a killed shoal-keep has left. False once none is left: then the slot may be free. */
+static bool has_orphans(struct daemon *daemon, uint32_t slot)
 {
-    const struct daemon_worker *worker = &daemon->workers->slots[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
+    uint64_t now_ms = daemon_now_ms();
+    if (now_ms < worker->orphans_ms) {
+        return true;
+    }
+    size_t count = keep_orphans_end(&worker->token);
+    worker->is_lost = count > 0;
+    worker->orphans_ms = now_ms + ORPHANS_MS;
+    if (count > 0) {
+        daemon_line(daemon, "shoal-keep of trial %u is gone: %zu process%s of its worker %s ended",
+                    worker->prepare.u.worker.attempt.trial, count, count == 1 ? "" : "es", count == 1 ? "is" : "are");
+    }
+    return worker->is_lost;
+}
+
+bool daemon_workers_is_ending(struct daemon *daemon, uint32_t slot)
+{
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     char lock[KEEP_PATH_BYTES + 32];
     if (!worker->ended || worker->last.is_taken) {
         return false;
     }
     lock_path(daemon, slot, lock, sizeof lock);
-    return keep_lock_is_free(lock);
+    return !(worker->is_lost && has_orphans(daemon, slot)) && keep_lock_is_free(lock);
+}
+
+/* What the kernel's counters and the last lines tell of the end. */
+static void look_at_end(struct daemon_worker *worker)
+{
+    const struct keep_status *status = &worker->status;
+    int32_t code = status->signal != 0 ? -status->signal : status->code;
+    char *lines = malloc(CAUSE_BYTES);
+    size_t bytes;
+    worker->last.cause = status->memory == KEEP_MEMORY_LIMIT     ? FACT_CAUSE_MEMORY_LIMIT
+                         : status->memory == KEEP_MEMORY_MACHINE ? FACT_CAUSE_MEMORY
+                                                                 : FACT_CAUSE_UNKNOWN;
+    if (lines != NULL && status->reason == KEEP_EXITED &&
+        keep_log_tail(worker->directory, CAUSE_LINES, lines, CAUSE_BYTES, &bytes) == 0) {
+        for (size_t i = 0; i < bytes; i++) {
+            lines[i] = lines[i] == '\0' ? '?' : lines[i];
+        }
+        worker->last.failure = worker->last.cause == FACT_CAUSE_UNKNOWN ? cause_failure(code, lines, worker->directory) : 0;
+        worker->last.cause = worker->last.cause == FACT_CAUSE_UNKNOWN ? cause_of_lines(code, lines) : worker->last.cause;
+    }
+    free(lines);
 }
 
 /* Where the last `lines` lines begin of which at most `room` bytes are wanted; never inside a character. */
@@ -753,6 +802,7 @@ bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
     if (!take_tail(daemon, worker, tail)) {
         return false; /* the next tick goes on */
     }
+    look_at_end(worker);
     bool killed = status->reason == KEEP_KILLED || status->reason == KEEP_LEASE;
     int32_t code = status->signal != 0 ? -status->signal : status->code;
     if (status->reason == KEEP_NOT_STARTED && tail[0] == '\0') {
@@ -776,6 +826,8 @@ void daemon_workers_settled(struct daemon *daemon, uint64_t request)
                          (struct node_event){.u.worker = {.code = last.code,
                                                        .killed = last.killed,
                                                        .is_unstarted = last.is_unstarted,
+                                                       .cause = last.cause,
+                                                       .failure = last.failure,
                                                        .text = last.tail}});
         }
     }
@@ -797,7 +849,8 @@ void daemon_workers_poll(struct daemon *daemon, uint32_t slot)
         if (event.kind == KEEP_EVENT_ENDED) {
             worker->status = event.status;
         } else {
-            /* shoal-keep itself is gone: the slot is free when its lock is (daemon_workers_is_ending looks). */
+            /* shoal-keep itself is gone: the slot is free when no process is left (daemon_workers_is_ending looks). */
+            worker->is_lost = true;
             worker->status = (struct keep_status){.reason = KEEP_KILLED, .code = -1};
         }
         keep_close(&worker->link);

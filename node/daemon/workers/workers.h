@@ -15,6 +15,8 @@ struct worker_last {
     uint64_t read_id; /* number of a bulk read queued behind all of the worker's metrics; 0: not asked yet */
     /* Exit status; negative: the number of a signal. */
     int32_t code;
+    enum fact_cause cause;
+    uint64_t failure; /* as in struct fact_worker */
     bool killed, is_unstarted; /* is_unstarted: shoal-keep could not start the program: this machine's failure */
     char tail[FACT_TAIL_BYTES + 1];
 };
@@ -64,6 +66,8 @@ struct daemon_worker {
     uint64_t log_offset; /* bytes of the log that are read */
     bool log_busy;
     bool ended; /* shoal-keep has reported the end (`status`), or is gone itself */
+    bool is_lost;              /* ended: shoal-keep is gone itself, and the worker's processes may live on without it */
+    uint64_t orphans_ms;       /* is_lost: when to look for such processes again */
     struct keep_status status;
     struct worker_last last;
     struct latest latest;
@@ -118,7 +122,7 @@ void daemon_workers_poll(struct daemon *daemon, uint32_t slot);
 
 /* True: the worker and all its processes have ended, but its end is not taken yet. The caller first handles the
  * requests that still wait in the worker's connection, then calls daemon_workers_take_last. */
-bool daemon_workers_is_ending(const struct daemon *daemon, uint32_t slot);
+bool daemon_workers_is_ending(struct daemon *daemon, uint32_t slot);
 
 /* Takes the rest of the worker's output, and how it ended. False: more output is to be read, call again later. After
  * true, the core gets the end as soon as the worker's metrics and checkpoints are on the disk. */
