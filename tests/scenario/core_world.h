@@ -109,6 +109,7 @@ struct world {
     bool loses_keys; /* of groups that change, on their way to the owners */
     char refusing[FACT_ADDRESS_BYTES]; /* an address of a machine outside the mesh, which refuses connections; empty: there is none */
     bool is_mute;    /* an elastic program that begins now never listens */
+    uint64_t failure; /* of programs that end by themselves: how, as the next one's is compared with it; 0: that is not known */
     uint64_t failing_trials; /* bits: their programs fail at once everywhere */
     size_t core_bytes; /* of memory that each core has; 0: enough */
     uint32_t node_count;

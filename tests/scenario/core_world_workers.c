@@ -17,6 +17,7 @@ static void worker_event(struct world *world, uint32_t number, uint32_t slot, en
     event.u.worker.step = node->workers[slot].step;
     event.u.worker.port = kind == NODE_EVENT_PREPARED ? 6000 + slot : 7000 + slot;
     event.u.worker.text = text;
+    event.u.worker.failure = kind == NODE_EVENT_WORKER_EXITED ? world->failure : 0;
     uint8_t metrics[FACT_METRICS_BYTES_MAX];
     if (kind == NODE_EVENT_WORKER_STATUS) {
         event.bytes = metrics;
@@ -192,8 +193,9 @@ void world_worker_effect(struct world *world, uint32_t number, const struct node
                                         [NODE_EFFECT_KILL] = "kill",           [NODE_EFFECT_STOP_WORKER] = "stop",
                                         [NODE_EFFECT_GROUP] = "group",         [NODE_EFFECT_DURABLE] = "durable"};
     char line[128];
-    snprintf(line, sizeof line, "%s trial %u attempt %u rank %u slot %u", names[effect->kind],
-             effect->u.worker.attempt.trial, effect->u.worker.attempt.number, effect->u.worker.rank, slot);
+    snprintf(line, sizeof line, "%s trial %u attempt %u rank %u slot %u%s", names[effect->kind],
+             effect->u.worker.attempt.trial, effect->u.worker.attempt.number, effect->u.worker.rank, slot,
+             effect->u.worker.stacks ? " with stacks" : "");
     world_say(world, number, '>', line);
     CHECK(slot < node->slot_count);
     switch (effect->kind) {
