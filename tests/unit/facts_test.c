@@ -122,6 +122,12 @@ static struct fact_key random_worker(struct random *random, const attempt_id *id
     out->metrics = metrics;
     out->metrics_bytes = below(random, FACT_METRICS_BYTES_MAX + 1);
     random_text(random, out->tail, sizeof out->tail);
+    out->stall = (enum fact_stall)below(random, FACT_STALLS);
+    out->stall_s = random_number(random);
+    out->is_overdue = below(random, 2) == 1;
+    out->ended_s = random_number(random);
+    out->cause = (enum fact_cause)below(random, FACT_CAUSES);
+    out->failure = random_u64(random);
     return fact_key_worker(id, below(random, FACT_MEMBERS_MAX));
 }
 
@@ -382,7 +388,8 @@ static bool same_worker(const struct fact_worker *a, const struct fact_worker *b
 {
     return SAME(state) && SAME(host) && SAME(master_port) && SAME(data_port) && SAME(generation) && SAME(step) &&
            SAME(reason) && SAME(exit_code) && SAME(started_s) && SAME(tail) && SAME(is_elastic) && SAME(waits) &&
-           SAME(has_state) && SAME(applied_step) &&
+           SAME(has_state) && SAME(applied_step) && SAME(stall) && SAME(stall_s) && SAME(is_overdue) && SAME(ended_s) &&
+           SAME(cause) && SAME(failure) &&
            bytes_same(a->metrics, a->metrics_bytes, b->metrics, b->metrics_bytes);
 }
 
@@ -545,6 +552,7 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         check_text(fact->worker.tail, sizeof fact->worker.tail);
         check_within(record, fact->worker.metrics, fact->worker.metrics_bytes, FACT_METRICS_BYTES_MAX);
         assert_true(fact->worker.state <= FACT_WORKER_ENDED && fact->worker.reason < FACT_REASONS);
+        assert_true(fact->worker.stall < FACT_STALLS && fact->worker.cause < FACT_CAUSES);
         break;
     case FACT_VERDICT:
         check_text(fact->verdict.why, sizeof fact->verdict.why);
