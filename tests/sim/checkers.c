@@ -42,6 +42,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_7_RESTART] = "7: a disk was read back",
     [PREMISE_7_STORED] = "7: a node said that it stored a record",
     [PREMISE_8_FINISHED] = "8: an experiment was live at the heal",
+    [PREMISE_8_HUNG] = "8: an attempt was ended since a rank hung",
+    [PREMISE_8_LEFT_BEHIND] = "8: an attempt was ended since a rank had ended and others had not",
     [PREMISE_8_ALONE] = "8: ... and one node was left",
     [PREMISE_9_ONCE] = "9: an attempt of a trial without other attempts",
     [PREMISE_9_REPEATED] = "9: a further attempt, the earlier one's end on record",
@@ -262,6 +264,17 @@ void checkers_on_gone(struct sim *sim, int node, const struct worker_process *pr
     trial->failed_on |= 1u << (node_id_is_none(sim->nodes[as].was) ? as : PLAN_NODES_MAX + as); /* ... so does a new key */
     if (process->is_elastic || !attempt_id_equal(&trial->failed_last, &process->attempt)) { /* else one echoes the other */
         trial->failed_last = process->attempt;
+        trial->failure_count++;
+    }
+}
+
+/* A hang is a failure of the program: of its attempt, once. */
+void checkers_on_hung(struct sim *sim, const attempt_id *attempt)
+{
+    int experiment = checkers_experiment(sim, attempt->experiment);
+    struct trial *trial = experiment >= 0 ? &sim->checkers->trials[experiment][attempt->trial] : NULL;
+    if (trial != NULL && !attempt_id_equal(&trial->failed_last, attempt)) {
+        trial->failed_last = *attempt;
         trial->failure_count++;
     }
 }

@@ -48,6 +48,8 @@ enum checkers_premise {
     PREMISE_7_RESTART,            /* a disk with records was read back */
     PREMISE_7_STORED,             /* a node said that it had stored a record */
     PREMISE_8_FINISHED,           /* an experiment that was live at the heal */
+    PREMISE_8_HUNG,               /* the verdict on an attempt of which a rank hung */
+    PREMISE_8_LEFT_BEHIND,        /* ... of which a rank had ended */
     PREMISE_8_ALONE,              /* ... on a core of one node */
     PREMISE_9_ONCE,               /* an attempt that nothing but a verdict may repeat */
     PREMISE_9_REPEATED,           /* a later attempt with its cause on record */
@@ -122,6 +124,7 @@ void checkers_on_send(struct sim *sim, int node, const struct node_effect *effec
 void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effect);
 void checkers_on_revoked(struct sim *sim, int node, uint32_t slot, const attempt_id *attempt);
 void checkers_on_gone(struct sim *sim, int node, const struct worker_process *process, int32_t code, bool is_killed);
+void checkers_on_hung(struct sim *sim, const attempt_id *attempt);
 void checkers_on_down(struct sim *sim, int node);
 void checkers_on_life(struct sim *sim, int node);    /* its daemon has a boot, and nothing else */
 void checkers_on_adopted(struct sim *sim, int node); /* before START */

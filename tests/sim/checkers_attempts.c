@@ -326,7 +326,14 @@ void checkers_on_verdict(struct sim *sim, int node, const struct record *record)
         checkers_on_group_lost(sim, node, &attempt, fact.why);
     }
     bool may_fail = plan->fails_at_once || plan->fails_fast || sim->plan.has[FAULT_WORKER_CRASH] ||
-                    sim->plan.has[FAULT_BAD_MACHINE];
+                    sim->plan.has[FAULT_BAD_MACHINE] || fact.is_hung;
+    bool is_barrier = strstr(fact.why, "exit_barrier") != NULL;
+    if (fact.is_hung) {
+        checkers_met(sim, is_barrier ? PREMISE_8_LEFT_BEHIND : PREMISE_8_HUNG);
+        if (!sim->plan.has[is_barrier ? FAULT_QUIET_END : FAULT_ENDLESS_HANG] && !sim->plan.has[FAULT_ZOMBIE]) {
+            sim_fail(sim, 9, "n%d says that trial %u hangs though no program did: %s", node, attempt.trial, fact.why);
+        }
+    }
     /* A more urgent trial may take a reserved slot just before it is confirmed, when another rank has begun already. */
     bool is_gang = strstr(fact.why, "not confirmed") != NULL;
     if (plan_is_quiet(&sim->plan) && !is_gang && (has_run ? fact.reason == FACT_LOST : fact.reason == FACT_FAILED)) {

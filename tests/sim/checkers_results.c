@@ -204,6 +204,10 @@ void checkers_finished(struct sim *sim, int node, uint32_t e)
         had_reason |= known != NULL && view_trial_quarantine(known, CONFIG_RETRY_ANY, NULL, NULL) == VIEW_QUARANTINE_DEATHS &&
                       plan_isolates(&sim->plan); /* machines died, or nobody could tell that they had not */
     }
+    for (uint32_t t = 0; t < PLAN_TRIALS_MAX && sim->plan.version > 11; t++) {
+        const struct view_trial *known = view_find_trial(seen, t);
+        had_reason |= known != NULL && view_trial_quarantine(known, seen->config->retry, NULL, NULL) == VIEW_QUARANTINE_SAME;
+    }
     if (state == VIEW_FAILED && !had_reason) {
         sim_fail(sim, 8,
                  "on n%d experiment %u failed, though no trial's program failed more than %u times or on three nodes, "

@@ -24,7 +24,7 @@ static const char *const fault_names[FAULT_COUNT] = {
     "a node cut off", "triangles", "clogged links", "slow node", "calendar jumps", "old disk", "no disk",
     "crash at a commit", "leave", "hung worker", "drifting clocks", "narrow links", "poison trial",
     "eviction", "copied disk", "a cut through a group", "a group struck twice", "owners", "slow slots", "rot",
-    "another version", "bad machine",
+    "another version", "bad machine", "endless hang", "quiet end",
 };
 
 bool plan_fault_is_timed(enum plan_fault fault)
@@ -170,7 +170,7 @@ static void draw_older_faults(struct plan *plan, struct random *streams, uint64_
 
 static uint64_t count_classes(const struct plan *plan)
 {
-    return plan->version > 7 ? FAULT_COUNT : FAULT_VERSION_8;
+    return plan->version > 11 ? FAULT_COUNT : plan->version > 7 ? FAULT_VERSION_12 : FAULT_VERSION_8;
 }
 
 static void draw_classes(struct plan *plan, struct random *random)
@@ -361,6 +361,7 @@ static void allow_time(struct plan *plan, uint64_t whole_ms)
     uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;
     needed_ms += plan->needs_patience ? 660000 : 0;
     needed_ms += plan->is_choosy ? CORE_BETTER_PLACE_MS : 0;
+    needed_ms += plan->has[FAULT_ENDLESS_HANG] || plan->has[FAULT_QUIET_END] ? 120000 : 0; /* they are noticed, and made good */
     plan->end_ms = plan->heal_ms + needed_ms > whole_ms ? plan->heal_ms + needed_ms : whole_ms;
 }
 
@@ -454,6 +455,25 @@ static void draw_kept(struct plan_experiment *experiment, struct random *random,
         experiment->steps *= times;
         experiment->save_every *= 1 + times / 4;
     }
+    pack_writer_init(&writer, experiment->config, sizeof experiment->config);
+    config_pack(&writer, &config);
+    CHECK(!writer.failed);
+    experiment->config_bytes = (uint32_t)writer.used_bytes;
+}
+
+/* How long ranks that hang or are left behind are waited for (version 12), also where none do. */
+static void draw_waits(struct plan_experiment *experiment, struct random *random)
+{
+    uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
+    struct config config;
+    struct pack_reader reader;
+    struct pack_writer writer;
+    memcpy(bytes, experiment->config, experiment->config_bytes);
+    pack_reader_init(&reader, bytes, experiment->config_bytes);
+    CHECK(config_unpack(&reader, &config) == 0);
+    config.exit_barrier_s = experiment->exit_barrier_s = (uint32_t)sim_log_between(random, 10, 60);
+    config.stall_timeout_s = experiment->stall_timeout_s = (uint32_t)sim_log_between(random, 5, 60);
+    config.retry = (enum config_retry)random_below(random, 2); /* not never: a trial is to have a second try */
     pack_writer_init(&writer, experiment->config, sizeof experiment->config);
     config_pack(&writer, &config);
     CHECK(!writer.failed);
@@ -559,5 +579,10 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
     }
     if (plan->version > 6) {
         draw_retention(plan, run->seed);
+    }
+    for (uint32_t i = 0; i < plan->experiment_count && plan->version > 11; i++) {
+        struct random waits;
+        random_init_stream(&waits, run->seed, 1000 + i);
+        draw_waits(&plan->experiments[i], &waits);
     }
 }

@@ -72,6 +72,9 @@ enum plan_fault {
     FAULT_OTHER_VERSION, /* a daemon is restarted as a program that speaks another protocol version */
     FAULT_VERSION_8, /* from here on: in plans of version 8 */
     FAULT_BAD_MACHINE = FAULT_VERSION_8, /* what is started there fails soon, whatever it is */
+    FAULT_VERSION_12, /* from here on: in plans of version 12 */
+    FAULT_ENDLESS_HANG = FAULT_VERSION_12, /* a rank of a group stands still for ever, and the others wait for it */
+    FAULT_QUIET_END, /* a rank ends with status 0, and the others wait for it for ever */
     FAULT_COUNT
 };
 
@@ -85,6 +88,7 @@ struct plan_experiment {
     uint8_t config[PLAN_CONFIG_BYTES_MAX];
     uint32_t config_bytes;
     uint32_t trials, slots, min_slots, max_slots, steps, step_ms, save_every, max_restarts, replicas;
+    uint32_t exit_barrier_s, stall_timeout_s; /* from version 12 on */
     bool is_elastic; /* its workers go from one group to the next */
     bool hears_late; /* ... and compute long steps: that their group is broken they hear after the one under way */
     bool fails_at_once;
@@ -124,7 +128,7 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 8 /* the newest */
+#define PLAN_VERSION 12 /* the newest; 9 to 11 are as 8 */
 #define PLAN_DEFAULT 8 /* of who does not ask for one */
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */

@@ -18,6 +18,12 @@ static bool is_rare(int premise)
            premise == PREMISE_11_ON_SIDE || premise == PREMISE_11_COLLECTED_BESIDE;
 }
 
+/* Ranks hang in plans of version 12. */
+static bool is_of_hangs(int premise)
+{
+    return premise == PREMISE_8_HUNG || premise == PREMISE_8_LEFT_BEHIND;
+}
+
 static bool is_of_versions(int premise)
 {
     return premise == PREMISE_6_LATER_KIND || premise == PREMISE_6_REFUSED_VERSION;
@@ -32,7 +38,8 @@ static bool is_of_groups(int premise)
 /* How often it has to occur in that many seeds. */
 static uint64_t needed(int premise, uint64_t seeds, uint32_t plan_version)
 {
-    bool is_later = (is_of_groups(premise) && plan_version < 4) || ((is_of_copies(premise) || is_of_versions(premise)) && plan_version < 7);
+    bool is_later = (is_of_groups(premise) && plan_version < 4) || ((is_of_copies(premise) || is_of_versions(premise)) && plan_version < 7) ||
+                    (is_of_hangs(premise) && plan_version < 12);
     if (is_later || seeds < NEED_SEEDS || (is_rare(premise) && seeds < RARE_NEED_SEEDS)) {
         return 0;
     }

@@ -9,6 +9,9 @@
 #include "tests/sim/world.h"
 
 #define STREAM_OF_BAD (UINT64_C(1) << 48) /* with the process' serial */
+#define STREAM_OF_HANG (UINT64_C(1) << 49) /* with the group's serial */
+#define HANG_PERMILLE 300 /* of the groups, in seeds with that class */
+#define HUNG_OVER_MS 90000 /* within so long of its time a hung attempt has ended everywhere, if nothing is in the way */
 #define POISON_STEPS 5 /* a poison trial kills its machine after each so many steps */
 #define STEP_MS_MAX 60000 /* in a slow slot; as long as the longest that a program of a plan computes for one */
 
@@ -78,6 +81,21 @@ static struct worker_process *rank_process(struct sim *sim, const struct worker_
     return process->is_alive && process->serial == group->ranks[rank].serial ? process : NULL;
 }
 
+/* Whether a rank of the group is to hang, or to end and leave the others alone, and when. */
+static void draw_hang(struct sim *sim, struct worker_group *group)
+{
+    bool hangs = sim->plan.has[FAULT_ENDLESS_HANG], ends = sim->plan.has[FAULT_QUIET_END] && group->size > 1;
+    if ((!hangs && !ends) || sim->healed) {
+        return;
+    }
+    struct random random;
+    random_init_stream(&random, sim->seed, STREAM_OF_HANG + group->serial);
+    bool is_in = sim_chance(&random, HANG_PERMILLE);
+    group->hang_step = is_in ? sim_between(&random, 1, sim->plan.experiments[group->experiment].steps) : 0;
+    group->hang_rank = (uint32_t)random_below(&random, group->size);
+    group->ends_quietly = ends && (!hangs || sim_chance(&random, 500));
+}
+
 /* Two coordinators with one key, or one that has been on an older disk since, may give one name to two attempts: the keys
  * of their groups differ. */
 static struct worker_group *group_take(struct sim *sim, const struct worker_process *process)
@@ -101,6 +119,7 @@ static struct worker_group *group_take(struct sim *sim, const struct worker_proc
             memcpy(group->key, process->group_key, sizeof group->key);
             group->size = process->size;
             (void)experiment_of(sim, &process->attempt, &group->experiment);
+            draw_hang(sim, group);
             return group;
         }
     }
@@ -381,7 +400,7 @@ void workers_stop(struct sim *sim, int node, const struct node_effect *effect)
         groups_lost(sim, node, slot);
     }
     uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 100, 4000);
-    bool is_hung = !sim->healed && process->hung_until_ms > sim->now_ms;
+    bool is_hung = process->hangs || (!sim->healed && process->hung_until_ms > sim->now_ms);
     if (is_hung) {
         (void)push_process(sim, effect->u.worker.grace_ms, SIM_DIES, node, slot); /* it hears no request */
         process->is_killed = true;
@@ -480,6 +499,69 @@ void workers_report(struct sim *sim, int node, uint32_t slot, uint64_t step)
     sim_step(sim, node, &event);
 }
 
+/* The owners notice once it has lasted; a daemon that begins meanwhile looks anew. */
+static void push_stalls(struct sim *sim, const struct worker_group *group, uint32_t rank)
+{
+    uint64_t timeout_ms = (uint64_t)sim->plan.experiments[group->experiment].stall_timeout_s * 1000;
+    if (rank_process(sim, group, rank) != NULL && !group->ends_quietly) {
+        push_process(sim, timeout_ms, SIM_STALLS, group->ranks[rank].node, group->ranks[rank].slot)->arg =
+            rank == group->hang_rank ? FACT_IDLE : FACT_SILENT;
+    }
+}
+
+static void begin_hang(struct sim *sim, struct worker_group *group)
+{
+    group->hung_ms = sim->now_ms;
+    checkers_on_hung(sim, &group->attempt);
+    SIM_TRACE(sim, group->ranks[group->hang_rank].node, "rank %u of trial %u %s", group->hang_rank, group->attempt.trial,
+              group->ends_quietly ? "ends quietly" : "hangs");
+    if (group->ends_quietly) {
+        push_process(sim, 1, SIM_EXITS, group->ranks[group->hang_rank].node, group->ranks[group->hang_rank].slot)->arg = 0;
+        return;
+    }
+    rank_process(sim, group, group->hang_rank)->hangs = true;
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        push_stalls(sim, group, rank);
+    }
+}
+
+static void stalls(struct sim *sim, struct sim_event *event)
+{
+    const struct worker_process *process = event_process(sim, event);
+    if (process == NULL) {
+        return;
+    }
+    if (!sim_daemon_up(sim, event->node)) {
+        return; /* the next daemon begins anew */
+    }
+    struct node_event core_event = {.kind = NODE_EVENT_WORKER_STALL};
+    core_event.u.worker.slot = event->slot;
+    core_event.u.worker.attempt = process->attempt;
+    core_event.u.worker.stall = (enum fact_stall)event->arg;
+    core_event.u.worker.stall_s = sim->now_ms / 1000;
+    core_event.u.worker.is_overdue = true;
+    sim_step(sim, event->node, &core_event);
+}
+
+void workers_check_hung(struct sim *sim)
+{
+    for (uint32_t i = 0; i < WORKERS_GROUPS_MAX && sim->healed; i++) {
+        const struct worker_group *group = &sim->workers.groups[i];
+        bool is_hung = group->is_used && group->live > 0 && group->hung_ms != 0 && !sim->plan.needs_patience;
+        for (uint32_t rank = 0; rank < group->size && is_hung; rank++) {
+            is_hung = !group->ranks[rank].is_set || (sim->plan.core >> group->ranks[rank].node & 1) != 0;
+        }
+        const struct plan_experiment *experiment = &sim->plan.experiments[group->experiment];
+        uint64_t from_ms = group->hung_ms > sim->healed_ms ? group->hung_ms : sim->healed_ms;
+        uint64_t allowed_s = group->ends_quietly ? experiment->exit_barrier_s : experiment->stall_timeout_s;
+        if (is_hung && sim->now_ms - from_ms > allowed_s * 1000 + HUNG_OVER_MS) {
+            sim_fail(sim, 8, "attempt %u of trial %u still runs, %llu s after a rank of it %s", group->attempt.number,
+                     group->attempt.trial, (unsigned long long)((sim->now_ms - group->hung_ms) / 1000),
+                     group->ends_quietly ? "ended" : "hung");
+        }
+    }
+}
+
 static void step(struct sim *sim, struct sim_event *event)
 {
     struct worker_group *group = NULL;
@@ -496,6 +578,10 @@ static void step(struct sim *sim, struct sim_event *event)
     }
     const struct plan_experiment *experiment = &sim->plan.experiments[group->experiment];
     group->step++;
+    if (group->step == group->hang_step && !sim->healed) {
+        begin_hang(sim, group);
+        return;
+    }
     if (sim->plan.has[FAULT_POISON] && !sim->healed && group->experiment == 0 && group->attempt.trial == 0 &&
         group->step % POISON_STEPS == 1) {
         sim_push(sim, sim->now_ms + 1, SIM_STRUCK_DOWN, group->ranks[0].node)->serial =
@@ -620,6 +706,7 @@ static void tell_exit(struct sim *sim, int node, uint32_t slot, const struct wor
     event.u.worker.killed = told->is_killed;
     event.u.worker.is_stopping = told->is_stopping;
     event.u.worker.text = told->code == 0 ? "" : "Traceback: it failed";
+    event.u.worker.failure = sim->plan.version > 11 && told->code == 1 ? 1 : 0; /* one that fails at once, or on a bad machine */
     checkers_on_revoked(sim, node, slot, &told->attempt);
     sim_step(sim, node, &event);
 }
@@ -632,6 +719,9 @@ void workers_daemon_up(struct sim *sim, int node)
         if (process->is_alive && process->is_listening && waits) {
             /* It connects again, and repeats what got no reply: it still waits for its group. */
             (void)push_process(sim, sim_between(&sim->random[STREAM_WORKERS], 10, 1000), SIM_LISTENS, node, slot);
+        }
+        if (process->is_alive && !process->is_elastic && sim->workers.groups[process->group].hung_ms != 0) {
+            push_stalls(sim, &sim->workers.groups[process->group], process->rank);
         }
         struct worker_report *note = &sim->nodes[node].reports[slot];
         if (note->is_waiting) {
@@ -676,7 +766,7 @@ static void orphaned(struct sim *sim, struct sim_event *event)
 
 static bool needs_daemon_awake(enum sim_event_kind kind)
 {
-    return kind == SIM_PREPARED || kind == SIM_LISTENS || kind == SIM_EXITED || kind == SIM_CHECKPOINT;
+    return kind == SIM_PREPARED || kind == SIM_LISTENS || kind == SIM_STALLS || kind == SIM_EXITED || kind == SIM_CHECKPOINT;
 }
 
 void workers_event(struct sim *sim, struct sim_event *event)
@@ -726,6 +816,9 @@ void workers_event(struct sim *sim, struct sim_event *event)
         break;
     case SIM_EXITED:
         exited(sim, event);
+        break;
+    case SIM_STALLS:
+        stalls(sim, event);
         break;
     case SIM_STEP:
         step(sim, event);

@@ -35,6 +35,7 @@ struct worker_process {
     lease_token token;
     uint64_t dies_ms; /* 0: not dying */
     uint64_t hung_until_ms; /* it lives, and does nothing */
+    bool hangs;             /* ... for ever */
     uint32_t group;   /* index */
     uint32_t experiment;
     /* A program that can change its group (tests/sim/groups.h); the group above is then none. */
@@ -65,6 +66,10 @@ struct worker_group {
         uint32_t serial;
     } ranks[PLAN_NODES_MAX * PLAN_SLOTS_MAX];
     uint64_t step;
+    uint64_t hang_step; /* after which a rank hangs or ends by itself; 0: never */
+    uint64_t hung_ms;   /* when it did; 0: it has not */
+    uint32_t hang_rank;
+    bool ends_quietly;  /* the rank ends with status 0 */
 };
 
 struct workers {
@@ -115,6 +120,9 @@ void workers_event(struct sim *sim, struct sim_event *event);
 void workers_daemon_down(struct sim *sim, int node);
 void workers_host_down(struct sim *sim, int node);
 void workers_adopt(struct sim *sim, int node);
+
+/* Version 12: fails if an attempt with a rank that hangs outlives its time by much (DESIGN 13, 8). */
+void workers_check_hung(struct sim *sim);
 void workers_daemon_up(struct sim *sim, int node);
 
 #endif

@@ -718,6 +718,7 @@ static void dispatch(struct sim *sim, struct sim_event *event)
         break;
     case SIM_SECOND:
         checkers_second(sim);
+        workers_check_hung(sim);
         (void)sim_push(sim, sim->now_ms + 1000, SIM_SECOND, 0);
         break;
     default:

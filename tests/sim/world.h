@@ -52,6 +52,7 @@ enum sim_event_kind {
     SIM_CRASHES,    /* ... fails by itself, during the storm only */
     SIM_ORPHANED,   /* ... its keep has heard no daemon for the lease's time */
     SIM_EXITED,     /* payload: struct workers_exit, tells the daemon */
+    SIM_STALLS,     /* node, slot, serial: its owner has seen it do nothing for stall_timeout; arg: enum fact_stall */
     SIM_STEP,       /* serial: a group makes a step */
     SIM_GROUP_STEP, /* serial: an elastic group forms, or makes a step */
     SIM_LEAVES,     /* node, slot, serial: a process leaves its group; payload: which */
