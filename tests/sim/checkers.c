@@ -251,6 +251,13 @@ void checkers_on_send(struct sim *sim, int node, const struct node_effect *effec
     }
 }
 
+static void note_failed_on(struct sim *sim, int node, struct trial *trial)
+{
+    int known_as = sim_find_node(sim, sim->nodes[node].id); /* a copy that has become another node counts as two, */
+    int as = known_as >= 0 ? known_as : node;
+    trial->failed_on |= 1u << (node_id_is_none(sim->nodes[as].was) ? as : PLAN_NODES_MAX + as); /* ... so does a new key */
+}
+
 void checkers_on_gone(struct sim *sim, int node, const struct worker_process *process, int32_t code, bool is_killed)
 {
     int experiment = checkers_experiment(sim, process->attempt.experiment);
@@ -259,9 +266,7 @@ void checkers_on_gone(struct sim *sim, int node, const struct worker_process *pr
         return;
     }
     struct trial *trial = &sim->checkers->trials[experiment][process->attempt.trial];
-    int known_as = sim_find_node(sim, sim->nodes[node].id); /* a copy that has become another node counts as two, */
-    int as = known_as >= 0 ? known_as : node;
-    trial->failed_on |= 1u << (node_id_is_none(sim->nodes[as].was) ? as : PLAN_NODES_MAX + as); /* ... so does a new key */
+    note_failed_on(sim, node, trial);
     if (process->is_elastic || !attempt_id_equal(&trial->failed_last, &process->attempt)) { /* else one echoes the other */
         trial->failed_last = process->attempt;
         trial->failure_count++;
@@ -269,10 +274,13 @@ void checkers_on_gone(struct sim *sim, int node, const struct worker_process *pr
 }
 
 /* A hang is a failure of the program: of its attempt, once. */
-void checkers_on_hung(struct sim *sim, const attempt_id *attempt)
+void checkers_on_hung(struct sim *sim, int node, const attempt_id *attempt)
 {
     int experiment = checkers_experiment(sim, attempt->experiment);
     struct trial *trial = experiment >= 0 ? &sim->checkers->trials[experiment][attempt->trial] : NULL;
+    if (trial != NULL) {
+        note_failed_on(sim, node, trial);
+    }
     if (trial != NULL && !attempt_id_equal(&trial->failed_last, attempt)) {
         trial->failed_last = *attempt;
         trial->failure_count++;

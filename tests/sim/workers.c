@@ -512,7 +512,7 @@ static void push_stalls(struct sim *sim, const struct worker_group *group, uint3
 static void begin_hang(struct sim *sim, struct worker_group *group)
 {
     group->hung_ms = sim->now_ms;
-    checkers_on_hung(sim, &group->attempt);
+    checkers_on_hung(sim, group->ranks[group->hang_rank].node, &group->attempt);
     SIM_TRACE(sim, group->ranks[group->hang_rank].node, "rank %u of trial %u %s", group->hang_rank, group->attempt.trial,
               group->ends_quietly ? "ends quietly" : "hangs");
     if (group->ends_quietly) {

@@ -274,18 +274,19 @@ static bool judge_hung(struct node_core *core, const struct view_experiment *exp
     watch_since(&watch->barrier_ms, is_alone && sight->completed > 0, core->now_ms);
     char why[sizeof ((struct fact_verdict *)NULL)->why];
     if (watch->barrier_ms != 0 && config->exit_barrier_s > 0 &&
-        core->now_ms - watch->barrier_ms >= (uint64_t)config->exit_barrier_s * 1000) {
-        MARK(exit_barrier_over);
+        core->now_ms - watch->barrier_ms >= (uint64_t)config->exit_barrier_s * 1000 &&
+        !BUG(left_behind_goes_on, "an attempt of which a rank has ended and the others hang is ended")) {
         format_text(why, sizeof why, "rank %u has not ended within %u s (exit_barrier) after rank %u ended with status 0",
                     first_rank(attempt, false), config->exit_barrier_s, first_rank(attempt, true));
         put_verdict(core, attempt, FACT_FAILED, true, why);
         return true;
     }
-    uint32_t stuck = is_alone && config->stall_timeout_s > 0 ? stuck_rank(attempt) : UINT32_MAX;
+    uint32_t stuck = is_alone && config->stall_timeout_s > 0 && !BUG(hung_goes_on, "an attempt with a rank that hangs is ended")
+                         ? stuck_rank(attempt)
+                         : UINT32_MAX;
     if (stuck == UINT32_MAX) {
         return false;
     }
-    MARK(stall_ended);
     bool is_suspended = view_attempt_worker(attempt, stuck)->stall == FACT_SUSPENDED;
     format_text(why, sizeof why, is_suspended ? "rank %u has been stopped (SIGSTOP) for %u s (stall_timeout)"
                                               : "rank %u has written nothing and used no processor time for %u s (stall_timeout)",
