@@ -21,8 +21,9 @@ def notes_of(mesh, identity):
 def a_rank_that_ended_with_0_while_another_goes_on_is_shown_and_ends_the_attempt(lab):
     mesh = lab.mesh(1, slots="cpu:2")
     node = mesh.nodes[0]
-    identity = lab.submit(node, config("left", "[ $RANK = 0 ] && exit 0; exec sleep 3600", exit_barrier=10, max_restarts=0,
-                                       resources={"slots_per_trial": 2}))
+    identity = lab.submit(node, config(
+        "left", "[ $RANK = 0 ] && exit 0; chmod +x py-spy; PATH=$PWD:$PATH exec python3 -c 'import time; time.sleep(3600)'",
+        exit_barrier=10, max_restarts=0, resources={"slots_per_trial": 2}), {"py-spy": "#!/bin/sh\necho stands in for py-spy $1\n"})
     note = wait_until(lambda: notes_of(mesh, identity), 20, "a note about rank 0")
     expect(note[0].startswith("rank 0 ended with status 0, and rank 1 runs on"), f"the note is {note}")
     expect("rank 0 ended with status 0, and rank 1 runs on" in node.run("show", identity), "show does not print it")
@@ -31,7 +32,7 @@ def a_rank_that_ended_with_0_while_another_goes_on_is_shown_and_ends_the_attempt
     expect("rank 1 has not ended within 10 s (exit_barrier) after rank 0 ended" in trial["reason"], f"the reason is {trial}")
     wait_until(lambda: set(slots_of(node, node.name).values()) == {"free"}, 20, "the slots to be free")
     log = node.run("logs", f"{identity}/0")
-    expect("[shoal] stacks of" in log and "sleep" in log, f"no stacks in the log:\n{log}")
+    expect("[shoal] stacks of process" in log and "(python3)" in log and "stands in for py-spy dump" in log, f"no stacks:\n{log}")
 
 
 @case(limit_s=90)

@@ -78,6 +78,55 @@ static void failures_on_three_nodes_without_progress_quarantine_a_trial(void **s
     assert_true(node_id_equal(nodes[2], mesh->people[3].id));
 }
 
+/* A quick failure of the one worker of an attempt, which runs on this person's node. */
+static void fail_quickly(struct mesh *mesh, uint32_t number, uint32_t node, uint64_t failure, bool is_hung)
+{
+    attempt_id id = make_attempt_id(0, 0, number, 1, mesh->people[1].id);
+    struct fact_attempt fact = {.member_count = 1, .members = {{mesh->people[node].id, 0}}};
+    say(mesh, 1, FACT_ATTEMPT, fact_key_attempt(&id), &fact);
+    struct fact_worker worker = {.state = FACT_WORKER_ENDED, .reason = FACT_FAILED, .exit_code = 127, .started_s = 1, .failure = failure};
+    say(mesh, node, FACT_WORKER, fact_key_worker(&id, 0), &worker);
+    struct fact_verdict verdict = {.reason = FACT_FAILED, .is_hung = is_hung};
+    say(mesh, 1, FACT_VERDICT, fact_key_verdict(&id), &verdict);
+}
+
+static void equal_quick_failures_three_times_on_one_node_fail_a_trial(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 100, 1);
+    node_id nodes[VIEW_QUARANTINE_NODES];
+    uint32_t count;
+    fail_quickly(mesh, 1, 2, 7, false);
+    fail_quickly(mesh, 2, 3, 8, false); /* in another way */
+    fail_quickly(mesh, 3, 2, 7, false);
+    fail_quickly(mesh, 4, 3, 0, false); /* nobody knows how */
+    fail_quickly(mesh, 5, 3, 7, true);  /* the worker's failure did not end this one */
+    assert_int_equal(view_trial_quarantine(experiment->trials[0], CONFIG_RETRY_NODE, nodes, &count), VIEW_NO_QUARANTINE);
+    assert_int_equal(count, 0);
+    fail_quickly(mesh, 6, 2, 7, false);
+    assert_int_equal(view_trial_quarantine(experiment->trials[0], CONFIG_RETRY_NODE, nodes, &count), VIEW_QUARANTINE_SAME);
+    assert_int_equal(count, 1);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_FAILED);
+    assert_int_equal(view_trial_quarantine(experiment->trials[0], CONFIG_RETRY_ANY, nodes, &count), VIEW_NO_QUARANTINE);
+}
+
+static void equal_quick_failures_on_two_nodes_fail_a_trial(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 100, 1);
+    node_id nodes[VIEW_QUARANTINE_NODES];
+    uint32_t count;
+    fail_quickly(mesh, 1, 2, 7, false);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
+    fail_quickly(mesh, 2, 3, 7, false);
+    assert_int_equal(view_trial_quarantine(experiment->trials[0], CONFIG_RETRY_NODE, nodes, &count), VIEW_QUARANTINE_SAME);
+    assert_int_equal(count, 2);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_FAILED);
+    attempt_id late = make_attempt_id(0, 0, 3, 1, mesh->people[1].id); /* a success of an older coordinator's further try wins */
+    judge(mesh, 1, &late, FACT_COMPLETED, 0.5);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_COMPLETED);
+}
+
 static void lose_host(struct mesh *mesh, uint32_t trial, uint32_t number, uint32_t suspects)
 {
     attempt_id id = assign(mesh, trial, number);
@@ -300,6 +349,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_lowest_reason_of_concurrent_verdicts_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(trials_restart_until_their_failures_are_used_up, setup, teardown),
         cmocka_unit_test_setup_teardown(failures_on_three_nodes_without_progress_quarantine_a_trial, setup, teardown),
+        cmocka_unit_test_setup_teardown(equal_quick_failures_on_two_nodes_fail_a_trial, setup, teardown),
+        cmocka_unit_test_setup_teardown(equal_quick_failures_three_times_on_one_node_fail_a_trial, setup, teardown),
         cmocka_unit_test_setup_teardown(the_second_death_of_a_host_convicts_the_only_suspect_and_the_third_anybody, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_failure_that_one_judges_and_another_lets_pass_counts_once, setup, teardown),
