@@ -3,9 +3,9 @@
 /* A range of TCP ports that the programs of Shoal on one machine share, and the taking of one.
  *
  * A taken port has a lock: an abstract Unix socket named "shoal-port-PORT". Like TCP ports, abstract names belong to the
- * network namespace, whichever users, containers and directories are behind it; a second bind of the name fails; and the
- * name is free again once the last copy of the descriptor is closed, however its processes ended. So a lock is never
- * stale, needs no room on a disk, and nobody can remove it or put a link in its place. (/proc/net/unix lists the locks.)
+ * network namespace, whichever users, containers and directories are behind the namespace; a second bind of a name fails;
+ * and a name is free again once the last copy of the descriptor is closed, however the processes ended. So a lock is never
+ * stale, needs no room on a disk, and no user can remove a lock or put a link in its place. (/proc/net/unix lists the locks.)
  *
  * A shell. Descriptors are close-on-exec and belong to the caller, who frees the port by closing all copies. */
 
@@ -28,8 +28,8 @@ void ports_write(struct ports range, char out[PORTS_TEXT_BYTES]);
 /* Whether a port is in both ranges. */
 bool ports_overlap(struct ports a, struct ports b);
 
-/* The range from which the kernel takes a port for a connection that begins here (ip_local_port_range of the network
- * namespace). A port in it can be in use at any time. ERR_IO: the kernel does not tell. */
+/* The range from which the kernel takes a port for a connection that begins on this machine (ip_local_port_range of the
+ * network namespace). A port of that range can be in use at any time. ERR_IO: the kernel does not tell. */
 int ports_ephemeral(struct ports *out);
 
 /* Takes the first port that no other program of Shoal has: `from`, the ports behind it, then those before it. `from`
@@ -37,10 +37,10 @@ int ports_ephemeral(struct ports *out);
  * and goes on with the port behind. ERR_FULL: all ports are taken; ERR_IO, with errno: no socket can be made. */
 int ports_lock(struct ports range, uint16_t from, uint16_t *port, int *lock_fd);
 
-/* The same for a port that is given to another program, which binds it later. Never binds the port, not even for a test,
+/* The same for a port that is given to another program, to be bound later. Never binds the port, not even for a test,
  * since the bind of a stranger could fail meanwhile: the kernel's tables (/proc/net/tcp and tcp6) tell which ports of this
  * namespace have a listener or a connection, and these are passed over. A port with nothing but closed connections in
- * TIME_WAIT, which a program without SO_REUSEADDR cannot bind, is taken only if there is no other. Errors as above. */
+ * TIME_WAIT, which a program without SO_REUSEADDR cannot bind, is taken only if no other port is left. Errors as above. */
 int ports_take(struct ports range, uint16_t from, uint16_t *port, int *lock_fd);
 
 #endif

@@ -189,6 +189,20 @@ def a_blocked_port_is_named_on_both_nodes_until_it_is_open(lab):
         wait_until(lambda: node.json("status")["blocked"] == [], 60, f"{node.name} to forget that the port was blocked")
 
 
+@case(limit_s=120)
+def a_worker_tells_which_port_of_another_it_cannot_reach(lab):
+    """The bulk port of each node is open, and the ports of the workers are not: a group cannot form."""
+    mesh, _ = walled_mesh(lab, "7410, 7413")
+    identity = lab.submit(mesh.nodes[0], TWO_RANKS)
+
+    def named():
+        return [b for node in mesh.nodes for b in node.json("status")["blocked"] if b["port"] > 7413]
+
+    blocked = wait_until(named, 60, "a status to name the port of a worker")
+    expect(all(not b["stalls"] and f"port {b['port']}/tcp of {b['name']}" in b["text"] for b in blocked), f"blocked: {blocked}")
+    mesh.nodes[0].run("cancel", identity)
+
+
 class Router:
     """A namespace between two nodes. Its link to the second takes packets of 1,300 bytes, and nobody is told."""
 

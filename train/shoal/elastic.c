@@ -244,6 +244,8 @@ static int come_in(struct shoal *s)
         .open_timeout_ms = FORM_MS,
         .stall_timeout_ms = s->timeout_ms,
         .spin_us = -1,
+        .slow = client_tell_blocked,
+        .slow_context = s,
         .revoke = &s->revoke,
     };
     if (error == 0) {

@@ -406,6 +406,13 @@ int client_link_pump(struct shoal *s)
     return s->state == CLIENT_REFUSED ? ERR_REFUSED : 0;
 }
 
+void client_link_send(struct shoal *s)
+{
+    if (s->fd >= 0) {
+        (void)send_waiting(s); /* a connection that is gone is noticed by the next pump */
+    }
+}
+
 void client_link_wait(struct shoal *s, uint64_t until_ms)
 {
     uint64_t now_ms = client_link_now_ms();

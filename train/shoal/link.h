@@ -305,6 +305,8 @@ int client_watch_fd(const struct shoal *s);
 int client_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
                       bool has_state[PLAN_RANKS_MAX], uint64_t *step);
 int client_listen(struct shoal *s, int *listen_fd, uint16_t *port);
+/* For tcp_options.slow: tells the daemon that a port of another worker cannot be reached. `context` is the struct shoal. */
+void client_tell_blocked(void *context, const struct tcp_member *member);
 void client_listen_close(struct shoal *s); /* frees the port; call when no link of the group is left */
 
 /* ---- train/shoal/link.c ---- */
@@ -331,6 +333,9 @@ uint64_t client_link_find_u64(const struct pack_reader *map, const char *key, ui
 
 /* Sends and receives as much as possible without waiting. 0, or ERR_CLOSED / ERR_REFUSED if the daemon is lost for good. */
 int client_link_pump(struct shoal *s);
+
+/* Sends as much as possible without waiting, and receives nothing: for a call from within a collective. */
+void client_link_send(struct shoal *s);
 
 /* Waits until client_link_pump may have work, at most until `until_ms`. */
 void client_link_wait(struct shoal *s, uint64_t until_ms);

@@ -124,6 +124,21 @@ int client_listen(struct shoal *s, int *listen_fd, uint16_t *port)
                                     s->host, error == ERR_USAGE ? "it is not a numeric address" : strerror(errno));
 }
 
+void client_tell_blocked(void *context, const struct tcp_member *member)
+{
+    struct shoal *s = context;
+    uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
+    struct pack_writer writer;
+    client_link_begin(&writer, bytes, 0, "worker_blocked", 2);
+    pack_text(&writer, "host");
+    pack_text(&writer, member->host);
+    pack_text(&writer, "port");
+    pack_u64(&writer, member->port);
+    if (client_link_push(s, &writer, 0, -1, CLIENT_QUEUE_SLOTS - 4) == 0) {
+        client_link_send(s);
+    }
+}
+
 static int form_group(struct shoal *s)
 {
     int listen_fd;
@@ -149,6 +164,8 @@ static int form_group(struct shoal *s)
         .open_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
         .stall_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
         .spin_us = -1,
+        .slow = client_tell_blocked,
+        .slow_context = s,
         .revoke = &s->revoke,
     };
     if (error == 0) {

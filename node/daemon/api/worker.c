@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "node/daemon/api/query.h"
+#include "node/daemon/peers/peers.h"
 #include "node/daemon/wire/request.h"
 #include "node/daemon/workers/workers.h"
 
@@ -356,6 +357,20 @@ void api_worker_progress(struct daemon *daemon, struct client_request *request, 
         return;
     }
     daemon_series_progress(daemon, request->worker, step);
+    client_reply_empty(daemon, request->client, request->id);
+}
+
+void api_worker_blocked(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    char host[FACT_ADDRESS_BYTES];
+    uint64_t port;
+    if (!request_text(&request->map, "host", host, sizeof host) || !client_argument_u64(request, "port", &port) || port == 0 ||
+        port > UINT16_MAX) {
+        client_reply_no_request(daemon, request);
+        return;
+    }
+    daemon_blocked_told(daemon, host, (uint16_t)port);
     client_reply_empty(daemon, request->client, request->id);
 }
 

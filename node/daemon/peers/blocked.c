@@ -1,6 +1,7 @@
-/* Which peers' bulk sockets cannot be used from here, though the peers live: a firewall between two nodes lets the control
- * port through, say. bulk tells what fails with which peer. So that a user learns of it before work depends on it, each
- * peer is asked once for a series that nobody has: an answer needs the port, the keys and the thread behind them. */
+/* The ports of living peers that cannot be used from here: a firewall may let the control port of a node through and no
+ * other. The bulk thread tells which peers do not answer, and workers tell which other workers they cannot reach. To name
+ * a blocked port before work depends on it, the daemon asks each peer once for a series that no node has: an answer needs
+ * the port, the keys and the bulk thread behind the port. */
 
 #include <stdio.h>
 #include <string.h>
@@ -9,12 +10,14 @@
 #include "node/daemon/peers/peers.h"
 
 #define TRY_AGAIN_MS 10000
+#define TOLD_MS 120000 /* longer than a group takes to form, so that the next attempt tells again */
 
-static struct daemon_blocked *find(struct daemon *daemon, node_id node)
+/* `port`: as in struct daemon_blocked. */
+static struct daemon_blocked *find(struct daemon *daemon, node_id node, uint16_t port)
 {
     struct daemon_peers *peers = daemon->peers;
     for (uint32_t i = 0; i < peers->blocked_count; i++) {
-        if (node_id_equal(peers->blocked[i].node, node)) {
+        if (node_id_equal(peers->blocked[i].node, node) && peers->blocked[i].port == port) {
             return &peers->blocked[i];
         }
     }
@@ -30,7 +33,7 @@ static void forget(struct daemon *daemon, struct daemon_blocked *blocked)
     peers->blocked_count--;
 }
 
-/* A suspect is no proof of a blocked port: it is probably gone. */
+/* A suspect is probably gone, which proves nothing about its ports. */
 static bool is_alive(const struct daemon *daemon, node_id node)
 {
     struct node_peer peer;
@@ -45,7 +48,7 @@ static bool describe(const struct daemon *daemon, const struct daemon_blocked *b
         return false;
     }
     *out = (struct render_blocked){.node = blocked->node,
-                                   .port = (uint16_t)member->bulk_port,
+                                   .port = blocked->port != 0 ? blocked->port : (uint16_t)member->bulk_port,
                                    .stalls = blocked->stalls,
                                    .since_s = (daemon_now_ms() - blocked->since_ms) / 1000};
     for (uint32_t i = 0; i < node_core_peer_count(daemon->core); i++) {
@@ -60,10 +63,25 @@ static bool describe(const struct daemon *daemon, const struct daemon_blocked *b
     return true;
 }
 
-void daemon_blocked_way(struct daemon *daemon, const struct bulk_event *event)
+/* A new entry, and its line; nothing if there is no room. */
+static void note(struct daemon *daemon, struct daemon_blocked entry)
 {
     struct daemon_peers *peers = daemon->peers;
-    struct daemon_blocked *known = find(daemon, event->node);
+    struct render_blocked blocked;
+    if (peers->blocked_count < DAEMON_BLOCKED_MAX) {
+        entry.since_ms = entry.tried_ms = daemon_now_ms();
+        peers->blocked[peers->blocked_count++] = entry;
+        if (describe(daemon, &entry, &blocked)) {
+            char text[DAEMON_EVENT_BYTES];
+            render_blocked_text(daemon->core, &blocked, text, sizeof text);
+            daemon_line(daemon, "%s", text);
+        }
+    }
+}
+
+void daemon_blocked_way(struct daemon *daemon, const struct bulk_event *event)
+{
+    struct daemon_blocked *known = find(daemon, event->node, 0);
     if (event->way == BULK_WAY_GOOD) {
         if (known != NULL) {
             daemon_line(daemon, "data passes between here and %s again", render_node_name(daemon->core, event->node));
@@ -72,20 +90,40 @@ void daemon_blocked_way(struct daemon *daemon, const struct bulk_event *event)
         return;
     }
     bool stalls = event->way == BULK_WAY_STALLS;
-    if (!is_alive(daemon, event->node) || (known != NULL && known->stalls == stalls) ||
-        (known == NULL && peers->blocked_count == DAEMON_BLOCKED_MAX)) {
-        return;
+    if (is_alive(daemon, event->node) && (known == NULL || known->stalls != stalls)) {
+        if (known != NULL) {
+            forget(daemon, known);
+        }
+        note(daemon, (struct daemon_blocked){.node = event->node, .stalls = stalls});
     }
-    if (known == NULL) {
-        known = &peers->blocked[peers->blocked_count++];
-        *known = (struct daemon_blocked){.node = event->node, .since_ms = daemon_now_ms(), .tried_ms = daemon_now_ms()};
+}
+
+/* The node at a host, as its record or the address that bulk uses says; none: no member. */
+static node_id node_at(const struct daemon *daemon, const char *host)
+{
+    for (uint32_t i = 0; i < node_core_peer_count(daemon->core); i++) {
+        const struct daemon_bulk_known *known = &daemon->peers->bulk_known[i];
+        char theirs[FACT_ADDRESS_BYTES];
+        bytes_copy_text(theirs, sizeof theirs, known->where);
+        char *colon = strrchr(theirs, ':');
+        if (colon != NULL) {
+            *colon = '\0';
+            if (strcmp(theirs, host) == 0) {
+                return known->node;
+            }
+        }
     }
-    known->stalls = stalls;
-    struct render_blocked blocked;
-    if (describe(daemon, known, &blocked)) {
-        char text[DAEMON_EVENT_BYTES];
-        render_blocked_text(daemon->core, &blocked, text, sizeof text);
-        daemon_line(daemon, "%s", text);
+    return (node_id){{0}};
+}
+
+void daemon_blocked_told(struct daemon *daemon, const char *host, uint16_t port)
+{
+    node_id node = node_at(daemon, host);
+    struct daemon_blocked *known = find(daemon, node, port);
+    if (known != NULL) {
+        known->until_ms = daemon_now_ms() + TOLD_MS;
+    } else if (!node_id_is_none(node) && is_alive(daemon, node)) {
+        note(daemon, (struct daemon_blocked){.node = node, .port = port, .until_ms = daemon_now_ms() + TOLD_MS});
     }
 }
 
@@ -109,8 +147,9 @@ void daemon_blocked_tick(struct daemon *daemon, uint64_t now_ms)
 {
     struct daemon_peers *peers = daemon->peers;
     for (uint32_t i = peers->blocked_count; i > 0; i--) {
-        if (!is_alive(daemon, peers->blocked[i - 1].node)) {
-            forget(daemon, &peers->blocked[i - 1]);
+        struct daemon_blocked *blocked = &peers->blocked[i - 1];
+        if (!is_alive(daemon, blocked->node) || (blocked->port != 0 && now_ms >= blocked->until_ms)) {
+            forget(daemon, blocked);
         }
     }
     uint32_t count = node_core_peer_count(daemon->core);
@@ -122,7 +161,7 @@ void daemon_blocked_tick(struct daemon *daemon, uint64_t now_ms)
         }
     }
     for (uint32_t i = 0; i < peers->blocked_count && peers->reach_id == 0; i++) {
-        if (now_ms - peers->blocked[i].tried_ms >= TRY_AGAIN_MS) {
+        if (peers->blocked[i].port == 0 && now_ms - peers->blocked[i].tried_ms >= TRY_AGAIN_MS) {
             peers->blocked[i].tried_ms = now_ms;
             try_peer(daemon, peers->blocked[i].node);
         }

@@ -25,11 +25,13 @@ struct daemon_bulk_known {
     bool is_tried; /* once since bulk has this address (blocked.c) */
 };
 
-/* A living peer whose bulk socket cannot be used from here. */
+/* A port of a living peer that cannot be used from here. */
 struct daemon_blocked {
     node_id node;
-    bool stalls; /* as render_blocked has it */
+    uint16_t port; /* of a worker there; 0: the bulk socket */
+    bool stalls;   /* as render_blocked has it */
     uint64_t since_ms, tried_ms;
+    uint64_t until_ms; /* of a worker's port: it is no longer listed then */
 };
 
 /* The state of the room, as daemon->peers. */
@@ -71,10 +73,14 @@ void daemon_bulk_peers(struct daemon *daemon);
 /* Makes bulk neither connect to the node nor accept its connections any more. */
 void daemon_bulk_peers_gone(struct daemon *daemon, node_id node);
 
-/* ---- blocked.c: which peers' bulk sockets cannot be used from here -------------------------------------------------- */
+/* ---- blocked.c: which ports of peers cannot be used from here -------------------------------------------------------- */
 
 /* Takes BULK_WAY. What fails with a peer that lives becomes a line, once. */
 void daemon_blocked_way(struct daemon *daemon, const struct bulk_event *event);
+
+/* Takes what a worker of this node tells: the port of another node's worker cannot be reached. Hosts of no member are
+ * ignored. */
+void daemon_blocked_told(struct daemon *daemon, const char *host, uint16_t port);
 
 /* Takes BULK_SERIES: the answer to a try. Other requests are ignored. */
 void daemon_blocked_answered(struct daemon *daemon, uint64_t request);

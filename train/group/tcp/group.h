@@ -30,6 +30,7 @@
 #define TCP_HEADER_BYTES 32
 #define TCP_TAG_BYTES 16
 #define TCP_ERROR_BYTES 320
+#define TCP_SLOW_MS 8000 /* the members listen before they are told of each other */
 
 /* A group; opaque, owned by its opener. */
 struct tcp_group;
@@ -50,6 +51,9 @@ struct tcp_options {
     int open_timeout_ms;  /* until all links are made */
     int stall_timeout_ms; /* a collective without a moved byte for this long fails */
     int spin_us;          /* how long a collective tries before it sleeps; 0: not at all; below 0: tcp_spin_us */
+    /* Told once about each member to which no connection could be made for TCP_SLOW_MS while the group opens; NULL: nobody. */
+    void (*slow)(void *context, const struct tcp_member *member);
+    void *slow_context;
     struct revoke *revoke; /* ends open and every collective at once; may be NULL; outlives the group */
     /* Adds to[i] += from[i] for `count` elements, always to the same bits; NULL: train/plan/reduce.h does. */
     void (*add)(enum element_type type, void *to, const void *from, size_t count);

@@ -154,6 +154,7 @@ struct connector {
     enum stage stage;
     int fd;
     uint64_t when_ms; /* IDLE: time of the next try; otherwise the deadline of this try */
+    bool was_connected, is_told; /* over all tries */
     struct handshake_transcript transcript;
     uint8_t input[HANDSHAKE_REPLY_BYTES];
     size_t used;
@@ -191,7 +192,12 @@ static void connector_retry(struct connector *c, uint64_t now_ms)
     if (c->fd >= 0) {
         (void)close(c->fd);
     }
-    *c = (struct connector){.peer = c->peer, .stage = IDLE, .fd = -1, .when_ms = now_ms + 100};
+    *c = (struct connector){.peer = c->peer,
+                            .stage = IDLE,
+                            .fd = -1,
+                            .when_ms = now_ms + 100,
+                            .was_connected = c->was_connected,
+                            .is_told = c->is_told};
 }
 
 static void connector_begin(struct connector *c, const struct tcp_member *member, uint64_t now_ms)
@@ -221,6 +227,7 @@ static bool connector_hello(const struct tcp_group *group, struct connector *c)
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0 || error != 0) {
         return false;
     }
+    c->was_connected = true;
     uint8_t hello[HANDSHAKE_HELLO_BYTES];
     handshake_hello(&group->handshake, c->peer, &c->transcript, hello);
     c->stage = WAIT_REPLY;
@@ -394,6 +401,17 @@ static void meet_step(struct tcp_group *group, struct meeting *m, int listen_fd,
     }
 }
 
+static void tell_slow(struct meeting *m, const struct tcp_options *options)
+{
+    for (uint32_t i = 0; i < m->connector_count && options->slow != NULL; i++) {
+        struct connector *c = &m->connectors[i];
+        if (!c->was_connected && !c->is_told) {
+            c->is_told = true;
+            options->slow(options->slow_context, &options->members[c->peer]);
+        }
+    }
+}
+
 int tcp_meet(struct tcp_group *group, int listen_fd, const struct tcp_options *options)
 {
     struct meeting m = {0};
@@ -407,23 +425,26 @@ int tcp_meet(struct tcp_group *group, int listen_fd, const struct tcp_options *o
     }
     handshake_begin(&group->handshake, options);
     memcpy(group->members_hash, group->handshake.members_hash, sizeof group->members_hash);
-    uint64_t deadline_ms = clock_ms() + (uint64_t)options->open_timeout_ms;
+    uint64_t slow_ms = clock_ms() + TCP_SLOW_MS, deadline_ms = clock_ms() + (uint64_t)options->open_timeout_ms;
     int result = 0;
     uint32_t peer;
     while (result == 0 && (peer = missing(group)) != PLAN_NOBODY) {
         if (group->revoke != NULL && revoke_is_set(group->revoke)) {
             result = tcp_fail(group, ERR_CLOSED, "rank %u was told that its group is over while it formed", group->rank);
         } else if (clock_ms() >= deadline_ms) {
-            /* The lower rank of a pair connects, so it is the higher one's port that may be blocked. */
+            /* The lower rank of a pair connects, so the port of the higher rank may be blocked. */
             const struct tcp_member *listener = &options->members[peer > group->rank ? peer : group->rank];
             result = tcp_fail(group, ERR_TIMEOUT,
-                              "rank %u of %u could not %s rank %u (%s) within %d s: check that port %u/tcp of %s can be reached "
-                              "from %s",
+                              "rank %u of %u could not %s rank %u (%s) within %d s: check that port %u/tcp of %s can be "
+                              "reached from %s",
                               group->rank, group->size, peer > group->rank ? "connect to" : "hear from", peer,
                               options->members[peer].host, options->open_timeout_ms / 1000, (unsigned)listener->port,
                               listener->host, options->members[peer > group->rank ? group->rank : peer].host);
         } else {
             meet_step(group, &m, listen_fd, options);
+            if (clock_ms() >= slow_ms) {
+                tell_slow(&m, options);
+            }
         }
     }
     handshake_end(&group->handshake);
