@@ -12,10 +12,11 @@
 #include "base/check.h"
 #include "base/err.h"
 
-#define STATE_TIME_WAIT 6 /* TCP_TIME_WAIT of the kernel */
+#define STATE_TIME_WAIT 6 /* the kernel's TCP_TIME_WAIT and TCP_LISTEN */
+#define STATE_LISTEN 10
 
 /* What the kernel's tables say of a port, the worst last. */
-enum use { USE_NONE, USE_CLOSING, USE_BUSY };
+enum use { USE_NONE, USE_CLOSING, USE_BUSY, USE_LISTENS };
 
 /* Reads a number from 1 to 65535 without sign or leading zero; NULL: there is none. */
 static const char *read_port(const char *text, uint16_t *out)
@@ -135,13 +136,19 @@ static void read_table(const char *path, struct ports range, uint8_t *uses)
             port > range.high) {
             continue;
         }
-        uint8_t use = state == STATE_TIME_WAIT ? USE_CLOSING : USE_BUSY;
+        uint8_t use = state == STATE_TIME_WAIT ? USE_CLOSING : state == STATE_LISTEN ? USE_LISTENS : USE_BUSY;
         uint8_t *known = &uses[port - range.low];
         *known = use > *known ? use : *known;
     }
     if (file != NULL) {
         (void)fclose(file);
     }
+}
+
+static void read_tables(struct ports range, uint8_t *uses)
+{
+    read_table("/proc/self/net/tcp", range, uses);
+    read_table("/proc/self/net/tcp6", range, uses);
 }
 
 int ports_take(struct ports range, uint16_t from, uint16_t *port, int *lock_fd)
@@ -151,12 +158,23 @@ int ports_take(struct ports range, uint16_t from, uint16_t *port, int *lock_fd)
         errno = ENOMEM;
         return ERR_IO;
     }
-    read_table("/proc/self/net/tcp", range, uses);
-    read_table("/proc/self/net/tcp6", range, uses);
+    read_tables(range, uses);
     int code = lock_first(range, from, uses, USE_NONE, port, lock_fd);
     if (code == ERR_FULL) {
         code = lock_first(range, from, uses, USE_CLOSING, port, lock_fd);
     }
     free(uses);
     return code;
+}
+
+bool ports_has_stranger(uint16_t port)
+{
+    uint8_t use = USE_NONE;
+    int lock_fd;
+    if (lock_port(port, &lock_fd) != 0) {
+        return false;
+    }
+    read_tables((struct ports){port, port}, &use);
+    (void)close(lock_fd);
+    return use == USE_LISTENS;
 }

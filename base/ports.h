@@ -43,4 +43,8 @@ int ports_lock(struct ports range, uint16_t from, uint16_t *port, int *lock_fd);
  * TIME_WAIT, which a program without SO_REUSEADDR cannot bind, is taken only if no other port is left. Errors as above. */
 int ports_take(struct ports range, uint16_t from, uint16_t *port, int *lock_fd);
 
+/* Whether a program that is none of Shoal's listens at the port: the port's lock is free, and the kernel's tables have a
+ * listener. */
+bool ports_has_stranger(uint16_t port);
+
 #endif

@@ -103,6 +103,25 @@ def socket_at(wire, port):
 
 
 @case()
+def a_port_that_another_program_takes_costs_no_restart(lab):
+    """A program of somebody else listens on MASTER_PORT before the first rank does."""
+    mesh, wire = lab.wired(["alder"], slots="cpu:2")
+    alder = mesh.nodes[0]
+    mesh.start()
+    late = f"echo port $MASTER_PORT; until [ -e {lab.dir}/go ]; do sleep 0.1; done; exec python3 listener.py"
+    config = {"name": "late", "entrypoint": "sh late.sh", "resources": {"slots_per_trial": 2}, "max_restarts": 0,
+              "searcher": {"name": "single", "metric": "x"}, "environment": {"variables": {"SECONDS": "1"}}}
+    identity = lab.submit(alder, config, {"late.sh": late, "listener.py": LISTENER})
+    port = wait_until(lambda: re.search(r"port (\d+)", alder.run("logs", f"{identity}/0", check=False)), 30, "a port")[1]
+    with socket_at(wire, port):
+        (lab.dir / "go").touch()
+        alder.run("wait", identity, "--timeout", 60)
+    trial = show(mesh, identity)["trials"][0]
+    expect(trial["state"] == "completed" and trial["restarts"] == 0 and trial["attempt"] == 2, f"the trial: {trial}")
+    expect(f"another program has port {port}" in alder.run("events"), "no event names the port")
+
+
+@case()
 def a_bad_range_of_ports_is_refused_and_an_overlap_is_told(lab):
     mesh = lab.mesh(["alder"], start=False)
     alder = mesh.nodes[0]

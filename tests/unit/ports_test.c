@@ -115,6 +115,12 @@ static void a_port_of_a_stranger_is_passed_over_and_not_disturbed(void **state)
     uint16_t port;
     assert_int_equal(ports_take(range, 7801, &port, &lock), 0);
     assert_int_equal(port, wide >= 0 ? 7803 : 7802);
+    assert_true(ports_has_stranger(7801));
+    assert_false(ports_has_stranger(7804));
+    int listener = listen_at(AF_INET, port);
+    assert_true(listener >= 0);
+    assert_false(ports_has_stranger(port)); /* with the lock it is a program of ours */
+    (void)close(listener);
     (void)close(lock);
     (void)close(narrow);
     (void)close(wide);

@@ -54,8 +54,7 @@ static bool describe(const struct daemon *daemon, const struct daemon_blocked *b
     for (uint32_t i = 0; i < node_core_peer_count(daemon->core); i++) {
         const struct daemon_bulk_known *known = &daemon->peers->bulk_known[i];
         if (node_id_equal(known->node, blocked->node) && known->where[0] != '\0') {
-            const char *colon = strrchr(known->where, ':');
-            bytes_copy_text_n(out->host, sizeof out->host, known->where, (size_t)(colon - known->where));
+            address_host(known->where, out->host, sizeof out->host);
             return true;
         }
     }
@@ -104,13 +103,9 @@ static node_id node_at(const struct daemon *daemon, const char *host)
     for (uint32_t i = 0; i < node_core_peer_count(daemon->core); i++) {
         const struct daemon_bulk_known *known = &daemon->peers->bulk_known[i];
         char theirs[FACT_ADDRESS_BYTES];
-        bytes_copy_text(theirs, sizeof theirs, known->where);
-        char *colon = strrchr(theirs, ':');
-        if (colon != NULL) {
-            *colon = '\0';
-            if (strcmp(theirs, host) == 0) {
-                return known->node;
-            }
+        address_host(known->where, theirs, sizeof theirs);
+        if (known->where[0] != '\0' && strcmp(theirs, host) == 0) {
+            return known->node;
         }
     }
     return (node_id){{0}};

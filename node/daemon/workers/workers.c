@@ -788,6 +788,15 @@ static bool take_tail(struct daemon *daemon, const struct daemon_worker *worker,
                                 bytes - all) == 0;
 }
 
+/* Whether the worker failed, and another program has the port on which the ranks were to meet: that is no failure of the
+ * worker's program. The lock of the port keeps only Shoal's programs away from it. All processes of the worker are gone. */
+static bool lost_its_port(const struct daemon_worker *worker)
+{
+    const struct keep_status *status = &worker->status;
+    return status->reason == KEEP_EXITED && status->code > 0 && !status->is_stopping && worker->port != 0 &&
+           worker->port == worker->prepare.u.worker.master_port && ports_has_stranger((uint16_t)worker->port);
+}
+
 bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
@@ -812,6 +821,12 @@ bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
     worker->last.code = code;
     worker->last.killed = killed;
     worker->last.is_unstarted = status->reason == KEEP_NOT_STARTED;
+    if (lost_its_port(worker)) {
+        worker->last.is_unstarted = true;
+        (void)snprintf(tail, sizeof tail, "another program has port %u, which was its MASTER_PORT; it gets another port",
+                       (unsigned)worker->port);
+        daemon_line(daemon, "the worker of slot %u has failed: %s", slot, tail);
+    }
     bytes_copy_text(worker->last.tail, sizeof worker->last.tail, tail);
     settle(daemon, worker);
     return true;
