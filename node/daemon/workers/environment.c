@@ -12,6 +12,7 @@
 #include "node/daemon/workers/inherited.h"
 #include "node/slots/processors.h"
 
+#define DEBIAN_TORCH_VERSION "/usr/lib/python3/dist-packages/torch/version.py"
 #define STANDARD_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 extern char **environ;
@@ -158,16 +159,26 @@ static void add_interface(struct worker_start *start, const char *host)
     set_default(start, "TP_SOCKET_IFNAME", name);
 }
 
-/* Each slot has the same share of the processors that the daemon may use. A program that has all of them finds that out by
- * itself, but for a quota; torchrun sets nothing then, either. */
-static void add_threads(struct worker_start *start, const struct daemon *daemon)
+/* Each slot has the same share of the processors that the daemon may use. */
+static uint32_t slot_processors(const struct daemon *daemon)
 {
     uint32_t usable = processors_usable(), slots = daemon->slot_count > 0 ? (uint32_t)daemon->slot_count : 1;
-    char text[16];
-    if (slots > 1 || usable < processors_allowed()) {
-        (void)snprintf(text, sizeof text, "%u", usable > slots ? usable / slots : 1);
-        set_default(start, "OMP_NUM_THREADS", text);
+    return usable > slots ? usable / slots : 1;
+}
+
+/* Debian's PyTorch is built without libuv, but from 2.4 on wants it by default, and fails. Another PyTorch of this machine, with
+ * libuv, works without it, too. */
+static bool debian_lacks_libuv(const char *version_file)
+{
+    char line[256] = "";
+    unsigned int major = 0, minor = 0;
+    FILE *file = fopen(version_file, "re");
+    bool is_read = file != NULL && fgets(line, sizeof line, file) != NULL &&
+                   sscanf(line, "__version__ = '%u.%u", &major, &minor) == 2;
+    if (file != NULL) {
+        (void)fclose(file);
     }
+    return is_read && (major > 2 || (major == 2 && minor >= 4));
 }
 
 static void add_defaults(struct worker_start *start, const struct daemon *daemon, const struct node_effect *effect,
@@ -190,15 +201,16 @@ static void add_defaults(struct worker_start *start, const struct daemon *daemon
     set_default(start, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
     set_default(start, "NCCL_ASYNC_ERROR_HANDLING", "1"); /* its name before PyTorch 2.2 */
     set_default(start, "ROLE_NAME", "default");
-    add_threads(start, daemon);
+    (void)snprintf(text, sizeof text, "%u", slot_processors(daemon));
+    set_default(start, "OMP_NUM_THREADS", text);
     add_interface(start, effect->u.worker.host[0] != '\0' ? effect->u.worker.host : daemon->host);
     if (daemon->slots[effect->u.worker.slot].kind == SLOT_CPU) {
         set_default(start, "ACCELERATE_USE_CPU", "true"); /* else Accelerate lets each rank train alone where it finds no GPU */
     }
     set_default(start, "PYTHONUNBUFFERED", "1"); /* output goes into a pipe, and would come in pieces of 8 KiB */
-    /* Debian 13's PyTorch is built without libuv, but wants it by default and fails. A PyTorch with libuv works
-     * without, too. */
-    set_default(start, "USE_LIBUV", "0");
+    if (debian_lacks_libuv(DEBIAN_TORCH_VERSION)) {
+        set_default(start, "USE_LIBUV", "0");
+    }
 }
 
 static void add_config(struct worker_start *start, const struct config *config)

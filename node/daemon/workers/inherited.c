@@ -60,7 +60,7 @@ const char *inherited_refusal(const char *rule, char text[256])
     if (never != NULL) {
         (void)snprintf(text, 256,
                        "--worker-env %.*s: %s never passes to programs, since they decide by it which launcher has started them "
-                       "and as which rank; a configuration may set it (environment.variables)",
+                       "and as which rank",
                        (int)(bytes < 60 ? bytes : 60), rule, never);
         return text;
     }
