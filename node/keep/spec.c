@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -115,7 +116,9 @@ static bool path_find(char *const *environment, const char *name, size_t bytes, 
     while (path != NULL && *path != '\0') {
         size_t part = strcspn(path, ":");
         int n = snprintf(file, KEEP_PATH_BYTES, "%.*s/%.*s", (int)part, path, (int)bytes, name);
-        if (*path == '/' && n > 0 && n < KEEP_PATH_BYTES && access(file, X_OK) == 0) {
+        struct stat info; /* a directory ("/usr/bin/.") may be entered, and is no program */
+        if (*path == '/' && n > 0 && n < KEEP_PATH_BYTES && access(file, X_OK) == 0 && stat(file, &info) == 0 &&
+            S_ISREG(info.st_mode)) {
             return true;
         }
         path += part + (path[part] == ':' ? 1 : 0);

@@ -148,6 +148,16 @@ def job_scripts_are_run_by_bash_and_a_pipe_fails_with_its_first_part(lab):
 
 
 @case()
+def without_bash_it_is_sh(lab):
+    hide = 'mount --bind /dev/null "$(readlink -f /bin/bash)" && exec "$@"'
+    if subprocess.run(["unshare", "-m", "sh", "-c", hide, "sh", "true"], capture_output=True).returncode != 0:
+        raise Skip("bash cannot be hidden here: that needs root, a mount namespace, and bash")
+    mesh = lab.mesh(1, slots="cpu:1", wrap=["unshare", "-m", "sh", "-c", hide, "sh", "env", "PATH=/usr/bin:/bin"])
+    _, text = output(lab, mesh.nodes[0], {"entrypoint": "false | true && echo $0"})
+    expect(text.strip() == "/bin/sh", text)
+
+
+@case()
 def the_message_of_error_json_stands_above_the_log(lab):
     mesh = lab.mesh(1, slots="cpu:1")
     node = mesh.nodes[0]

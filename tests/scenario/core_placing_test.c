@@ -381,9 +381,79 @@ static void what_was_granted_to_a_gang_that_was_given_up_is_not_granted_to_the_n
     world_free(world);
 }
 
+/* ---- MIG devices ---- */
+
+/* Bit i: slot i of the node has a running worker. */
+static uint64_t running_slots(const struct world *world, uint32_t node)
+{
+    uint64_t slots = 0;
+    for (uint32_t slot = 0; slot < world->nodes[node].slot_count; slot++) {
+        slots |= world->nodes[node].workers[slot].runs ? UINT64_C(1) << slot : 0;
+    }
+    return slots;
+}
+
+/* Submits a trial of `wanted` slots, and at least `least`, to a mesh of two nodes: node 0 has two GPUs and then three MIG devices,
+ * node 1 a GPU. */
+static struct world *gpus_and_parts(uint32_t wanted, uint32_t least)
+{
+    struct world *world = world_new(2, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.slots_per_trial = config.max_slots = wanted;
+    config.min_slots = least;
+    world->program = WORLD_RUNS_FOREVER;
+    world->nodes[0].slot_count = 5;
+    world->nodes[0].parts = 0x1c;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 20000);
+    return world;
+}
+
+static void a_gang_has_whole_gpus_or_mig_devices(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t wanted, least;
+        uint64_t here, there;
+    } cases[] = {
+        {1, 1, 0, 1},       /* the tightest fit, of whichever kind */
+        {2, 2, 0x3, 0},     /* whole ones first */
+        {3, 3, 0x3, 1},     /* of several nodes, if need be */
+        {4, 4, 0, 0},       /* neither kind has four: waits */
+        {5, 1, 0x3, 1},     /* of both as many: whole ones */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct world *world = gpus_and_parts(cases[i].wanted, cases[i].least);
+        print_message("%u slots, at least %u\n", cases[i].wanted, cases[i].least);
+        assert_int_equal(running_slots(world, 0), cases[i].here);
+        assert_int_equal(running_slots(world, 1), cases[i].there);
+        world_free(world);
+    }
+}
+
+static void mig_devices_are_taken_where_whole_gpus_are_too_few(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 4);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.slots_per_trial = config.max_slots = config.min_slots = 3;
+    world->program = WORLD_RUNS_FOREVER;
+    world->nodes[0].parts = 0xe;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 20000);
+    assert_int_equal(running_slots(world, 0), 0xe);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gang_has_whole_gpus_or_mig_devices),
+        cmocka_unit_test(mig_devices_are_taken_where_whole_gpus_are_too_few),
         cmocka_unit_test(a_node_that_refuses_does_not_starve_a_trial),
         cmocka_unit_test(nodes_that_refuse_are_not_asked_in_turns_for_ever),
         cmocka_unit_test(slots_that_are_refused_are_not_waited_for),

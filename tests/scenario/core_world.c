@@ -395,6 +395,11 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
                                    .memory_bytes = world->core_bytes != 0 ? world->core_bytes : CORE_BYTES,
                                    .trace = {trace_line, tracer}};
     options.node = make_node(&node->person, node->slot_count);
+    for (uint32_t slot = 0; slot < node->slot_count && node->parts != 0; slot++) {
+        options.node.slots[slot].kind = FACT_SLOT_CUDA;
+        format_text(options.node.slots[slot].uuid, sizeof options.node.slots[slot].uuid, "%s-%u-%u",
+                    (node->parts >> slot & 1) != 0 ? "MIG" : "GPU", number, slot);
+    }
     bytes_copy_text(options.node.addresses[0], sizeof options.node.addresses[0], node->address);
     if (node->speaks.newest != 0) {
         options.node.protocol_min = node->speaks.oldest;

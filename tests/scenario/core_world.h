@@ -72,6 +72,7 @@ struct world_node {
     bool becomes; /* another node, at the end of the step */
     uint64_t boots;
     uint32_t slot_count;
+    uint64_t parts; /* bit i: slot i is a MIG device, and all of the node's slots are of GPUs */
     void *memory;
     struct node_core *core;
     struct node_effects effects;

@@ -71,6 +71,7 @@ static void whatever_a_shell_can_run_is_an_entrypoint(void **state)
         {"no-such-program && true", 127, 0},
         /* What people write for bash, and its pipefail. */
         {"source ./names && exit $NUMBER", 12, 0},
+        {". ./names", 0, 0},
         {"[[ abc == a* ]] && exit 13", 13, 0},
         {"set -o pipefail && exit 14", 14, 0},
         {"sh -c 'exit 15' 2>&1 | cat", 15, 0},
