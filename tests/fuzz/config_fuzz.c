@@ -3,11 +3,22 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/bytes.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "node/config/hparams.h"
 #include "node/core/facts/config.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/facts_make.h"
+
+static void visit_variable(void *context, const char *variable, struct pack_reader value)
+{
+    (void)context;
+    CHECK(strlen(variable) < HPARAMS_VARIABLE_BYTES);
+    char *text = hparams_text(value);
+    CHECK(text != NULL);
+    free(text);
+}
 
 static void check_trial(const struct config *config, uint32_t index)
 {
@@ -19,7 +30,13 @@ static void check_trial(const struct config *config, uint32_t index)
     CHECK(search_trial_values(&space, config->seed, index, &writer) == 0 && !writer.failed);
     struct pack_reader reader;
     pack_reader_init(&reader, values, writer.used_bytes);
+    struct pack_reader again = reader;
     CHECK(json_from_pack(&reader, text, sizeof text) == 0);
+    int named = hparams_variables(again, visit_variable, NULL);
+    CHECK(named == 0 || named == ERR_FULL);
+    char *entrypoint = hparams_fill(config->entrypoint, again);
+    CHECK(entrypoint != NULL && strlen(entrypoint) > 0);
+    free(entrypoint);
 }
 
 void fuzz_one(const uint8_t *data, size_t size)
@@ -35,6 +52,9 @@ void fuzz_one(const uint8_t *data, size_t size)
     struct search_space space = config_search_space(&config);
     uint32_t trials;
     CHECK(search_trial_count(&space, &trials) == 0 && trials >= 1 && trials <= SEARCH_TRIALS_MAX);
+    char error[HPARAMS_ERROR_BYTES];
+    CHECK((hparams_check_variables(&space, error) == 0) == (error[0] == '\0'));
+    CHECK((hparams_check_entrypoint(config.entrypoint, &space, error) == 0) == (error[0] == '\0'));
     check_trial(&config, 0);
     check_trial(&config, trials - 1);
     struct pack_writer writer, other;
@@ -83,6 +103,8 @@ void fuzz_seeds(void)
         config.labels = labels;
         config.labels_bytes = sizeof labels;
         config.balance = kind == SEARCH_GRID;
+        (void)bytes_copy_text(config.entrypoint, sizeof config.entrypoint,
+                              "t {{hp.hidden}} ${{ hp.a.layers }} \"{{hp.b}}\" '{{hp.a.choice}}' # {{hp.c");
         if (kind == SEARCH_SINGLE) {
             make_config(&config, 1, 0); /* one random parameter alone */
         }

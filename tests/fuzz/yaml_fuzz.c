@@ -77,6 +77,8 @@ void fuzz_seeds(void)
         "checkpoint:\n  replicas: 3\nmax_restarts: 2\nseed: 17\npreemption_timeout: 30\non_partition: pause_minority\nbalance: on\n";
     seed(whole, NULL);
     seed("name: a\nentrypoint: b\n", "searcher.max_trials=3");
+    seed("entrypoint: [t, --a={{hp.a}}, \"x {{hp.m.k}}\"]\nhyperparameters: {a: 'b c', m: {k: 1}}\n", NULL);
+    seed("entrypoint: \"t ${{ hp.a }} `x` # it's\\n\"\nhyperparameters: {a-b: 1, a: {type: const, val: {A-: 1, a_: 2}}}\n", NULL);
     seed("name: &x a\nentrypoint: *x\n", NULL);
     seed("name: a\nentrypoint: |\n  line\n  line\nsearcher:\n  name: grid\nhyperparameters:\n  x: {type: int, minval: 1, maxval: 3, "
          "count: 3}\n",
