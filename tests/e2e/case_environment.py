@@ -69,6 +69,24 @@ def torchruns_variables_are_complete_and_the_count_rises(lab):
 
 
 @case()
+def three_ranks_here_and_one_there_are_counted_by_host(lab):
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    mesh.nodes[0].slots, mesh.nodes[1].slots = "cpu:3", "cpu:1"
+    mesh.start()
+    node = mesh.nodes[0]
+    identity = lab.submit(node, {"entrypoint": "env", "resources": {"slots_per_trial": 4}})
+    final = wait_over(mesh, identity, 60)
+    hosts = [slot["node_name"] for slot in final["trials"][0]["slots"]]
+    order = sorted(set(hosts), key=hosts.index)
+    for rank, host in enumerate(hosts):
+        found = variables(of_rank(node, identity, rank))
+        wanted = {"RANK": rank, "WORLD_SIZE": 4, "ROLE_RANK": rank, "ROLE_WORLD_SIZE": 4, "LOCAL_RANK": hosts[:rank].count(host),
+                  "LOCAL_WORLD_SIZE": hosts.count(host), "GROUP_RANK": order.index(host), "GROUP_WORLD_SIZE": 2}
+        wrong = {name: found.get(name) for name in wanted if found.get(name) != str(wanted[name])}
+        expect(not wrong, f"rank {rank} of {hosts}: {wrong}")
+
+
+@case()
 def whole_gpus_are_one_list_and_local_rank_its_index(lab):
     library = Path(lab.build) / "libfake_nvml.so"
     if not library.exists():
