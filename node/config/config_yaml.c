@@ -154,6 +154,11 @@ static int config_finish(struct parse *parse, const struct tree_node *root)
                          "resources.max_slots is %u and slots_per_trial %u; allowed are slots_per_trial ... %d",
                          config->max_slots, config->slots_per_trial, CONFIG_SLOTS_MAX);
     }
+    if (config->keep_ranks == CONFIG_KEEP_ALL && config->max_slots > CONFIG_KEEP_ALL_SLOTS_MAX) {
+        return tree_fail(tree, given(parse, "keep_ranks"),
+                         "keep_ranks is all and a trial may have %u slots; allowed are %d with it, or keep_ranks: first",
+                         config->max_slots, CONFIG_KEEP_ALL_SLOTS_MAX);
+    }
     return 0;
 }
 

@@ -237,8 +237,7 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     for (uint32_t i = 0; i < fact.beginning_count; i++) {
         fact.beginnings[i] = (struct fact_beginning){outputs[i]->number, outputs[i]->fact.blob, outputs[i]->fact.bytes};
     }
-    uint8_t bytes[FACT_MEMBERS_MAX * 32 + FACT_OUTPUTS_MAX * 56 + 128 + FACT_NETWORK_BYTES];
-    _Static_assert(sizeof bytes < RECORD_BODY_BYTES_MAX, "the largest attempt fits into a record");
+    uint8_t bytes[RECORD_BODY_BYTES_MAX]; /* outputs of more than one rank go with FACT_OUTPUTS_MAX ranks at most */
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_attempt_pack(&writer, &fact);

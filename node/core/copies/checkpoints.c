@@ -75,7 +75,7 @@ bool core_checkpoints_may_return(const struct node_core *core, const struct view
             }
         }
     }
-    return false;
+    return core_outputs_may_return(core, trial);
 }
 
 static bool is_good_holder(const struct node_core *core, hash256 blob, node_id holder)

@@ -47,6 +47,28 @@ static bool is_newer(const struct view_output *a, const struct view_output *b)
            (a->fact.generation == b->fact.generation && a->fact.sequence > b->fact.sequence);
 }
 
+bool core_outputs_may_return(const struct node_core *core, const struct view_trial *trial)
+{
+    const struct view_output *usable = NULL;
+    for (const struct view_output *row = trial->outputs; row != NULL; row = row->next) {
+        bool is_of_newest = usable == NULL || attempt_id_equal(&usable->attempt, &row->attempt);
+        usable = is_of_newest && is_usable(core, row) && is_newer(row, usable) ? row : usable;
+    }
+    for (const struct view_output *row = trial->outputs; row != NULL; row = row->next) {
+        bool is_later = usable == NULL || (attempt_id_equal(&usable->attempt, &row->attempt)
+                                               ? is_newer(row, usable)
+                                               : attempt_id_compare_order(&row->attempt, &usable->attempt) > 0);
+        for (uint32_t i = 0; is_later && i < row->fact.holder_count; i++) {
+            const struct core_peer *peer = core_find_peer(core, row->fact.holders[i]);
+            if (peer != NULL && peer->state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS &&
+                !core_copy_is_missing(core, row->fact.blob, row->fact.holders[i])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* The number of the worker that is rank 0 of the attempt now. */
 static uint32_t first_number(const struct view_attempt *attempt)
 {

@@ -32,6 +32,9 @@ uint32_t core_outputs_choose(const struct node_core *core, const struct view_exp
 uint32_t core_outputs_holders(const struct node_core *core, const struct view_trial *trial, const struct view_output *output,
                               node_id out[FACT_HOLDERS_MAX]);
 
+/* True if a holder of a newer output than those of core_outputs_choose was declared dead less than CORE_REFUTE_MS ago. */
+bool core_outputs_may_return(const struct node_core *core, const struct view_trial *trial);
+
 /* As node_core_output_sequence and node_core_output_is_united. */
 uint64_t core_outputs_sequence(const struct node_core *core, const attempt_id *attempt);
 bool core_outputs_are_united(const struct node_core *core, const attempt_id *attempt, uint64_t sequence);

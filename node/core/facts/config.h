@@ -83,6 +83,7 @@ static inline uint32_t config_restarts(const struct config *config)
 bool config_variable_is_reserved(const char *name, size_t bytes);
 
 #define CONFIG_KEEP_MAX 16
+#define CONFIG_KEEP_ALL_SLOTS_MAX 64 /* as FACT_OUTPUTS_MAX: so many ranks can be united */
 #define CONFIG_KEEP_BYTES 256 /* of one path, with the NUL */
 
 /* True for a path that stays below the directory that it is relative to: of names, without "." and "..", not absolute. */

@@ -113,19 +113,27 @@ static void list_node(node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count, nod
     }
 }
 
-/* Failures on three nodes, without progress in between (each attempt starts from the same step), are the trial's fault and
+/* True if the attempt starts where the other one started: from the same step, and with the same kept files. */
+static bool starts_as(const struct view_attempt *a, const struct view_attempt *other)
+{
+    uint32_t count = other != NULL ? other->beginning_count : 0;
+    return a->start_step == (other != NULL ? other->start_step : 0) && a->beginning_count == count &&
+           (count == 0 || hash256_equal(a->beginnings[0].blob, other->beginnings[0].blob));
+}
+
+/* Failures on three nodes, without progress in between (each attempt starts from the same state), are the trial's fault and
  * not the nodes'. A trial with progress between failures may fail max_restarts times. */
 static bool fails_everywhere(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
 {
-    uint64_t step = 0;
+    const struct view_attempt *last = NULL;
     *count = 0;
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         const struct view_verdict *verdict = view_attempt_verdict(a);
         if (verdict == NULL || verdict->reason != FACT_FAILED || node_id_is_none(view_attempt_node(a))) {
             continue;
         }
-        *count = a->start_step == step ? *count : 0;
-        step = a->start_step;
+        *count = starts_as(a, last) ? *count : 0;
+        last = a;
         list_node(nodes, count, view_attempt_node(a));
         if (*count == VIEW_QUARANTINE_NODES) {
             return true;
