@@ -55,6 +55,11 @@ static bool rests(struct place *place, const char *path)
     return unit != NULL && units_rests(unit, place->run, &place->moment);
 }
 
+static bool is_gone(struct place *place, const char *path)
+{
+    return units_is_gone(&place->units, find(place, path), place->run, &place->moment);
+}
+
 static int place_make(void **state)
 {
     struct place *place = calloc(1, sizeof *place);
@@ -154,9 +159,14 @@ static void what_is_gone_is_forgotten_after_a_rest(void **state)
     find(place, "work/kept/a")->is_stored = true;
     script(place, "rm work/kept/a");
     scan_after(place, 1000);
-    assert_false(units_is_gone(find(place, "work/kept/a"), place->moment.now_ms));
+    assert_false(is_gone(place, "work/kept/a"));
     scan_after(place, UNITS_REST_MS);
-    assert_true(units_is_gone(find(place, "work/kept/a"), place->moment.now_ms));
+    assert_true(is_gone(place, "work/kept/a"));
+    script(place, "echo 1 >work/kept/b");
+    scan_after(place, 100);
+    assert_false(is_gone(place, "work/kept/a")); /* its successor does not rest yet */
+    scan_after(place, UNITS_REST_MS);
+    assert_true(is_gone(place, "work/kept/a"));
     find(place, "work/kept/a")->is_stored = false;
     scan_after(place, 1);
     assert_null(find(place, "work/kept/a"));

@@ -23,6 +23,7 @@
 #include "store/snapshot.h"
 
 #define SCAN_MS 1000
+#define SLOW_MS 60000 /* copies that are under way for so long are mentioned */
 #define SCAN_SHARE 10 /* of a worker's files: at most a tenth of the time is spent on scans */
 #define UNFINISHED "unfinished" /* in a snapshot: what had not come to rest when its writer was killed */
 
@@ -53,6 +54,7 @@ struct daemon_output {
     uint64_t sequence;  /* of the last output whose copies are made */
     uint64_t done_ms;   /* when they were */
     uint64_t after;     /* the highest `after` that was published */
+    uint64_t copies_ms; /* COPIES: since when */
     uint64_t after_ms;  /* when a newer sequence of rank 0 was first seen; 0: not yet */
     char said[256];     /* the last sentence about what cannot be kept, so that it is written once */
     struct watched *watched;
@@ -92,12 +94,11 @@ static bool unit_counts(const struct watch_job *watch, struct unit *unit, int ru
 /* True if the snapshot would differ from the last one. */
 static bool is_due(const struct watch_job *watch, int run)
 {
-    uint64_t now_ms = watch->moment.now_ms;
     bool all_rest = true, is_due = watch->is_final && watch->watched->units.first != NULL;
     for (struct unit *unit = watch->watched->units.first; unit != NULL && !is_due; unit = unit->next) {
         bool counts = unit_counts(watch, unit, run);
-        all_rest &= counts || units_is_gone(unit, now_ms);
-        is_due = (counts && (!unit->is_stored || unit->stored != unit->digest)) || (unit->is_stored && units_is_gone(unit, now_ms));
+        all_rest &= counts || units_is_gone(&watch->watched->units, unit, run, &watch->moment);
+        is_due = (counts && (!unit->is_stored || unit->stored != unit->digest)) || (unit->is_stored && units_is_gone(&watch->watched->units, unit, run, &watch->moment));
     }
     return is_due || (watch->wants_any && (all_rest || watch->is_forced || watch->is_final));
 }
@@ -127,7 +128,7 @@ static int add_unit(struct watch_job *watch, int run, struct unit *unit, struct 
         }
         unit->changed_ms = now_ms;
     }
-    int rc = unit->is_stored && (unit->is_there || !units_is_gone(unit, now_ms))
+    int rc = unit->is_stored && (unit->is_there || !units_is_gone(&watch->watched->units, unit, run, &watch->moment))
                  ? snapshot_take_over(snapshot, &watch->watched->last, unit->path)
                  : ERR_NOT_FOUND;
     unit->is_stored = rc == 0;
@@ -282,6 +283,20 @@ static void say(struct daemon *daemon, struct daemon_output *output, const char 
     }
 }
 
+/* The last files of the worker could not be stored: its directory is not removed with it, but moved to DIR/left. */
+static void set_aside(struct daemon *daemon, struct daemon_output *output, const char *why)
+{
+    char left[KEEP_PATH_BYTES], to[2 * KEEP_PATH_BYTES];
+    const char *slash = strrchr(output->watched->directory, '/');
+    (void)snprintf(left, sizeof left, "%.900s/left", daemon->dir);
+    (void)mkdir(left, 0700);
+    (void)snprintf(to, sizeof to, "%s%s", left, slash != NULL ? slash : "/");
+    if (rename(output->watched->directory, to) == 0) {
+        daemon_line(daemon, "trial %u: its last files could not be copied (%.200s); they are in %s on this machine until you remove them",
+                    output->attempt.trial, why, to);
+    }
+}
+
 static void watch_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
@@ -311,12 +326,16 @@ static void watch_done(void *context, struct job *job)
         event.u.output.after = watch->is_final ? UINT64_MAX : watch->after;
         event.u.output.is_final = watch->is_final;
         output->state = WATCH_COPIES;
+        output->copies_ms = now_ms;
         output->after = watch->after;
         output->after_ms = 0;
         daemon_event(daemon, &event);
     }
     bool is_later = watch->code == ERR_AGAIN && now_ms < output->end_ms;
     output->is_final_done |= watch->is_final && !is_later;
+    if (output->is_final_done && watch->is_final && watch->code != 0 && !daemon->closed) {
+        set_aside(daemon, output, watch->error);
+    }
     free(watch);
     if (output->is_final_done && output->is_left) {
         watch_free(daemon, output);
@@ -367,6 +386,9 @@ void daemon_outputs_tick(struct daemon *daemon, uint64_t now_ms)
         if (output->state == WATCH_WAITS && now_ms >= output->next_ms && !output->is_final_done && !daemon->closed &&
             !node_core_is_syncing(daemon->core)) {
             begin(daemon, output, now_ms);
+        }
+        if (output->state == WATCH_COPIES && now_ms - output->copies_ms >= SLOW_MS) {
+            say(daemon, output, "", "copies of its files to other nodes take more than a minute; newer files wait for them");
         }
         if (output->is_final_done && output->is_left && output->state != WATCH_SCANS) {
             watch_free(daemon, output);

@@ -162,9 +162,28 @@ bool units_rests(struct unit *unit, int run, const struct units_moment *moment)
     return rest_ms >= UNITS_REST_OPEN_MS || ((rest_ms >= UNITS_REST_MS || may_be_closed) && is_closed(unit, run));
 }
 
-bool units_is_gone(const struct unit *unit, uint64_t now_ms)
+static size_t parent_bytes(const char *path)
 {
-    return !unit->is_there && now_ms - unit->changed_ms >= UNITS_REST_MS;
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? (size_t)(slash - path) : 0;
+}
+
+bool units_is_gone(struct units *units, const struct unit *unit, int run, const struct units_moment *moment)
+{
+    size_t bytes = parent_bytes(unit->path);
+    bool is_empty = true;
+    if (unit->is_there || moment->now_ms < unit->changed_ms + UNITS_REST_MS) {
+        return false;
+    }
+    for (struct unit *other = units->first; other != NULL; other = other->next) {
+        if (other->is_there && parent_bytes(other->path) == bytes && memcmp(other->path, unit->path, bytes) == 0) {
+            is_empty = false;
+            if (units_rests(other, run, moment)) {
+                return true;
+            }
+        }
+    }
+    return is_empty;
 }
 
 /* ---- scans --------------------------------------------------------------------------------------------------------- */

@@ -72,7 +72,8 @@ bool units_is_same(const struct unit *unit, int run);
 /* True if the unit rests at the moment (see above). Looks whether files are open only if that matters. */
 bool units_rests(struct unit *unit, int run, const struct units_moment *moment);
 
-/* True if the unit is gone, and has been for UNITS_REST_MS. */
-bool units_is_gone(const struct unit *unit, uint64_t now_ms);
+/* True if the unit is gone for good: it has been for UNITS_REST_MS, and something else in its directory rests, or nothing is left
+ * there. Else a program that replaces its files fast, and is killed, would leave only files that do not rest. */
+bool units_is_gone(struct units *units, const struct unit *unit, int run, const struct units_moment *moment);
 
 #endif
