@@ -8,6 +8,8 @@
 #include "tests/sim/owners.h"
 #include "tests/sim/world.h"
 
+#define STREAM_OF_PAIRS 975
+
 /* Every strike has draws of its own, so that the others stay as they are when one is left out. In plans of version 1 all
  * shared one stream. */
 static struct random *draws_of(struct sim *sim, enum plan_fault fault, uint32_t strike, uint32_t part)
@@ -40,6 +42,8 @@ static void push_next(struct sim *sim, enum plan_fault fault, uint32_t strike)
     }
 }
 
+static void part_a_pair(struct sim *sim);
+
 void faults_init(struct sim *sim)
 {
     static const enum plan_fault lasting[] = {FAULT_LOSS, FAULT_DELAY, FAULT_DUPLICATE, FAULT_REORDER, FAULT_CAPACITY};
@@ -47,6 +51,9 @@ void faults_init(struct sim *sim)
         if (sim->plan.has[fault] && plan_fault_is_timed((enum plan_fault)fault)) {
             push_next(sim, (enum plan_fault)fault, 1);
         }
+    }
+    if (sim->plan.has[FAULT_PAIR]) {
+        part_a_pair(sim);
     }
     for (size_t i = 0; i < sizeof lasting / sizeof lasting[0]; i++) {
         if (sim->plan.has[lasting[i]]) {
@@ -114,6 +121,17 @@ static void cut_group(struct sim *sim, uint64_t duration_ms)
         sides = (sides & ~(UINT64_C(1) << second)) | ((sides >> first & 1) ^ 1) << second;
     }
     cut_sides(sim, sides, duration_ms);
+}
+
+/* Two that never have a link before the heal. */
+static void part_a_pair(struct sim *sim)
+{
+    struct random random;
+    random_init_stream(&random, sim->seed, STREAM_OF_PAIRS);
+    int first = (int)random_below(&random, sim->plan.node_count);
+    int second = (first + 1 + (int)random_below(&random, sim->plan.node_count - 1)) % (int)sim->plan.node_count;
+    cut(sim, first, second, sim->plan.heal_ms);
+    cut(sim, second, first, sim->plan.heal_ms);
 }
 
 static int coordinator_of(const struct sim *sim, experiment_id experiment)
@@ -414,6 +432,9 @@ void faults_strike(struct sim *sim, struct sim_event *event)
         return;
     case FAULT_WALL_CLOCK:
         victim->wall_shift_s = (int64_t)random_below(&sim->random[STREAM_CLOCKS], 7200) - 3600;
+        return;
+    case FAULT_MOVE:
+        twins_move(sim, node, draws(sim));
         return;
     case FAULT_ROT:
         copies_rot(sim, node, draws(sim));

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/address.h"
 #include "base/check.h"
 #include "base/err.h"
 #include "tests/sim/world.h"
@@ -206,6 +207,9 @@ void network_deliver(struct sim *sim, struct sim_event *event)
     struct node_event core_event = {.kind = NODE_EVENT_MESSAGE};
     core_event.u.message.from = packet->from_id;
     core_event.u.message.message = &packet->message;
+    char host[FACT_ADDRESS_BYTES];
+    address_host(sim->nodes[packet->from].address, host, sizeof host);
+    core_event.u.message.host = sim->plan.has[FAULT_MOVE] ? host : NULL;
     SIM_TRACE(sim, to, "message %d from n%d, %u bytes", (int)packet->message.kind, packet->from,
               packet->message.byte_count);
     sim_step(sim, to, &core_event);
@@ -213,9 +217,11 @@ void network_deliver(struct sim *sim, struct sim_event *event)
 
 void network_probe(struct sim *sim, int node, int target, node_id id, const char *address)
 {
-    bool is_silent = !network_both_ways(sim, node, target) ||
-                     (sim_paused(sim, target) && sim->nodes[target].is_suspended);
-    uint64_t delay_ms = is_silent ? 1000 : 2 * sim->network.links[node][target].base_ms;
+    bool is_silent = target == NETWORK_STRANGER
+                         ? twins_stranger_at(address) == 0
+                         : !network_both_ways(sim, node, target) ||
+                               (sim_paused(sim, target) && sim->nodes[target].is_suspended);
+    uint64_t delay_ms = is_silent ? 1000 : 2 * sim->network.links[node][target % PLAN_NODES_MAX].base_ms;
     struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_LINK, node);
     struct network_probe *probe = sim_payload(sim, event, sizeof *probe);
     probe->target = (uint8_t)target;
@@ -231,6 +237,9 @@ void network_probed(struct sim *sim, struct sim_event *event)
     if (!sim_daemon_up(sim, node) || sim->nodes[node].life != probe->life) {
         return;
     }
+    if (target == NETWORK_STRANGER) {
+        target = node; /* itself, which is there, and asked for another key */
+    }
     if (sim_paused(sim, node)) {
         sim_again(sim, event, sim->nodes[node].paused_until_ms);
         return;
@@ -240,7 +249,10 @@ void network_probed(struct sim *sim, struct sim_event *event)
     bytes_copy_text(core_event.u.link.address, sizeof core_event.u.link.address, probe->address);
     bool is_silent = !network_both_ways(sim, node, target) ||
                      (sim_paused(sim, target) && sim->nodes[target].is_suspended);
-    if (!is_silent) {
+    if (probe->target == NETWORK_STRANGER) {
+        core_event.u.link.refused = twins_stranger_at(probe->address) == 1;
+        core_event.u.link.open = twins_stranger_at(probe->address) == 2;
+    } else if (!is_silent) {
         core_event.u.link.open = sim_daemon_up(sim, target); /* a stopped process' socket still accepts */
         core_event.u.link.refused = !core_event.u.link.open;
         core_event.u.link.reached = core_event.u.link.open && !sim_paused(sim, target) &&

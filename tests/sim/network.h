@@ -10,6 +10,7 @@
 #include "node/core/facts/facts.h"
 #include "tests/sim/plan.h"
 
+#define NETWORK_STRANGER 255   /* the target of a probe: no machine of this world */
 #define NETWORK_BREAKS_MS 3000 /* a stream that is silent for this long is given up */
 #define NETWORK_QUEUE_MS 5000  /* a narrow link drops what would wait longer */
 #define NETWORK_HEADER_BYTES 200

@@ -24,7 +24,7 @@ static const char *const fault_names[FAULT_COUNT] = {
     "a node cut off", "triangles", "clogged links", "slow node", "calendar jumps", "old disk", "no disk",
     "crash at a commit", "leave", "hung worker", "drifting clocks", "narrow links", "poison trial",
     "eviction", "copied disk", "a cut through a group", "a group struck twice", "owners", "slow slots", "rot",
-    "another version", "bad machine", "endless hang", "quiet end",
+    "another version", "bad machine", "moves", "a pair without a link", "endless hang", "quiet end",
 };
 
 bool plan_fault_is_timed(enum plan_fault fault)
@@ -32,7 +32,7 @@ bool plan_fault_is_timed(enum plan_fault fault)
     return (fault >= FAULT_PARTITION && fault <= FAULT_LOSE_KEEP) || (fault >= FAULT_ALONE && fault <= FAULT_HUNG_WORKER) ||
            fault == FAULT_EVICT || fault == FAULT_CLONE || fault == FAULT_GROUP_CUT || fault == FAULT_GROUP_STRUCK ||
            fault == FAULT_OWNERS || fault == FAULT_SLOW_SLOT || fault == FAULT_ROT ||
-           fault == FAULT_OTHER_VERSION || fault == FAULT_BAD_MACHINE;
+           fault == FAULT_OTHER_VERSION || fault == FAULT_BAD_MACHINE || fault == FAULT_MOVE;
 }
 
 const char *plan_fault_name(enum plan_fault fault)
@@ -63,7 +63,8 @@ bool plan_hides_ends(const struct plan *plan)
     static const enum plan_fault hiding[] = {FAULT_LOSS,    FAULT_DELAY, FAULT_REORDER, FAULT_PARTITION,
                                              FAULT_ONE_WAY, FAULT_PAUSE, FAULT_SUSPEND, FAULT_ALONE, FAULT_TRIANGLE,
                                              FAULT_CLOG, FAULT_SLOW_NODE, FAULT_CAPACITY, FAULT_OLD_DISK, FAULT_NO_DISK,
-                                             FAULT_EVICT, FAULT_CLONE, FAULT_GROUP_CUT, FAULT_OTHER_VERSION};
+                                             FAULT_EVICT, FAULT_CLONE, FAULT_GROUP_CUT, FAULT_OTHER_VERSION, FAULT_MOVE,
+                                             FAULT_PAIR};
     return has_any(plan, hiding, sizeof hiding / sizeof hiding[0]);
 }
 
@@ -170,7 +171,10 @@ static void draw_older_faults(struct plan *plan, struct random *streams, uint64_
 
 static uint64_t count_classes(const struct plan *plan)
 {
-    return plan->version > 11 ? FAULT_COUNT : plan->version > 7 ? FAULT_VERSION_12 : FAULT_VERSION_8;
+    return plan->version > 11  ? FAULT_COUNT
+           : plan->version > 8 ? FAULT_VERSION_12
+           : plan->version > 7 ? FAULT_VERSION_9
+                               : FAULT_VERSION_8;
 }
 
 static void draw_classes(struct plan *plan, struct random *random)

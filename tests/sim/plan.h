@@ -72,6 +72,9 @@ enum plan_fault {
     FAULT_OTHER_VERSION, /* a daemon is restarted as a program that speaks another protocol version */
     FAULT_VERSION_8, /* from here on: in plans of version 8 */
     FAULT_BAD_MACHINE = FAULT_VERSION_8, /* what is started there fails soon, whatever it is */
+    FAULT_VERSION_9, /* from here on: in plans of version 9 */
+    FAULT_MOVE = FAULT_VERSION_9, /* a machine gets another address; its old one belongs to nobody, a stranger or another machine */
+    FAULT_PAIR, /* two nodes have no link all storm long */
     FAULT_VERSION_12, /* from here on: in plans of version 12 */
     FAULT_ENDLESS_HANG = FAULT_VERSION_12, /* a rank of a group stands still for ever, and the others wait for it */
     FAULT_QUIET_END, /* a rank ends with status 0, and the others wait for it for ever */
@@ -128,8 +131,8 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 12 /* the newest; 9 to 11 are as 8 */
-#define PLAN_DEFAULT 8 /* of who does not ask for one */
+#define PLAN_VERSION 12 /* the newest; 10 and 11 are as 9 */
+#define PLAN_DEFAULT 12 /* where no version is asked for */
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */
 

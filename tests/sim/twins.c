@@ -1,6 +1,6 @@
 #include "tests/sim/twins.h"
 
-#include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -10,6 +10,8 @@
 #include "tests/sim/faults.h"
 #include "tests/sim/world.h"
 
+#define MOVED_MS 20000 /* in which a machine that has moved is found, by its own words or by a beacon */
+#define BEACON_S 3
 #define TOLD_APART_MS 60000 /* of undisturbed life of both */
 #define STREAM_OF_KEYS 5000
 #define STREAM_OF_JOINS 6000
@@ -18,6 +20,9 @@
 void twins_init(struct sim *sim)
 {
     sim->machines = sim->plan.node_count;
+    for (int i = 0; i < PLAN_NODES_MAX; i++) {
+        format_text(sim->nodes[i].address, sizeof sim->nodes[i].address, "10.0.0.%d:4000", i + 1);
+    }
     if (!sim->plan.has[FAULT_CLONE]) {
         return;
     }
@@ -27,10 +32,20 @@ void twins_init(struct sim *sim)
     machine->is_twin = true;
 }
 
-/* A machine has had more than one key. */
+/* A machine has had more than one key, or more than one address. */
 static bool has_addresses(const struct sim *sim)
 {
-    return sim->plan.has[FAULT_CLONE] || sim->plan.has[FAULT_EVICT];
+    return sim->plan.has[FAULT_CLONE] || sim->plan.has[FAULT_EVICT] || sim->plan.has[FAULT_MOVE];
+}
+
+static int machine_at(const struct sim *sim, const char *address)
+{
+    for (int i = 0; i < (int)sim->machines; i++) {
+        if (strcmp(sim->nodes[i].address, address) == 0) {
+            return i;
+        }
+    }
+    return -1;
 }
 
 int twins_machine(const struct sim *sim)
@@ -58,7 +73,7 @@ static struct twins_link *link_row(struct sim *sim, int node, node_id id)
     if (link == NULL) {
         CHECK(self->link_count < TWINS_LINKS_MAX);
         link = &self->links[self->link_count++];
-        *link = (struct twins_link){.id = id, .machine = -1};
+        *link = (struct twins_link){.id = id};
     }
     return link;
 }
@@ -69,18 +84,13 @@ int twins_route(const struct sim *sim, int node, node_id id)
         return sim_find_node(sim, id);
     }
     const struct twins_link *link = link_of(sim, node, id);
-    return link != NULL && link->machine >= 0          ? link->machine
-           : node_id_equal(id, sim->nodes[node].id) ? node
-                                                       : -1;
+    int machine = link != NULL ? machine_at(sim, link->address) : -1;
+    return machine >= 0 ? machine : node_id_equal(id, sim->nodes[node].id) ? node : -1;
 }
 
 int twins_machine_at(const struct sim *sim, node_id id, const char *address)
 {
-    unsigned number = 0;
-    if (!has_addresses(sim)) {
-        return sim_find_node(sim, id);
-    }
-    return sscanf(address, "10.0.0.%u:4000", &number) == 1 && number <= sim->machines ? (int)number - 1 : -1;
+    return has_addresses(sim) ? machine_at(sim, address) : sim_find_node(sim, id);
 }
 
 bool twins_admits(const struct sim *sim, int node, int from, node_id id)
@@ -92,6 +102,19 @@ bool twins_admits(const struct sim *sim, int node, int from, node_id id)
     return link != NULL && link->is_admitted && from != node;
 }
 
+/* Where the node's connections go now. */
+static void refresh(struct sim *sim, int node)
+{
+    struct sim_node *self = &sim->nodes[node];
+    memset(self->peer, 0, sizeof self->peer);
+    for (uint32_t i = 0; i < self->link_count; i++) {
+        int machine = machine_at(sim, self->links[i].address);
+        if (machine >= 0) {
+            self->peer[machine] = true;
+        }
+    }
+}
+
 void twins_peer(struct sim *sim, int node, const struct node_effect *effect)
 {
     struct sim_node *self = &sim->nodes[node];
@@ -101,17 +124,9 @@ void twins_peer(struct sim *sim, int node, const struct node_effect *effect)
         self->peer[other] = !effect->u.peer.gone;
         return;
     }
-    unsigned number = 0;
-    if (!effect->u.peer.gone) {
-        CHECK(sscanf(effect->u.peer.address, "10.0.0.%u:4000", &number) == 1 && number <= sim->machines);
-    }
-    link_row(sim, node, effect->u.peer.node)->machine = (int8_t)((int)number - 1);
-    memset(self->peer, 0, sizeof self->peer);
-    for (uint32_t i = 0; i < self->link_count; i++) {
-        if (self->links[i].machine >= 0) {
-            self->peer[self->links[i].machine] = true;
-        }
-    }
+    struct twins_link *link = link_row(sim, node, effect->u.peer.node);
+    bytes_copy_text(link->address, sizeof link->address, effect->u.peer.gone ? "" : effect->u.peer.address);
+    refresh(sim, node);
 }
 
 void twins_admit(struct sim *sim, int node, const struct node_effect *effect)
@@ -126,6 +141,59 @@ void twins_admit(struct sim *sim, int node, const struct node_effect *effect)
     CHECK(other >= 0 || has_addresses(sim)); /* a node that is vouched for and not yet there */
     if (other >= 0 && other != node) { /* its own key is for a twin */
         sim->nodes[node].admit[other] = !effect->u.peer.gone;
+    }
+}
+
+/* ---- moves ---------------------------------------------------------------------------------------------------------- */
+
+uint32_t twins_stranger_at(const char *address)
+{
+    return (uint32_t)(bytes_hash64(address, strlen(address), 9) % 3);
+}
+
+void twins_move(struct sim *sim, int node, struct random *random)
+{
+    struct sim_node *self = &sim->nodes[node];
+    if (self->is_twin || self->is_gone || sim_paused(sim, node)) {
+        return;
+    }
+    char before[TWINS_ADDRESS_BYTES];
+    bytes_copy_text(before, sizeof before, self->address);
+    const char *another = sim->former_count > 0 && sim_chance(random, 300)
+                              ? sim->former[random_below(random, sim->former_count < TWINS_FORMER_MAX ? sim->former_count : TWINS_FORMER_MAX)]
+                              : NULL;
+    if (another != NULL && machine_at(sim, another) < 0) {
+        bytes_copy_text(self->address, sizeof self->address, another);
+    } else {
+        format_text(self->address, sizeof self->address, "10.0.%u.%d:4000", (unsigned)++sim->move_count, node + 1);
+    }
+    bytes_copy_text(sim->former[sim->former_count++ % TWINS_FORMER_MAX], TWINS_ADDRESS_BYTES, before);
+    SIM_TRACE(sim, node, "MOVES from %s to %s", before, self->address);
+    for (int other = 0; other < (int)sim->machines; other++) {
+        refresh(sim, other);
+    }
+    faults_upset(sim, node, sim->now_ms + MOVED_MS);
+    if (sim_runs(sim, node)) {
+        struct node_event event = {.kind = NODE_EVENT_ADDRESSES};
+        event.u.addresses.announced.count = 1;
+        bytes_copy_text(event.u.addresses.announced.items[0].text, FACT_ADDRESS_BYTES, self->address);
+        event.u.addresses.announced.items[0].speed = 1000;
+        sim_step(sim, node, &event);
+    }
+}
+
+/* Beacons: where machines have moved, each hears now and then where those are that it does not hear. */
+static void tell_where(struct sim *sim, int node)
+{
+    for (int other = 0; other < (int)sim->plan.node_count && !sim->failed && sim_runs(sim, node); other++) {
+        node_id id = sim->nodes[other].id;
+        if (other != node && sim_runs(sim, other) && network_both_ways(sim, node, other) &&
+            core_find_peer(sim->nodes[node].core, id) != NULL && !core_node_alive(sim->nodes[node].core, id)) {
+            struct node_event event = {.kind = NODE_EVENT_HINT};
+            event.u.hint.node = id;
+            bytes_copy_text(event.u.hint.address, sizeof event.u.hint.address, sim->nodes[other].address);
+            sim_step(sim, node, &event);
+        }
     }
 }
 
@@ -320,6 +388,9 @@ void twins_strike(struct sim *sim, int node)
 void twins_heal(struct sim *sim)
 {
     int copy = twins_machine(sim);
+    if (sim->former_count > 0) {
+        plan_be_patient(&sim->plan); /* a refusal proves nothing where it is not known that the node has moved there */
+    }
     if (copy >= 0) {
         sim_crash(sim, copy, false);
         sim->nodes[copy].host_up = true; /* else what ran there is waited for, which no plan allows time for */
@@ -373,6 +444,9 @@ static void tidy(struct sim *sim, int node)
 void twins_watch(struct sim *sim)
 {
     int copy = twins_machine(sim);
+    for (int node = 0; node < (int)sim->plan.node_count && sim->plan.has[FAULT_MOVE] && sim->now_ms / 1000 % BEACON_S == 0; node++) {
+        tell_where(sim, node);
+    }
     for (int node = 0; copy >= 0 && node <= copy; node++) {
         if (sim->nodes[node].is_twin && !sim->failed) {
             tidy(sim, node);

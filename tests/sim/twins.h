@@ -8,6 +8,8 @@
 #include "node/core/core.h"
 #include "tests/sim/plan.h"
 
+#define TWINS_ADDRESS_BYTES 24
+#define TWINS_FORMER_MAX 32
 #define TWINS_LINKS_MAX (2 * PLAN_NODES_MAX + 2)
 
 struct sim;
@@ -16,7 +18,7 @@ struct sim_event;
 /* What a node knows of one id: where it is told that it is, and whether it lets it in. */
 struct twins_link {
     node_id id;
-    int8_t machine; /* -1: nowhere */
+    char address[TWINS_ADDRESS_BYTES]; /* "": nowhere */
     bool is_admitted;
 };
 
@@ -24,6 +26,12 @@ void twins_init(struct sim *sim);
 
 /* The machine of the copy, or -1 in seeds without one. */
 int twins_machine(const struct sim *sim);
+
+/* A machine gets another address (FAULT_MOVE). */
+void twins_move(struct sim *sim, int node, struct random *random);
+
+/* Who answers at an address that no machine has: 0: nobody, 1: a machine that refuses, 2: another program. */
+uint32_t twins_stranger_at(const char *address);
 
 /* Where the node's words for that id go; -1: it has no connection. */
 int twins_route(const struct sim *sim, int node, node_id id);

@@ -262,6 +262,9 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         return false;
     case NODE_EFFECT_CHECK_LINK:
         other = twins_machine_at(sim, effect->u.peer.node, effect->u.peer.address);
+        if (other < 0 && sim->plan.has[FAULT_MOVE]) {
+            other = NETWORK_STRANGER;
+        }
         if (other >= 0) {
             network_probe(sim, node, other, effect->u.peer.node, effect->u.peer.address);
         }
@@ -408,7 +411,7 @@ static struct fact_node node_fact(const struct sim *sim, int node, struct versio
     struct fact_node fact = {.protocol_min = speaks.oldest, .protocol_max = speaks.newest, .address_count = 1, .bulk_port = 4001};
     format_text(fact.name, sizeof fact.name, "n%d", node);
     bytes_copy_text(fact.version, sizeof fact.version, "0.1.0");
-    format_text(fact.addresses[0], sizeof fact.addresses[0], "10.0.0.%d:4000", node + 1);
+    bytes_copy_text(fact.addresses[0], sizeof fact.addresses[0], sim->nodes[node].address);
     fact.slot_count = sim->plan.slots[node];
     for (uint32_t slot = 0; slot < fact.slot_count; slot++) {
         format_text(fact.slots[slot].uuid, sizeof fact.slots[slot].uuid, "cpu-%d-%u", node, slot);

@@ -111,6 +111,7 @@ struct sim_node {
     uint8_t first_key[PUBLIC_KEY_BYTES]; /* with which it is on the roster */
     struct twins_link links[TWINS_LINKS_MAX];
     uint32_t link_count;
+    char address[TWINS_ADDRESS_BYTES]; /* of the machine */
     bool is_evicted; /* somebody has said so: whoever knows it acts on that */
     struct node_core *core; /* NULL while its daemon is down */
     void *memory;
@@ -146,6 +147,8 @@ struct sim {
     struct plan plan;
     uint32_t machines; /* plan.node_count, and the one of the copy behind them */
     uint64_t twins_disturbed_ms;
+    char former[TWINS_FORMER_MAX][TWINS_ADDRESS_BYTES]; /* addresses that machines had */
+    uint32_t former_count, move_count;
     uint64_t now_ms, order;
     struct random random[STREAM_COUNT];
     struct sim_memory *memory;

@@ -418,7 +418,6 @@ static bool has_network(const struct node_core *core, const struct wish *wish, s
     choice->network[0] = '\0';
     for (uint32_t i = 0; i < count; i++) {
         if (count > 1 && links_is_older(core, nodes[i])) {
-            MARK(gang_without_network);
             return true;
         }
     }
