@@ -51,6 +51,10 @@ static bool describe(const struct daemon *daemon, const struct daemon_blocked *b
                                    .port = blocked->port != 0 ? blocked->port : (uint16_t)member->bulk_port,
                                    .stalls = blocked->stalls,
                                    .since_s = (daemon_now_ms() - blocked->since_ms) / 1000};
+    if (blocked->port != 0) {
+        bytes_copy_text(out->host, sizeof out->host, blocked->host);
+        return true;
+    }
     for (uint32_t i = 0; i < node_core_peer_count(daemon->core); i++) {
         const struct daemon_bulk_known *known = &daemon->peers->bulk_known[i];
         if (node_id_equal(known->node, blocked->node) && known->where[0] != '\0') {
@@ -97,15 +101,28 @@ void daemon_blocked_way(struct daemon *daemon, const struct bulk_event *event)
     }
 }
 
-/* The node at a host, as its record or the address that bulk uses says; none: no member. */
+static bool is_host_of(const char *host, const char *address)
+{
+    char theirs[FACT_ADDRESS_BYTES];
+    address_host(address, theirs, sizeof theirs);
+    return theirs[0] != '\0' && strcmp(theirs, host) == 0;
+}
+
+/* The peer that has an address at the host; none: no peer has. */
 static node_id node_at(const struct daemon *daemon, const char *host)
 {
     for (uint32_t i = 0; i < node_core_peer_count(daemon->core); i++) {
-        const struct daemon_bulk_known *known = &daemon->peers->bulk_known[i];
-        char theirs[FACT_ADDRESS_BYTES];
-        address_host(known->where, theirs, sizeof theirs);
-        if (known->where[0] != '\0' && strcmp(theirs, host) == 0) {
-            return known->node;
+        struct node_peer peer = node_core_peer(daemon->core, i);
+        const struct view_member *member = view_find_member(node_core_view(daemon->core), peer.id);
+        bool is_here = is_host_of(host, peer.address);
+        for (uint32_t a = 0; member != NULL && a < member->announced_count && !is_here; a++) {
+            is_here = is_host_of(host, member->announced[a].text);
+        }
+        for (uint32_t a = 0; member != NULL && a < member->address_count && !is_here; a++) {
+            is_here = is_host_of(host, member->addresses[a]);
+        }
+        if (is_here) {
+            return peer.id;
         }
     }
     return (node_id){{0}};
@@ -118,7 +135,9 @@ void daemon_blocked_told(struct daemon *daemon, const char *host, uint16_t port)
     if (known != NULL) {
         known->until_ms = daemon_now_ms() + TOLD_MS;
     } else if (!node_id_is_none(node) && is_alive(daemon, node)) {
-        note(daemon, (struct daemon_blocked){.node = node, .port = port, .until_ms = daemon_now_ms() + TOLD_MS});
+        struct daemon_blocked entry = {.node = node, .port = port, .until_ms = daemon_now_ms() + TOLD_MS};
+        bytes_copy_text(entry.host, sizeof entry.host, host);
+        note(daemon, entry);
     }
 }
 

@@ -28,7 +28,8 @@ struct daemon_bulk_known {
 /* A port of a living peer that cannot be used from here. */
 struct daemon_blocked {
     node_id node;
-    uint16_t port; /* of a worker there; 0: the bulk socket */
+    uint16_t port; /* of a worker there, which listens at `host`; 0: the bulk socket */
+    char host[FACT_ADDRESS_BYTES];
     bool stalls;   /* as render_blocked has it */
     uint64_t since_ms, tried_ms;
     uint64_t until_ms; /* of a worker's port: it is no longer listed then */
