@@ -73,7 +73,7 @@ def a_program_that_cannot_run_fails_after_max_restarts_with_its_last_lines(lab):
     node = mesh.nodes[0]
     bystander, release = submit_bystander(lab, node)
     failing = {
-        "absent": (config("absent", "./no-such-program --now", max_restarts=1), "no-such-program: not found", 127),
+        "absent": (config("absent", "./no-such-program --now", max_restarts=1), "no-such-program: ", 127),
         "at-once": (config("at-once", "echo going down; echo because >&2; exit 3", max_restarts=2, retry="any"), "because", 3),
         "no-python-file": (config("no-python-file", "/usr/bin/python3 absent.py", max_restarts=0), "absent.py", 2),
     }
