@@ -131,6 +131,18 @@ static void allow_descriptors(void)
     }
 }
 
+/* A name in --worker-env that this process does not have is perhaps misspelt, but no reason not to start. */
+static void warn_of_absent(const struct daemon_options *options)
+{
+    for (size_t i = 0; i < options->worker_env_count; i++) {
+        const char *rule = options->worker_env[i];
+        if (strpbrk(rule, "=*") == NULL && getenv(rule) == NULL) {
+            fprintf(stderr, "shoald: --worker-env %s: the environment of shoald has no such variable, so programs will not get it.\n",
+                    rule);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, BANDWIDTH, NVML, WORKER_ENV, QUIET, VERSION,
@@ -254,6 +266,7 @@ int main(int argc, char **argv)
     if (result != 0) {
         return fail(result, error);
     }
+    warn_of_absent(&options);
     options.dir = dir;
     allow_descriptors();
     (void)mallopt(M_ARENA_MAX, 2); /* many threads that allocate little: an arena for each would waste memory */

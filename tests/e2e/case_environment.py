@@ -1,6 +1,7 @@
 """What programs find: torchrun's variables, the shell, GPUs, the network's interface, hyperparameters, the host's variables."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -187,6 +188,33 @@ def the_message_of_error_json_stands_above_the_log(lab):
     expect(tail.splitlines() == ["ValueError: bad batch", "last words"], tail)
     identity, _ = output(lab, node, {"entrypoint": "mkfifo $TORCHELASTIC_ERROR_FILE; echo fifo; exit 1", "max_restarts": 0}, {}, "failed")
     expect(node.json("show", identity)["experiment"]["trials"][0]["tail"].strip() == "fifo", "a fifo is no file of errors")
+
+
+def threads_of(lab, slots, wrap):
+    mesh = lab.mesh(1, slots=slots, wrap=wrap)
+    identity = lab.submit(mesh.nodes[0], {"entrypoint": "echo $OMP_NUM_THREADS"})
+    wait_over(mesh, identity, 30)
+    return of_rank(mesh.nodes[0], identity, 0).strip()
+
+
+@case()
+def threads_are_as_many_as_the_slot_has_processors(lab):
+    """All of the machine's, of an affinity mask's, of a quota's (where cgroup v1 can be written), divided by the slots."""
+    count = len(os.sched_getaffinity(0))
+    first = str(min(os.sched_getaffinity(0)))
+    found = {"all": threads_of(lab, "cpu:1", []), "many slots": threads_of(lab, "cpu:64", []),
+             "mask": threads_of(lab, "cpu:1", ["taskset", "-c", first])}
+    expect(found == {"all": str(count), "many slots": str(max(1, count // 64)), "mask": "1"}, f"{found} of {count}")
+    group = Path("/sys/fs/cgroup/cpu") / f"shoal-e2e-{os.getpid()}"
+    try:
+        group.mkdir()
+        lab.at_end.append(group.rmdir)
+        lab.at_end.append(lambda: [(group.parent / "cgroup.procs").write_text(p) for p in (group / "cgroup.procs").read_text().split()])
+        (group / "cpu.cfs_quota_us").write_text("50000")
+    except OSError:
+        return "without a quota: /sys/fs/cgroup/cpu cannot be written"
+    quota = threads_of(lab, "cpu:1", ["sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$@"', "sh"])
+    expect(quota == "1", f"with a quota of half a processor: {quota}")
 
 
 @case()
