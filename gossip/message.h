@@ -22,7 +22,7 @@ enum message_kind {
     MESSAGE_KEYS,             /* bytes */
     MESSAGE_PULL,             /* bytes */
     MESSAGE_RECORDS,          /* bytes: envelopes end to end; want_stored */
-    MESSAGE_STORED,           /* u.stored: the record is on the sender's disk */
+    MESSAGE_STORED,           /* u.stored: the record is on the sender's disk; or the sender's clock (MESSAGE_CLOCK_IDENT) */
     MESSAGE_INCUMBENT_ASK,    /* u.incumbent: do you hear the node `about`? */
     MESSAGE_INCUMBENT_ANSWER, /* u.incumbent: `hears`, the answer */
     MESSAGE_RESERVE,          /* u.lease: coordinator to owner */
@@ -37,6 +37,11 @@ enum message_kind {
     MESSAGE_GROUP,            /* u.lease with generation and group_key: the key of a group; coordinator to owner */
     MESSAGE_KINDS
 };
+
+/* In place of a record's ident in MESSAGE_STORED: version.seq is the sender's wall clock, in seconds since 1970. Nodes of older
+ * versions have stored no such record, and skip the message. */
+#define MESSAGE_CLOCK_IDENT \
+    ((record_ident){{'w', 'a', 'l', 'l', ' ', 'c', 'l', 'o', 'c', 'k', ',', ' ', 'i', 'n', ' ', 's'}})
 
 /* One message of any kind; fields not used by the kind are zero. */
 struct message {

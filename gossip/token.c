@@ -170,7 +170,7 @@ static int decode_text(const char *text, uint8_t bytes[TOKEN_BYTES_MAX], size_t 
                                                                                   : refuse(error, ERR_CORRUPT, garbled);
 }
 
-int token_read(const char *text, uint64_t wall_s, struct token *out, char error[256])
+int token_read(const char *text, struct token *out, char error[256])
 {
     char squeezed[TOKEN_TEXT_BYTES];
     size_t prefix = strlen(TOKEN_PREFIX);
@@ -187,15 +187,6 @@ int token_read(const char *text, uint64_t wall_s, struct token *out, char error[
         result = refuse(error, ERR_CORRUPT,
                         "The token is whole but its content makes no sense; ask for a new one with "
                         "shoal invite.");
-    }
-    if (result == 0 && wall_s >= token.expires_s) {
-        uint64_t minutes = (wall_s - token.expires_s) / 60;
-        char when[48] = "less than a minute";
-        if (minutes > 0) {
-            (void)snprintf(when, sizeof when, "%llu minute%s", (unsigned long long)minutes, minutes == 1 ? "" : "s");
-        }
-        (void)snprintf(error, 256, "The token expired %s ago; ask a member for a new one with shoal invite.", when);
-        result = ERR_STALE;
     }
     if (result == 0) {
         *out = token;
@@ -289,6 +280,31 @@ int join_request_decode(const uint8_t *bytes, size_t count, mesh_id mesh, const 
         return ERR_AUTH;
     }
     *out = request;
+    return 0;
+}
+
+void join_clock_write(const char *name, uint64_t wall_s, char out[JOIN_TEXT_BYTES])
+{
+    (void)snprintf(out, JOIN_TEXT_BYTES, "%.200s %llu", name, (unsigned long long)wall_s);
+}
+
+int join_clock_read(const char *text, char name[JOIN_TEXT_BYTES], uint64_t *wall_s)
+{
+    const char *blank = strchr(text, ' ');
+    size_t digits = blank == NULL ? 0 : strspn(blank + 1, "0123456789");
+    if (digits == 0 || digits > 12 || blank[1 + digits] != '\0' || blank == text) {
+        return ERR_MALFORMED;
+    }
+    for (const char *p = text; p < blank; p++) {
+        if (*p <= ' ' || *p > '~') {
+            return ERR_MALFORMED;
+        }
+    }
+    (void)snprintf(name, JOIN_TEXT_BYTES, "%.*s", (int)(blank - text), text);
+    *wall_s = 0;
+    for (size_t i = 1; i <= digits; i++) {
+        *wall_s = *wall_s * 10 + (uint64_t)(blank[i] - '0');
+    }
     return 0;
 }
 

@@ -41,9 +41,9 @@ void token_invite_key(const struct token *token, uint8_t out[32]);
 size_t token_write(const struct token *token, char out[TOKEN_TEXT_BYTES]);
 
 /* Reads a token; white space, which copying may add, is skipped. 0, or: ERR_USAGE (no token), ERR_CLOSED (cut short),
- * ERR_CORRUPT (garbled), ERR_VERSION (of another version), ERR_STALE (expired at `wall_s`, wall time in seconds).
- * `error` is then one sentence, and `*out` is unchanged. */
-int token_read(const char *text, uint64_t wall_s, struct token *out, char error[256]);
+ * ERR_CORRUPT (garbled), ERR_VERSION (of another version). `error` is then one sentence, and `*out` is unchanged. Whether the
+ * token has expired is for members to say: the reader's clock may be wrong. */
+int token_read(const char *text, struct token *out, char error[256]);
 
 /* ---- the messages of joining ------------------------------------------------------------------------------------- */
 
@@ -70,10 +70,15 @@ int join_request_decode(const uint8_t *bytes, size_t count, mesh_id mesh, const 
 /* The answer to a request: code 0 with records laid end to end, or an error of base/err.h with a sentence. */
 struct join_answer {
     int32_t code;
-    char text[JOIN_TEXT_BYTES];
+    char text[JOIN_TEXT_BYTES]; /* with code 0: see join_clock_write; empty from older members, and older joiners skip it */
     const uint8_t *records; /* borrowed; not verified yet */
     uint32_t record_bytes;
 };
+
+/* Writes and reads the text of an answer with code 0: the member's name, a blank, and its clock in seconds since 1970. Reading
+ * fails with ERR_MALFORMED, also where the name has other than printable characters; the outputs are then unchanged. */
+void join_clock_write(const char *name, uint64_t wall_s, char out[JOIN_TEXT_BYTES]);
+int join_clock_read(const char *text, char name[JOIN_TEXT_BYTES], uint64_t *wall_s);
 
 /* Writes an answer; returns the length, or 0 if the answer does not fit `capacity` or MESSAGE_BYTES_MAX. */
 size_t join_answer_encode(const struct join_answer *answer, uint8_t *out, size_t capacity);

@@ -400,6 +400,12 @@ void node_core_host(const struct node_core *core, const attempt_id *attempt, cha
 /* Seconds since 1970 by this node's clock, as the last event had them. */
 uint64_t node_core_wall_s(const struct node_core *core);
 
+/* The time by which invites expire: most members' clock, where this node's own is far from that (members/clocks.h). */
+uint64_t node_core_mesh_wall_s(const struct node_core *core);
+
+/* By how many seconds the peer's wall clock is ahead of this node's (negative: behind). False: not known. */
+bool node_core_clock_ahead_s(const struct node_core *core, node_id node, int64_t *ahead_s);
+
 /* True until this node has caught up with the records of the others after its start. */
 bool node_core_is_syncing(const struct node_core *core);
 

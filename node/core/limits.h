@@ -24,6 +24,9 @@
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
+#define CORE_CLOCK_MS 3600000           /* between two messages to a peer that tell our wall clock */
+#define CORE_CLOCK_SET_S 5              /* our wall clock was set if it is so far from where it would have gone */
+#define CORE_CLOCK_APART_S 60           /* a wall clock that is so far from the others' is taken for wrong */
 #define CORE_DIRECT_NODES 64            /* up to so many living nodes, every change goes straight to every peer */
 #define CORE_SYNC_PEER_MS 1000          /* between two digests to one peer; above CORE_DIRECT_NODES nodes, to any two peers */
 #define CORE_SYNC_ALONE_MS 30000        /* how long a starting node waits for records if no peer is heard (DESIGN 5) */

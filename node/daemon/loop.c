@@ -16,6 +16,7 @@
 #include "node/daemon/local/local.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/outputs/outputs.h"
+#include "node/daemon/render/render.h"
 #include "node/daemon/workers/workers.h"
 
 _Static_assert(CONTROL_PEERS_MAX >= NODE_MEMBERS_MAX + CORE_OUTCAST_LINKS_MAX + 1, "an outcast takes no member's connection");
@@ -67,7 +68,11 @@ static void welcome(struct daemon *daemon, const struct node_effect *effect)
     uint8_t bytes[MESSAGE_BYTES_MAX];
     struct join_answer answer = {
         .code = effect->u.reply.code, .records = effect->bytes, .record_bytes = effect->byte_count};
-    bytes_copy_text(answer.text, sizeof answer.text, effect->u.reply.text);
+    if (answer.code == 0) {
+        join_clock_write(render_node_label(daemon->core, daemon->keys.id).text, daemon_wall_ms() / 1000, answer.text);
+    } else {
+        bytes_copy_text(answer.text, sizeof answer.text, effect->u.reply.text);
+    }
     size_t count = join_answer_encode(&answer, bytes, sizeof bytes);
     if (count > 0) {
         (void)control_reply(daemon->control, effect->u.reply.client, bytes, count);

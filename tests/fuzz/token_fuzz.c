@@ -21,13 +21,13 @@ static void check_token(const char *text)
 {
     struct token token, again;
     char error[256] = "", written[TOKEN_TEXT_BYTES];
-    if (token_read(text, WALL_S, &token, error) != 0) {
+    if (token_read(text, &token, error) != 0) {
         CHECK(error[0] != '\0');
         return;
     }
     CHECK(token.member_count >= 1 && token.member_count <= TOKEN_MEMBERS_MAX);
     CHECK(token_write(&token, written) > 0);
-    CHECK(token_read(written, WALL_S, &again, error) == 0);
+    CHECK(token_read(written, &again, error) == 0);
     CHECK(memcmp(&token, &again, sizeof token) == 0);
 }
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "node/core/members/members.h"
+#include "node/core/members/clocks.h"
 #include "tests/scenario/core_story.h"
 
 static const uint8_t invite_key[PUBLIC_KEY_BYTES] = {9, 9, 9};
@@ -84,6 +84,67 @@ static void others_are_refused(void **state)
     assert_int_equal(world_count(world, "a> no welcome"), 3);
     assert_int_equal(world_count(world, "a> persist member"), 0);
     assert_null(core_find_peer(world->nodes[0].core, b.id));
+    world_free(world);
+}
+
+/* ---- clocks ---- */
+
+#define YEAR_S (365ull * 86400)
+
+static int64_t ahead_s(const struct world *world, uint32_t of, uint32_t node)
+{
+    int64_t ahead = INT64_MIN;
+    (void)core_clock_ahead_s(world->nodes[of].core, world->nodes[node].person.id, &ahead);
+    return ahead;
+}
+
+static int64_t mesh_s(const struct world *world, uint32_t node)
+{
+    return (int64_t)core_mesh_wall_s(world->nodes[node].core);
+}
+
+static void members_know_each_others_clocks_and_invites_go_by_most_of_them(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->nodes[2].wall_shift_s = YEAR_S;
+    world_start_all(world);
+    world_run(world, 5000);
+    assert_int_equal(ahead_s(world, 0, 0), INT64_MIN); /* a node is no peer of its own */
+    assert_in_range(ahead_s(world, 0, 1) + 1, 0, 2);
+    assert_in_range(ahead_s(world, 0, 2), YEAR_S - 1, YEAR_S + 1);
+    assert_in_range(-ahead_s(world, 2, 1), YEAR_S - 1, YEAR_S + 1);
+    int64_t now_s = (int64_t)world->nodes[0].core->wall_s;
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_in_range(mesh_s(world, i) - now_s + 2, 0, 4);
+    }
+    assert_int_equal(mesh_s(world, 0), now_s); /* a right clock is not moved by a second */
+
+    world->wall_shift_s = 7200; /* all clocks are set, and told anew */
+    world_run(world, 2000);
+    assert_int_equal(mesh_s(world, 0), (int64_t)world->nodes[0].core->wall_s);
+    assert_in_range(ahead_s(world, 0, 1) + 1, 0, 2);
+    world_free(world);
+}
+
+static void of_two_clocks_the_earlier_counts_on_both(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world->nodes[1].wall_shift_s = YEAR_S;
+    world_start_all(world);
+    world_run(world, 5000);
+    int64_t now_s = (int64_t)world->nodes[0].core->wall_s;
+    assert_int_equal(mesh_s(world, 0), now_s);
+    assert_in_range(mesh_s(world, 1) - now_s + 2, 0, 4);
+    struct message message = {.kind = MESSAGE_STORED, .boot = world->nodes[1].core->options.boot};
+    message.u.stored.ident = MESSAGE_CLOCK_IDENT;
+    message.u.stored.version.seq = UINT64_MAX; /* nonsense is as if nothing had come */
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+    event.u.message.from = world->nodes[1].person.id;
+    event.u.message.message = &message;
+    world_step(world, 0, &event);
+    assert_in_range(ahead_s(world, 0, 1), YEAR_S - 1, YEAR_S + 1);
     world_free(world);
 }
 
@@ -496,6 +557,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_holds_an_invite_is_vouched_for),
         cmocka_unit_test(others_are_refused),
+        cmocka_unit_test(members_know_each_others_clocks_and_invites_go_by_most_of_them),
+        cmocka_unit_test(of_two_clocks_the_earlier_counts_on_both),
         cmocka_unit_test(strangers_are_counted_and_ignored),
         cmocka_unit_test(a_large_roster_is_admitted_in_several_steps),
         cmocka_unit_test(a_roster_beyond_what_a_node_can_hold_is_cut),

@@ -123,7 +123,8 @@ void world_send_message(struct world *world, uint32_t number, const struct node_
     if (to == UINT32_MAX || !node_id_equal(world->nodes[to].person.id, effect->u.send.to)) {
         return; /* on the roster, but nowhere in this world, or at an address that another node has now */
     }
-    if (names[message->kind] != NULL) {
+    bool tells_clock = message->kind == MESSAGE_STORED && record_ident_equal(message->u.stored.ident, MESSAGE_CLOCK_IDENT);
+    if (names[message->kind] != NULL && !tells_clock) {
         char line[64];
         snprintf(line, sizeof line, "send %s %s", names[message->kind], world->nodes[to].person.name);
         world_say(world, number, '>', line);

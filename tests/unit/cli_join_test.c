@@ -285,10 +285,15 @@ static void bad_tokens_leave_nothing_behind(void **state)
     uint8_t invite_key[32];
     assert_int_equal(keys_start(), 0);
     token_create(token.secret, invite_key);
+    struct keys member;
+    keys_create(&member);
+    memcpy(token.members[0].sign_public, member.sign_public, sizeof token.members[0].sign_public);
     token.members[0].address_count = 1;
     (void)snprintf(token.members[0].addresses[0], TOKEN_ADDRESS_BYTES, "127.0.0.1:1");
     (void)token_write(&token, text);
-    assert_int_equal(RUN("join", text, "--dir", dir), CLI_REFUSED);
+    char late[128];
+    (void)snprintf(late, sizeof late, "%s/late", root);
+    assert_int_equal(RUN("join", text, "--dir", late), CLI_TIMED_OUT); /* the clock of this machine might be wrong */
     assert_sentence("expired");
     assert_int_equal(RUN("join", "shoal1-garbage", "--dir", dir), CLI_REFUSED);
     assert_int_equal(RUN("join", "word", "--dir", dir), CLI_REFUSED);

@@ -45,7 +45,7 @@ static void tokens_of_all_sizes_come_back(void **state)
             size_t length = token_write(&token, text);
             assert_int_equal(length, strlen(text));
             assert_memory_equal(text, TOKEN_PREFIX, strlen(TOKEN_PREFIX));
-            assert_int_equal(token_read(text, EXPIRES_S - 1, &read, error), 0);
+            assert_int_equal(token_read(text, &read, error), 0);
             assert_memory_equal(&token, &read, sizeof token);
         }
     }
@@ -63,7 +63,7 @@ static void the_longest_token_fits(void **state)
     }
     char text[TOKEN_TEXT_BYTES], error[256];
     assert_true(token_write(&token, text) < TOKEN_TEXT_BYTES);
-    assert_int_equal(token_read(text, 0, &read, error), 0);
+    assert_int_equal(token_read(text, &read, error), 0);
 }
 
 static void white_space_from_copying_does_not_matter(void **state)
@@ -73,22 +73,24 @@ static void white_space_from_copying_does_not_matter(void **state)
     char text[TOKEN_TEXT_BYTES], spaced[2 * TOKEN_TEXT_BYTES], error[256];
     (void)token_write(&token, text);
     (void)snprintf(spaced, sizeof spaced, "  \n%.70s\r\n %s\n", text, text + 70);
-    assert_int_equal(token_read(spaced, 0, &read, error), 0);
+    assert_int_equal(token_read(spaced, &read, error), 0);
     assert_memory_equal(&token, &read, sizeof token);
 }
 
-static void an_expired_token_says_so(void **state)
+static void a_joiner_hears_the_members_clock(void **state)
 {
     (void)state;
-    struct token token = sample(1, 1), read;
-    char text[TOKEN_TEXT_BYTES], error[256];
-    (void)token_write(&token, text);
-    assert_int_equal(token_read(text, EXPIRES_S + 7200, &read, error), ERR_STALE);
-    assert_non_null(strstr(error, "expired 120 minutes ago"));
-    assert_int_equal(token_read(text, EXPIRES_S + 119, &read, error), ERR_STALE);
-    assert_non_null(strstr(error, "expired 1 minute ago"));
-    assert_int_equal(token_read(text, EXPIRES_S, &read, error), ERR_STALE);
-    assert_non_null(strstr(error, "expired less than a minute ago"));
+    char text[JOIN_TEXT_BYTES], name[JOIN_TEXT_BYTES] = "as it was";
+    uint64_t wall_s = 1;
+    join_clock_write("alder", 1700000000, text);
+    assert_int_equal(join_clock_read(text, name, &wall_s), 0);
+    assert_string_equal(name, "alder");
+    assert_int_equal(wall_s, 1700000000);
+    static const char *const bad[] = {"", "alder", "alder ", " 17", "alder x", "alder 17 ", "alder 17", "alder 1234567890123"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(join_clock_read(bad[i], name, &wall_s), ERR_MALFORMED);
+        assert_string_equal(name, "alder");
+    }
 }
 
 static void a_token_without_its_end_is_cut_short(void **state)
@@ -100,7 +102,7 @@ static void a_token_without_its_end_is_cut_short(void **state)
     for (size_t cut = strlen(TOKEN_PREFIX); cut < length; cut++) {
         char part[TOKEN_TEXT_BYTES] = "";
         memcpy(part, text, cut);
-        assert_int_equal(token_read(part, 0, &read, error), ERR_CLOSED);
+        assert_int_equal(token_read(part, &read, error), ERR_CLOSED);
         assert_non_null(strstr(error, "cut short"));
     }
 }
@@ -118,14 +120,14 @@ static void any_other_character_is_noticed(void **state)
         char old = text[at];
         text[at] = alphabet[random_below(&random, sizeof alphabet - 1)];
         if (text[at] != old) {
-            int result = token_read(text, 0, &read, error);
+            int result = token_read(text, &read, error);
             assert_true(result == ERR_CORRUPT ||
                         (at < strlen(TOKEN_PREFIX) + 4 && (result == ERR_CLOSED || result == ERR_VERSION)));
         }
         text[at] = old;
     }
     strcat(text, "A");
-    assert_int_equal(token_read(text, 0, &read, error), ERR_CORRUPT);
+    assert_int_equal(token_read(text, &read, error), ERR_CORRUPT);
     assert_non_null(strstr(error, "garbled"));
 }
 
@@ -137,9 +139,9 @@ static void other_texts_are_no_tokens(void **state)
     assert_non_null(long_text);
     memset(long_text, 'a', 99999);
     long_text[99999] = '\0';
-    assert_int_equal(token_read("", 0, &read, error), ERR_USAGE);
-    assert_int_equal(token_read("10.0.0.5:7410", 0, &read, error), ERR_USAGE);
-    assert_int_equal(token_read(long_text, 0, &read, error), ERR_USAGE);
+    assert_int_equal(token_read("", &read, error), ERR_USAGE);
+    assert_int_equal(token_read("10.0.0.5:7410", &read, error), ERR_USAGE);
+    assert_int_equal(token_read(long_text, &read, error), ERR_USAGE);
     assert_non_null(strstr(error, "not an invite token"));
     free(long_text);
 }
@@ -197,7 +199,7 @@ int main(void)
         cmocka_unit_test(tokens_of_all_sizes_come_back),
         cmocka_unit_test(the_longest_token_fits),
         cmocka_unit_test(white_space_from_copying_does_not_matter),
-        cmocka_unit_test(an_expired_token_says_so),
+        cmocka_unit_test(a_joiner_hears_the_members_clock),
         cmocka_unit_test(a_token_without_its_end_is_cut_short),
         cmocka_unit_test(any_other_character_is_noticed),
         cmocka_unit_test(other_texts_are_no_tokens),

@@ -25,6 +25,7 @@
 #include "tools/shoal/render.h"
 
 #define JOIN_TIMEOUT_MS 10000
+#define JOIN_TIMEOUT_EXPIRED_MS 5000 /* if the token has expired by this machine's clock, which may be wrong */
 #define EXPIRES_STANDARD_S 86400
 #define EXPIRES_S_MAX (366ull * 86400)
 #define BATCH_MAX 1024 /* most meta values and records of one WELCOME, which have at least 100 bytes each */
@@ -268,12 +269,35 @@ static int token_text(struct cli *cli, const char *operand, char out[TOKEN_TEXT_
     return CLI_DONE;
 }
 
+/* Tells the user if this machine's clock is not the member's. */
+static void say_clock(struct cli *cli, const struct join_answer *answer)
+{
+    char name[JOIN_TEXT_BYTES], apart[RENDER_UNIT_BYTES];
+    uint64_t theirs_s, ours_s = (uint64_t)time(NULL);
+    if (join_clock_read(answer->text, name, &theirs_s) != 0) {
+        return; /* a member of an older version */
+    }
+    if (print_clock((double)ours_s - (double)theirs_s, apart)) {
+        cli_warn(cli, "this machine's clock is %s %s%.80s's; set it right, for invites and logs go by it", apart,
+                 ours_s > theirs_s ? "of " : "", name);
+    }
+}
+
 static int ask_members(struct cli *cli, const struct token *token, const struct house *house, const char *name,
                        struct welcome *welcome, struct join_answer *answer)
 {
     char error[256];
-    int result = control_join(token, &house->keys, name, JOIN_TIMEOUT_MS, welcome->answer, sizeof welcome->answer, answer,
-                              error);
+    uint64_t now_s = (uint64_t)time(NULL);
+    bool is_expired = now_s >= token->expires_s;
+    int result = control_join(token, &house->keys, name, is_expired ? JOIN_TIMEOUT_EXPIRED_MS : JOIN_TIMEOUT_MS,
+                              welcome->answer, sizeof welcome->answer, answer, error);
+    if (result == ERR_TIMEOUT && is_expired) {
+        char ago[RENDER_UNIT_BYTES];
+        render_duration(ago, now_s - token->expires_s);
+        return cli_fail(cli, CLI_TIMED_OUT,
+                        "%s By this machine's clock the token expired %s ago; ask a member for a new one with shoal invite.",
+                        error, ago);
+    }
     if (result != 0) {
         return cli_fail(cli, result == ERR_TIMEOUT ? CLI_TIMED_OUT : CLI_REFUSED, "%s", error);
     }
@@ -365,6 +389,9 @@ static int join(struct cli *cli, const struct token *token, struct house *house,
     if (code == CLI_DONE) {
         code = store(cli, token, house, name, welcome);
     }
+    if (code == CLI_DONE) {
+        say_clock(cli, &answer);
+    }
     free(welcome);
     return code;
 }
@@ -392,7 +419,7 @@ int command_join(struct cli *cli, const struct arguments *arguments)
     if (code == CLI_DONE) {
         code = token_text(cli, arguments->operands[0], text);
     }
-    if (code == CLI_DONE && token_read(text, (uint64_t)time(NULL), &token, error) != 0) {
+    if (code == CLI_DONE && token_read(text, &token, error) != 0) {
         code = cli_fail(cli, CLI_REFUSED, "%s", error);
     }
     if (code == CLI_DONE) {
@@ -460,7 +487,7 @@ static int revoke_invite(struct cli *cli, const char *text)
     struct token token;
     uint8_t key[32];
     bool is_id = strlen(text) < sizeof id;
-    int read = is_id ? 0 : token_read(text, 0, &token, error);
+    int read = is_id ? 0 : token_read(text, &token, error);
     if (read != 0) {
         return cli_fail(cli, CLI_USAGE, "%s", error);
     }

@@ -70,6 +70,13 @@ static void render_status(struct cli *cli, const msgpack_object *document)
                       (unsigned long long)document_number(scrub, "damaged"),
                       (unsigned long long)document_number(scrub, "restored"));
     }
+    char apart[RENDER_UNIT_BYTES];
+    double ahead_s;
+    if (document_double(document_find(document, "clock_ahead_s"), &ahead_s) && print_clock(ahead_s, apart)) {
+        char warning[128];
+        (void)snprintf(warning, sizeof warning, "clock        %s %smost members'; set it right\n", apart, ahead_s > 0 ? "of " : "");
+        render_text(out, cli->colours, RENDER_YELLOW, warning);
+    }
     const msgpack_object *twin = document_find(document, "twin"), *was = document_find(document, "was");
     document_text(twin, "address", address, sizeof address);
     if (address[0] != '\0') {
@@ -154,6 +161,14 @@ static void render_nodes(struct cli *cli, const msgpack_object *document)
     }
     table_write(&table, cli->out, cli->colours);
     print_blocked(cli->out, document, "blocked: ");
+    for (uint32_t i = 0; i < list.size; i++) {
+        char name[128], apart[RENDER_UNIT_BYTES];
+        double ahead_s;
+        document_node(&list.ptr[i], "name", name, sizeof name);
+        if (document_double(document_find(&list.ptr[i], "clock_ahead_s"), &ahead_s) && print_clock(ahead_s, apart)) {
+            (void)fprintf(cli->out, "%s's clock is %s %sthis node's\n", name, apart, ahead_s > 0 ? "of " : "");
+        }
+    }
 }
 
 int command_nodes(struct cli *cli, const struct arguments *arguments)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "tools/shoal/document.h"
 
 #define METRIC_COLUMNS_MAX 5
@@ -411,4 +412,21 @@ void print_tails(FILE *out, const msgpack_object *experiment)
             write_lines(out, tail->via.str.ptr + from, tail->via.str.size - from);
         }
     }
+}
+
+#define CLOCK_APART_S 10
+#define CLOCK_NONSENSE_S 1e13
+
+bool print_clock(double ahead_s, char out[RENDER_UNIT_BYTES])
+{
+    double distance_s = ahead_s < 0 ? -ahead_s : ahead_s;
+    if (!(distance_s >= CLOCK_APART_S && distance_s < CLOCK_NONSENSE_S)) {
+        return false;
+    }
+    uint64_t apart_s = (uint64_t)distance_s;
+    char apart[RENDER_UNIT_BYTES - 8], text[RENDER_UNIT_BYTES];
+    render_duration(text, apart_s + (apart_s >= 86400 ? 1800 : apart_s >= 3600 ? 30 : 0)); /* to the nearest */
+    (void)bytes_copy_text(apart, sizeof apart, text);
+    (void)snprintf(out, RENDER_UNIT_BYTES, "%s %s", apart, ahead_s > 0 ? "ahead" : "behind");
+    return true;
 }

@@ -58,4 +58,8 @@ void print_tails(FILE *out, const msgpack_object *experiment);
 /* Writes a line for each item of `blocked`: `before`, the sentence, and since when. */
 void print_blocked(FILE *out, const msgpack_object *document, const char *before);
 
+/* "2 d 0 h ahead" or "3 min 5 s behind", by how many seconds one clock is ahead of another; false, and `out` unchanged, below
+ * 10 s: messages may take some seconds. */
+bool print_clock(double ahead_s, char out[RENDER_UNIT_BYTES]);
+
 #endif

@@ -32,6 +32,9 @@ struct core_peer {
     uint64_t equivocated_ms;    /* when two records of the peer with one version were last seen to differ; 0: never */
     uint32_t foreign_version;   /* the version of the peer's last message, unreadable here; 0: the message was read */
     uint64_t foreign_told_ms;   /* when a line about foreign_version was last traced; 0: never */
+    uint64_t clock_s;           /* the peer's wall clock when the peer last told it (clocks.h); 0: never */
+    uint64_t clock_ms;          /* when that was */
+    uint64_t clock_told_ms;     /* when our clock was last told to the peer; 0: never */
     uint64_t code_refused_ms;   /* when the peer last did not take some code; 0: the last code was taken */
     char address[FACT_ADDRESS_BYTES]; /* in use; "": none is known */
     struct core_address *addresses;   /* all that are known: addresses.h */
@@ -59,6 +62,7 @@ struct core_members {
     bool digest_is_put_off;   /* above CORE_DIRECT_NODES: the digest was put off for news; only once, until digests agree */
     bool syncing;             /* we are pulling the records of our peers: until done we grant and coordinate nothing */
     uint64_t filling_ms;      /* when many new records last came at once; 0: never */
+    int64_t clock_offset_s;   /* wall_s less our monotonic seconds, when our clock was last told to all peers */
     bool changed;             /* since the last settling a node came, went, or was drained or undrained */
     bool roster_is_cut_short; /* the rest of a large roster is admitted in the next step */
     uint32_t check_from;      /* the position of the peer whose addresses are checked next */

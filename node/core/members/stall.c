@@ -5,8 +5,8 @@
 #include "node/core/members/members.h"
 #include "node/core/members/twin.h"
 
-/* Of struct core_peer stay: digest_ms and twin_told_ms, when something was last done; equivocated_ms and
- * foreign_told_ms, told to users in minutes. */
+/* Of struct core_peer stay: digest_ms, twin_told_ms and clock_told_ms, when something was last done; clock_ms, since the peer's
+ * clock goes on; equivocated_ms and foreign_told_ms, told to users in minutes. */
 static void shift_peer(struct core_peer *peer, uint64_t gap_ms)
 {
     time_shift(&peer->up_since_ms, gap_ms);

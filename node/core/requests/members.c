@@ -6,6 +6,7 @@
 #include "node/core/copies/acks.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
+#include "node/core/members/clocks.h"
 #include "node/core/members/members.h"
 #include "node/core/owner/slots.h"
 #include "node/core/requests/members.h"
@@ -31,6 +32,7 @@ void requests_invite(struct node_core *core, const struct node_event *event)
 bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES])
 {
     struct fact_key key = fact_key_public_key(invite_key);
+    uint64_t wall_s = core_mesh_wall_s(core);
     bool valid = false;
     for (uint32_t i = 0; i < core->view.member_count; i++) {
         record_ident ident = record_ident_of(core->view.members[i]->id, FACT_INVITE, key.bytes, key.count);
@@ -39,7 +41,7 @@ bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key
         if (entry == NULL || fact_invite_read(&entry->record, &fact) != 0) {
             continue;
         }
-        if (fact.revoked || fact.expires_s <= core->wall_s) {
+        if (fact.revoked || fact.expires_s <= wall_s) {
             return false;
         }
         valid |= core->view.members[i]->admitted;

@@ -7,6 +7,7 @@
 #include "node/core/ground/disk.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
+#include "node/core/members/clocks.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/members/twin.h"
 #include "node/core/requests/requests.h"
@@ -55,7 +56,7 @@ void intake_record_put(struct node_core *core, struct records_entry *entry)
         if (fact_invite_read(&entry->record, &fact) == 0) {
             struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
             effect->u.peer.invite = true;
-            effect->u.peer.gone = fact.revoked || fact.expires_s <= core->wall_s ||
+            effect->u.peer.gone = fact.revoked || fact.expires_s <= core_mesh_wall_s(core) ||
                                   (writer != NULL && view_member_is_out(writer));
             memcpy(effect->u.peer.public_key, entry->record.key, PUBLIC_KEY_BYTES);
         }

@@ -4,6 +4,7 @@
 #include "node/core/coordinator/placing.h"
 #include "node/core/copies/checkpoints.h"
 #include "node/core/copies/outputs.h"
+#include "node/core/members/clocks.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/members/twin.h"
 #include "node/core/members/versions.h"
@@ -50,6 +51,16 @@ void node_core_host(const struct node_core *core, const attempt_id *attempt, cha
 uint64_t node_core_wall_s(const struct node_core *core)
 {
     return core->wall_s;
+}
+
+uint64_t node_core_mesh_wall_s(const struct node_core *core)
+{
+    return core_mesh_wall_s(core);
+}
+
+bool node_core_clock_ahead_s(const struct node_core *core, node_id node, int64_t *ahead_s)
+{
+    return core_clock_ahead_s(core, node, ahead_s);
 }
 
 bool node_core_is_syncing(const struct node_core *core)

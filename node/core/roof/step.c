@@ -14,6 +14,7 @@
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
 #include "node/core/members/addresses.h"
+#include "node/core/members/clocks.h"
 #include "node/core/members/links.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/members/twin.h"
@@ -199,7 +200,9 @@ static void receive(struct node_core *core, node_id from, const struct message *
         (void)intake_take_message(core, from, message);
         break;
     case MESSAGE_STORED:
-        core_ack_stored(core, from, message);
+        if (!core_clocks_receive(core, from, message)) {
+            core_ack_stored(core, from, message);
+        }
         break;
     case MESSAGE_RESERVE:
     case MESSAGE_CONFIRM:
@@ -295,6 +298,7 @@ static void tick(struct node_core *core)
         core_owner_restate(core); /* all records of our slots are known now */
     }
     core_members_housekeep(core);
+    core_clocks_housekeep(core);
     core_owner_housekeep(core);
     core_quarantine_housekeep(core);
     core_coordinator_housekeep(core);

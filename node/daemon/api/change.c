@@ -295,7 +295,7 @@ void change_invite(struct daemon *daemon, struct client_request *request, int ki
     struct node_event event = {.kind = NODE_EVENT_REQUEST};
     token->mesh = daemon->mesh;
     token_create(token->secret, event.u.request.public_key);
-    token->expires_s = daemon_wall_ms() / 1000 + expires_s;
+    token->expires_s = node_core_mesh_wall_s(daemon->core) + expires_s;
     token_fill(daemon, token);
     memcpy(waiting->invite_key, event.u.request.public_key, sizeof waiting->invite_key);
     event.u.request.kind = (enum node_request_kind)kind;

@@ -135,7 +135,7 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
     struct fact_drain drain = view_member_drain(member);
-    (void)msgpack_pack_map(packer, 12 + (member->evicted ? 1 : 0));
+    (void)msgpack_pack_map(packer, 13 + (member->evicted ? 1 : 0));
     render_put_string(packer, "id");
     render_put_node_id(packer, member->id);
     render_put_text(packer, "label", render_node_label(core, member->id).text);
@@ -162,6 +162,13 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     if (member->evicted) {
         render_put_string(packer, "evictor");
         render_put_node_id(packer, member->evictor);
+    }
+    int64_t ahead_s;
+    render_put_string(packer, "clock_ahead_s");
+    if (render_node_lives(core, member) && node_core_clock_ahead_s(core, member->id, &ahead_s)) {
+        (void)msgpack_pack_int64(packer, ahead_s);
+    } else {
+        (void)msgpack_pack_nil(packer);
     }
 }
 
@@ -222,7 +229,7 @@ static const char *invite_state(const struct node_core *core, const struct recor
     if (writer != NULL && view_member_is_out(writer)) {
         return "void";
     }
-    return !fact->revoked && fact->expires_s <= node_core_wall_s(core) ? "expired" : "revoked";
+    return !fact->revoked && fact->expires_s <= node_core_mesh_wall_s(core) ? "expired" : "revoked";
 }
 
 static bool put_invite(void *context, const struct records_entry *entry)
@@ -528,4 +535,6 @@ void render_status(const struct node_core *core, const struct render_status_extr
         render_put_node_id(&packer, extra->was);
         render_put_text(&packer, "address", extra->was_address);
     }
+    render_put_string(&packer, "clock_ahead_s");
+    (void)msgpack_pack_int64(&packer, (int64_t)node_core_wall_s(core) - (int64_t)node_core_mesh_wall_s(core));
 }
