@@ -23,6 +23,7 @@ struct sim_blob {
     uint64_t touched_ms[PLAN_NODES_MAX]; /* stored there, or said to be there */
     uint64_t struck_ms[PLAN_NODES_MAX];
     bool is_code;
+    bool is_output; /* files that a worker has left */
     uint64_t step;
     attempt_id attempt; /* of a checkpoint: who saved it */
 };

@@ -76,6 +76,8 @@ enum checkers_premise {
     PREMISE_11_HANDED_ON,         /* a member got steps from another's memory */
     PREMISE_11_DURABLE,           /* a manifest that says durable */
     PREMISE_11_RESUMED,
+    PREMISE_11_FILES,
+    PREMISE_11_UNITED,
     PREMISE_11_SAVED,             /* a checkpoint that nothing hindered was looked for */
     PREMISE_11_IN_REACH,          /* a further attempt was made where what was saved can be reached */
     PREMISE_11_MISSED,            /* a worker was no more, and its coordinator had to find out */

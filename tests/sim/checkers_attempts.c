@@ -6,6 +6,7 @@
 #include "node/core/coordinator/coordination.h"
 #include "node/core/members/members.h"
 #include "tests/sim/checkers_inside.h"
+#include "tests/sim/outputs.h"
 
 #define SIDE_MS (CORE_GANG_RESERVE_MS + 1000) /* a gang that was begun before has come together, or has been given up */
 #define MINORITY_MS 6000 /* what was begun before may still be recorded */
@@ -233,6 +234,7 @@ void checkers_on_attempt(struct sim *sim, int node, const struct record *record)
     checkers_on_begun(sim, node, &attempt);
     checkers_on_begun_where(sim, node, &attempt);
     check_start_step(sim, node, record, &attempt);
+    outputs_check_beginning(sim, node, record, &attempt);
 }
 
 /* What is silent for `node` and may run on: a machine that it cannot reach and that does not refuse. */

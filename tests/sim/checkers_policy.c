@@ -154,6 +154,7 @@ static bool is_given_up(const struct view_experiment *experiment, const struct v
     node_id nodes[3];
     uint32_t count = 0, deaths = 0, alone = 0, failures = 0;
     uint64_t step = 0;
+    hash256 files = {{0}}; /* with which the last failure began */
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         const struct view_death *death = view_attempt_death(a);
         alone += deaths > 0 && death != NULL && death->fact.suspects == 0;
@@ -165,8 +166,11 @@ static bool is_given_up(const struct view_experiment *experiment, const struct v
         failures++;
         node_id host = view_attempt_node(a);
         bool is_known = node_id_is_none(host);
-        count = a->start_step == step || is_known ? count : 0;
+        hash256 begun = {{0}};
+        begun = a->beginning_count > 0 ? a->beginnings[0].blob : begun;
+        count = (a->start_step == step && hash256_equal(begun, files)) || is_known ? count : 0;
         step = is_known ? step : a->start_step;
+        files = is_known ? files : begun;
         for (uint32_t i = 0; i < count; i++) {
             is_known |= node_id_equal(nodes[i], host);
         }

@@ -442,7 +442,7 @@ static void leave_out(struct plan *plan, uint64_t without)
 /* ---- what is kept, and for how long (version 7) --------------------------------------------------------------------- */
 
 /* `times`: how often its few trials do what they do once else. */
-static void draw_kept(struct plan_experiment *experiment, struct random *random, uint32_t times)
+static void draw_kept(struct plan_experiment *experiment, struct random *random, uint32_t times, bool keeps_all)
 {
     uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
     struct config config;
@@ -454,6 +454,8 @@ static void draw_kept(struct plan_experiment *experiment, struct random *random,
     config.save_experiment_best = (uint32_t)random_below(random, 4);
     config.save_trial_best = (uint32_t)random_below(random, 4);
     config.save_trial_latest = (uint32_t)random_below(random, 4);
+    experiment->keeps_all = keeps_all;
+    config.keep_ranks = keeps_all ? CONFIG_KEEP_ALL : CONFIG_KEEP_FIRST;
     if (times > 1) {
         experiment->trials = config.max_trials = experiment->trials < 2 ? 1 : 2;
         experiment->steps *= times;
@@ -524,7 +526,7 @@ static void draw_retention(struct plan *plan, uint64_t seed)
     bool is_long = sim_chance(&random, 60);
     for (uint32_t i = 0; i < plan->experiment_count; i++) {
         uint32_t times = (uint32_t)sim_log_between(&random, 1, 40);
-        draw_kept(&plan->experiments[i], &random, is_long ? times : 1);
+        draw_kept(&plan->experiments[i], &random, is_long ? times : 1, plan->version > 10 && (seed + i) % 2 == 0);
         bool is_deleted = sim_chance(&random, 250);
         uint64_t delete_ms = plan->experiments[i].submit_ms + sim_log_between(&random, 100, plan->heal_ms);
         if (is_deleted && plan->experiments[i].delete_ms == 0) {

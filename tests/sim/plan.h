@@ -86,6 +86,7 @@ bool plan_fault_is_timed(enum plan_fault fault);
 const char *plan_fault_name(enum plan_fault fault);
 
 struct plan_experiment {
+    bool keeps_all; /* the files of all ranks, united (version 11) */
     experiment_id id;
     hash256 code;
     uint8_t config[PLAN_CONFIG_BYTES_MAX];
@@ -131,7 +132,7 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 12 /* the newest; 10 and 11 are as 9 */
+#define PLAN_VERSION 12 /* the newest; 10 is as 9 */
 #define PLAN_DEFAULT 12 /* where no version is asked for */
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/pack.h"
 #include "tests/sim/checkers.h"
+#include "tests/sim/outputs.h"
 #include "tests/sim/world.h"
 
 #define STREAM_OF_BAD (UINT64_C(1) << 48) /* with the process' serial */
@@ -26,6 +27,11 @@ void workers_prepare(struct sim *sim, int node, const struct node_effect *effect
     prepare->attempt = effect->u.worker.attempt;
     prepare->code = effect->u.worker.code;
     prepare->checkpoint = effect->u.worker.checkpoint;
+    prepare->beginning_count = effect->byte_count / (uint32_t)sizeof prepare->beginnings[0];
+    CHECK(prepare->beginning_count <= PLAN_NODES_MAX * PLAN_SLOTS_MAX);
+    if (effect->byte_count > 0) {
+        memcpy(prepare->beginnings, effect->bytes, effect->byte_count);
+    }
     prepare->life = sim->nodes[node].life;
     prepare->until_ms = sim->now_ms + WORKERS_FETCH_MS;
 }
@@ -39,6 +45,9 @@ static void prepared(struct sim *sim, struct sim_event *event)
     }
     bool is_here = blobs_fetch(sim, prepare->code, node, UINT32_MAX) &&
                    (hash256_is_none(prepare->checkpoint) || blobs_fetch(sim, prepare->checkpoint, node, UINT32_MAX));
+    for (uint32_t i = 0; i < prepare->beginning_count && is_here; i++) {
+        is_here = blobs_fetch(sim, prepare->beginnings[i].blob, node, UINT32_MAX);
+    }
     if (!is_here && sim->now_ms < prepare->until_ms) {
         sim_again(sim, event, sim->now_ms + 1000);
         return;
@@ -336,6 +345,9 @@ static void process_gone(struct sim *sim, int node, uint32_t slot, int32_t code,
         sim->workers.groups[process->group].live--;
     }
     checkers_on_gone(sim, node, process, code, is_killed);
+    if (is_told && !process->is_elastic) {
+        outputs_take(sim, node, slot, sim->workers.groups[process->group].step, true);
+    }
     if (is_told) {
         struct sim_event *event =
             sim_push(sim, sim->now_ms + sim_between(&sim->random[STREAM_WORKERS], 1, 30), SIM_EXITED, node);
@@ -588,6 +600,11 @@ static void step(struct sim *sim, struct sim_event *event)
             sim->nodes[group->ranks[0].node].life;
     }
     workers_report(sim, group->ranks[0].node, group->ranks[0].slot, group->step);
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        if (group->ranks[rank].is_set && sim->nodes[group->ranks[rank].node].processes[group->ranks[rank].slot].is_alive) {
+            outputs_take(sim, group->ranks[rank].node, group->ranks[rank].slot, group->step, false);
+        }
+    }
     if (group->step >= experiment->steps) {
         group->is_done = true;
         checkers_on_program_done(sim, &group->attempt);
@@ -660,6 +677,7 @@ static void checkpoint(struct sim *sim, struct sim_event *event)
 void workers_daemon_down(struct sim *sim, int node)
 {
     for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+        sim->nodes[node].processes[slot].output_waits = false;
         if (sim->nodes[node].processes[slot].is_alive) {
             (void)push_process(sim, WORKERS_KEEP_MS, SIM_ORPHANED, node, slot);
         }

@@ -12,6 +12,7 @@
 #include "base/id.h"
 #include "gossip/lease.h"
 #include "gossip/message.h"
+#include "node/core/facts/facts.h"
 #include "tests/sim/plan.h"
 
 #define WORKERS_GROUPS_MAX 64
@@ -39,6 +40,8 @@ struct worker_process {
     uint32_t group;   /* index */
     uint32_t experiment;
     /* A program that can change its group (tests/sim/groups.h); the group above is then none. */
+    bool output_waits; /* copies of its last output are under way */
+    uint64_t output_sequence; /* of the last output whose copies were made */
     bool is_elastic, waits, has_state;
     uint64_t applied, spawn_step;
     uint32_t elastic_serial;  /* of the group that it is in; 0: none */
@@ -80,6 +83,8 @@ struct workers {
 struct workers_prepare {
     attempt_id attempt;
     hash256 code, checkpoint;
+    uint32_t beginning_count;
+    struct fact_beginning beginnings[PLAN_NODES_MAX * PLAN_SLOTS_MAX];
     uint32_t life;
     uint64_t until_ms;
 };

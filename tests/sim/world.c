@@ -10,6 +10,7 @@
 #include "base/probe.h"
 #include "node/core/ground/publish.h"
 #include "tests/sim/checkers.h"
+#include "tests/sim/outputs.h"
 #include "tests/sim/copies.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/owners.h"
@@ -313,7 +314,9 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         }
         return false;
     case NODE_EFFECT_DURABLE:
+        return false;
     case NODE_EFFECT_OUTPUT_DONE:
+        outputs_done(sim, node, effect);
         return false;
     case NODE_EFFECT_WELCOME:
         twins_welcome(sim, effect);
@@ -373,6 +376,7 @@ void sim_step(struct sim *sim, int node, struct node_event *event)
     node_core_step(self->core, event, &sim->effects);
     perform_all(sim, node, event->kind == NODE_EVENT_WORKER_EXITED);
     checkers_on_step(sim, node);
+    outputs_know(sim, node);
     checkers_incumbents(sim, node);
     uint64_t next_ms = sim_clock_reaches(sim, node, node_core_next_ms(self->core));
     self->tick_ms = next_ms > sim->now_ms ? next_ms : sim->now_ms + 1;

@@ -142,6 +142,16 @@ struct sim_memory; /* what seeds of one process share, so that nothing is alloca
 struct checkers;
 struct users;
 
+/* A durable output, as its node was told. */
+#define SIM_LEFT_MAX 1024
+struct sim_left {
+    attempt_id attempt;
+    hash256 blob;
+    uint64_t sequence;
+    uint32_t holders; /* machines that the record names, bits */
+    uint32_t known[PLAN_NODES_MAX]; /* in which life each node had the record; 0: in none */
+};
+
 struct sim {
     uint64_t seed;
     struct plan plan;
@@ -160,6 +170,10 @@ struct sim {
     struct network network;
     struct workers workers;
     struct sim_blobs blobs;
+    uint64_t output_serial; /* outputs so far */
+    uint32_t left_count;
+    uint64_t left_seen_ms[PLAN_NODES_MAX]; /* when what each node knows of them was looked at */
+    struct sim_left left[SIM_LEFT_MAX];
     struct groups groups;
     struct versions versions;
     struct owners owners;
