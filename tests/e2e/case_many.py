@@ -1,0 +1,133 @@
+"""Many at once: submits, watchers, trials."""
+
+import re
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from lab import Broken, Refused, case, expect, over, show, wait_until
+
+
+def submit_all(lab, mesh, count):
+    """`count` clients that begin at the same time, on all nodes in turn; all are taken, and all experiments complete."""
+    file = lab.dir / "c.yaml"
+    file.write_text("name: e\nentrypoint: 'true'\nsearcher: {name: single, metric: loss}\n")
+    context = lab.dir / "context"
+    context.mkdir()
+
+    def submit(i):
+        node = mesh.nodes[i % len(mesh.nodes)]
+        return node.run("submit", file, "--context", context, "--set", f"name=e{i}").split()[-1]
+
+    with ThreadPoolExecutor(count) as pool:
+        identities = list(pool.map(submit, range(count)))
+    expect(len(set(identities)) == count, f"{len(set(identities))} experiments from {count} submits")
+
+    def states():
+        rows = {row["id"]: row["state"] for row in mesh.nodes[0].json("ls")["experiments"]}
+        found = [rows.get(identity, "unknown") for identity in identities]
+        bad = {state for state in found if state in ("failed", "cancelled")}
+        if bad:
+            raise Broken(f"experiments are {bad}")
+        return found.count("completed") == count
+    wait_until(states, 120, f"{count} experiments to complete")
+
+
+def watch_all(lab, node, count):
+    """With so many watchers, the next command is answered, or told why not."""
+    identity = lab.submit(node, {"name": "seen", "entrypoint": "sleep 600", "searcher": {"name": "single", "metric": "loss"}})
+    watchers = [subprocess.Popen([f"{lab.build}/shoal", "watch", identity, "--dir", str(node.dir)], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE, text=True) for _ in range(count)]
+    try:
+        for _ in range(20):
+            try:
+                node.json("status")
+            except Refused as refused:
+                expect("too many" in refused.text or "descriptors" in refused.text, f"a command is refused with {refused.text}")
+        node.run("cancel", identity)
+        for watcher in watchers:
+            said = watcher.communicate(timeout=60)[1]
+            expect(watcher.returncode in (0, 1) or "too many" in said, f"a watcher ends with {watcher.returncode}: {said}")
+    finally:
+        for watcher in watchers:
+            watcher.kill()
+            watcher.wait()
+    node.json("status")
+
+
+@case(limit_s=90)
+def all_of_many_submits_at_once_are_taken(lab):
+    mesh = lab.mesh(2, slots="cpu:2")
+    submit_all(lab, mesh, 40)
+    watch_all(lab, mesh.nodes[0], 30)
+
+
+@case(limit_s=400, whole=True)
+def two_hundred_submits_at_once_are_taken_beside_130_watchers(lab):
+    mesh = lab.mesh(2, slots="cpu:2")
+    submit_all(lab, mesh, 200)
+    watch_all(lab, mesh.nodes[0], 130)
+
+
+def memory_bytes(node):
+    status = Path(f"/proc/{node.daemon.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+
+
+def many_trials(lab, trials, restart_at):
+    """All complete, also beyond a restart of a daemon, each in one attempt; then the experiment is deleted. Returns when how many
+    were complete, and the longest answer to a question meanwhile, in seconds."""
+    mesh = lab.mesh(2, slots="cpu:2")
+    alder, birch = mesh.nodes
+    identity = lab.submit(alder, {"name": "many", "entrypoint": "true", "hyperparameters": {"x": {"type": "double", "minval": 0,
+                                  "maxval": 1}}, "searcher": {"name": "random", "metric": "loss", "max_trials": trials}})
+    seen, longest, has_restarted = [], 0.0, False
+    deadline = time.monotonic() + 60 + trials
+    while True:
+        expect(time.monotonic() < deadline, f"{seen[-1:]} of {trials} trials")
+        began = time.monotonic()
+        row = next(row for row in alder.json("ls")["experiments"] if row["id"] == identity)
+        alder.json("status")
+        if len(seen) % 10 == 0:
+            show(mesh, identity)
+        longest = max(longest, time.monotonic() - began)
+        seen.append((time.monotonic(), row["trials"]["completed"]))
+        if row["trials"]["completed"] >= restart_at and not has_restarted:
+            has_restarted = True
+            birch.kill_daemon()
+            birch.start()
+        if over(row):
+            break
+        time.sleep(0.1)
+    expect(row["state"] == "completed" and row["trials"]["completed"] == trials, f"the experiment is {row}")
+    restarts = sum(trial["restarts"] for trial in show(mesh, identity)["trials"])
+    expect(restarts == 0, f"{restarts} restarts are counted")
+    most = max(memory_bytes(node) for node in mesh.nodes)
+    began = time.monotonic()
+    alder.run("delete", identity, "--yes")
+    deleted_s = time.monotonic() - began
+    expect(all(row["id"] != identity for row in alder.json("ls")["experiments"]), "it is still there")
+    lab.note(f"longest answer {longest:.2f} s, {most >> 20} MiB, deleted in {deleted_s:.2f} s")
+    return seen, longest, most, deleted_s
+
+
+@case(limit_s=120)
+def hundreds_of_trials_complete_beyond_a_restart_of_a_daemon(lab):
+    many_trials(lab, 150, 60)
+
+
+@case(limit_s=1500, alone=True, whole=True)
+def thousands_of_trials_do_not_slow_a_mesh_down(lab):
+    trials = 5000
+    seen, longest, most, deleted_s = many_trials(lab, trials, 2500)
+
+    def took(first, last):
+        at = [next(when for when, count in seen if count >= wanted) for wanted in (first, last)]
+        return at[1] - at[0]
+    early, late = took(1, 500), took(trials - 499, trials)
+    lab.note(f"trials 1 to 500 in {early:.1f} s, the last 500 in {late:.1f} s")
+    expect(late < 2 * early, f"the last 500 trials take {late:.1f} s, the first 500 took {early:.1f} s")
+    expect(longest < 1, f"a question waited {longest:.2f} s")
+    expect(most < 150 << 20, f"a daemon has {most >> 20} MiB")
+    expect(deleted_s < 5, f"deleting takes {deleted_s:.1f} s")
