@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sodium/crypto_generichash.h>
 #include <stdio.h>
@@ -21,8 +22,12 @@
 #define LOOPBACK_ALL 0x7fffffffu /* 127.255.255.255 */
 #define BAD_PER_CALL 64
 
+/* ff02::4a0b: link-local scope, so the datagrams need no address but the link-local one that each IPv6 interface has. */
+static const struct in6_addr GROUP_WIDE = {.s6_addr = {0xff, 0x02, [14] = 0x4a, [15] = 0x0b}};
+
 struct beacon {
     int fd;
+    int wide_fd; /* IPv6; -1: this machine has none */
     uint16_t port;
     mesh_id mesh;
     node_id self;
@@ -91,6 +96,21 @@ static int socket_open(uint16_t port)
     return fd;
 }
 
+static int socket_open_wide(uint16_t port)
+{
+    int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int one = 1, zero = 0;
+    struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
+    if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+                    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one) != 0 ||
+                    setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, &zero, sizeof zero) != 0 ||
+                    bind(fd, (struct sockaddr *)&at, sizeof at) != 0)) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
 int beacon_open(uint16_t port, mesh_id mesh, node_id self, uint16_t control_port, struct beacon **out, char error[256])
 {
     struct beacon *beacon = calloc(1, sizeof *beacon);
@@ -106,6 +126,7 @@ int beacon_open(uint16_t port, mesh_id mesh, node_id self, uint16_t control_port
         free(beacon);
         return ERR_IO;
     }
+    beacon->wide_fd = socket_open_wide(port);
     beacon->port = port;
     beacon->mesh = mesh;
     beacon->self = self;
@@ -118,6 +139,9 @@ void beacon_close(struct beacon **beacon)
 {
     if (*beacon != NULL) {
         (void)close((*beacon)->fd);
+        if ((*beacon)->wide_fd >= 0) {
+            (void)close((*beacon)->wide_fd);
+        }
         free(*beacon);
         *beacon = NULL;
     }
@@ -126,6 +150,25 @@ void beacon_close(struct beacon **beacon)
 int beacon_fd(const struct beacon *beacon)
 {
     return beacon->fd;
+}
+
+int beacon_wide_fd(const struct beacon *beacon)
+{
+    return beacon->wide_fd;
+}
+
+/* As send_multicast, over IPv6. */
+static void send_wide(const struct beacon *beacon, const char *interface)
+{
+    unsigned index = if_nametoindex(interface);
+    struct ipv6_mreq group = {.ipv6mr_multiaddr = GROUP_WIDE, .ipv6mr_interface = index};
+    struct sockaddr_in6 to = {
+        .sin6_family = AF_INET6, .sin6_port = htons(beacon->port), .sin6_addr = GROUP_WIDE, .sin6_scope_id = index};
+    if (index != 0 && beacon->wide_fd >= 0) {
+        (void)setsockopt(beacon->wide_fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &group, sizeof group);
+        (void)sendto(beacon->wide_fd, beacon->datagram, BEACON_BYTES, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to,
+                     sizeof to);
+    }
 }
 
 static void send_to(const struct beacon *beacon, uint32_t address)
@@ -154,6 +197,13 @@ static void send_everywhere(const struct beacon *beacon)
     }
     int used = 0;
     for (const struct ifaddrs *each = all; each != NULL && used < BEACON_INTERFACES_MAX; each = each->ifa_next) {
+        if (each->ifa_addr != NULL && each->ifa_addr->sa_family == AF_INET6 && (each->ifa_flags & IFF_UP) != 0 &&
+            (each->ifa_flags & IFF_LOOPBACK) == 0 && (each->ifa_flags & IFF_MULTICAST) != 0 &&
+            IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)(void *)each->ifa_addr)->sin6_addr)) {
+            used++;
+            send_wide(beacon, each->ifa_name);
+            continue;
+        }
         if (each->ifa_addr == NULL || each->ifa_addr->sa_family != AF_INET || (each->ifa_flags & IFF_UP) == 0 ||
             (each->ifa_flags & (IFF_LOOPBACK | IFF_POINTOPOINT)) != 0) {
             continue;
@@ -186,23 +236,37 @@ uint64_t beacon_next_ms(const struct beacon *beacon)
     return beacon->next_ms;
 }
 
+/* Writes the sender's host as others write it in an address: IPv6 in brackets, link-local with the zone. */
+static bool host_of(const struct sockaddr_storage *from, socklen_t bytes, char *out, size_t size)
+{
+    char host[NI_MAXHOST];
+    if (getnameinfo((const struct sockaddr *)from, bytes, host, sizeof host, NULL, 0, NI_NUMERICHOST) != 0) {
+        return false;
+    }
+    int length = snprintf(out, size, from->ss_family == AF_INET6 ? "[%s]" : "%s", host);
+    return length > 0 && (size_t)length < size;
+}
+
 int beacon_receive(struct beacon *beacon, node_id *node, char address[BEACON_ADDRESS_BYTES])
 {
     for (int i = 0; i < BAD_PER_CALL; i++) {
         uint8_t bytes[BEACON_BYTES + 1]; /* room for a byte more: a longer datagram is cut, but still found too long */
-        struct sockaddr_in from;
+        struct sockaddr_storage from;
         socklen_t from_bytes = sizeof from;
         ssize_t count = recvfrom(beacon->fd, bytes, sizeof bytes, MSG_DONTWAIT, (struct sockaddr *)&from, &from_bytes);
+        if (count < 0 && beacon->wide_fd >= 0) {
+            from_bytes = sizeof from;
+            count = recvfrom(beacon->wide_fd, bytes, sizeof bytes, MSG_DONTWAIT, (struct sockaddr *)&from, &from_bytes);
+        }
         if (count < 0) {
             return ERR_AGAIN;
         }
         node_id found;
         uint16_t control_port;
-        char host[INET_ADDRSTRLEN];
-        if (from.sin_family != AF_INET ||
-            beacon_decode(bytes, (size_t)count, beacon->mesh, &found, &control_port) != 0 ||
+        char host[BEACON_ADDRESS_BYTES - 6];
+        if (beacon_decode(bytes, (size_t)count, beacon->mesh, &found, &control_port) != 0 ||
             node_id_equal(found, beacon->self) || node_id_is_none(found) ||
-            inet_ntop(AF_INET, &from.sin_addr, host, sizeof host) == NULL) {
+            !host_of(&from, from_bytes, host, sizeof host)) {
             continue;
         }
         *node = found;

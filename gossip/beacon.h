@@ -6,7 +6,7 @@
  * and failures are silent.
  *
  * IPv4: multicast to 239.255.74.11 (TTL 1), the broadcast address of every interface, and the loopback network, so
- * daemons of the same machine find each other. A shell for the protocol thread: no call blocks. Times are ms of any
+ * daemons of the same machine find each other. IPv6: multicast to ff02::4a0b on every interface. A shell for the protocol thread: no call blocks. Times are ms of any
  * epoch.
  *
  * Traffic: 67 bytes at IP level, twice per interface, every BEACON_FAST_MS for the first BEACON_FAST_FOR_MS, then every
@@ -33,11 +33,14 @@ struct beacon;
  * caller owns `*out` until beacon_close. */
 int beacon_open(uint16_t port, mesh_id mesh, node_id self, uint16_t control_port, struct beacon **out, char error[256]);
 
-/* Closes the socket, frees the beacon and sets `*beacon` to NULL; NULL is allowed. */
+/* Closes the sockets, frees the beacon and sets `*beacon` to NULL; NULL is allowed. */
 void beacon_close(struct beacon **beacon);
 
 /* The descriptor to poll for reading; it stays the beacon's. */
 int beacon_fd(const struct beacon *beacon);
+
+/* The descriptor of IPv6 to poll as well; -1: this machine has no IPv6. */
+int beacon_wide_fd(const struct beacon *beacon);
 
 /* Sends the beacons if beacon_next_ms has come. Errors of sending are ignored. */
 void beacon_tick(struct beacon *beacon, uint64_t now_ms);
@@ -45,7 +48,8 @@ void beacon_tick(struct beacon *beacon, uint64_t now_ms);
 /* When beacon_tick has work to do next; 0 before the first tick. */
 uint64_t beacon_next_ms(const struct beacon *beacon);
 
-/* Takes the next hint of another node of this mesh: `address` becomes the numeric HOST:PORT of its control socket.
+/* Takes the next hint of another node of this mesh: `address` becomes the numeric HOST:PORT of its control socket,
+ * link-local IPv6 with the zone of this machine.
  * ERR_AGAIN: no hint waits, or 64 datagrams in a row were no hints (foreign bytes, other meshes, our own beacons): poll
  * again. */
 int beacon_receive(struct beacon *beacon, node_id *node, char address[BEACON_ADDRESS_BYTES]);

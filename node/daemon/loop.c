@@ -376,6 +376,9 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         if (daemon->beacon != NULL) {
             add_item(items, &count, beacon_fd(daemon->beacon));
         }
+        if (daemon->beacon != NULL && beacon_wide_fd(daemon->beacon) >= 0) {
+            add_item(items, &count, beacon_wide_fd(daemon->beacon));
+        }
         if (daemon_own_addresses_fd(daemon) >= 0) {
             add_item(items, &count, daemon_own_addresses_fd(daemon));
         }

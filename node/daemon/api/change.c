@@ -249,9 +249,13 @@ static void token_add_member(struct token *token, const uint8_t sign_public[32],
     struct token_member *member = &token->members[token->member_count++];
     memcpy(member->sign_public, sign_public, 32);
     member->address_count = 0;
-    while (member->address_count < TOKEN_ADDRESSES_MAX && *from < node->address_count) {
-        bytes_copy_text(member->addresses[member->address_count++], sizeof member->addresses[0], node->addresses[(*from)++]);
+    for (; member->address_count < TOKEN_ADDRESSES_MAX && *from < node->address_count; (*from)++) {
+        bool needs_zone = strncmp(node->addresses[*from], "[fe80:", 6) == 0; /* which only the reader could add */
+        if (!needs_zone || *from == 0) {
+            bytes_copy_text(member->addresses[member->address_count++], sizeof member->addresses[0], node->addresses[*from]);
+        }
     }
+    token->member_count -= member->address_count == 0;
 }
 
 /* This node stands in two entries if it has more addresses than one takes: a member may stand in several, also for older
