@@ -55,12 +55,11 @@ struct client {
     size_t routing_id_bytes;
 };
 
-/* A check connects with TCP (`fd`), then proves the key (`socket`), and is then done. */
+/* A check proves the key (`socket`); if that fails it connects with TCP (`fd`), and is then done. */
 struct check {
     int fd;       /* -1: not connecting */
     void *socket; /* NULL: not proving */
     bool done;
-    uint8_t curve_public[32];
     uint64_t begun_us, until_ms;
     struct control_checked result;
 };
@@ -352,42 +351,40 @@ static enum control_link link_of(int connect_errno)
                                            : CONTROL_LINK_SILENT;
 }
 
-/* The TCP connection is made: goes on to prove the key, with a connection that libzmq makes. */
-static void check_prove(struct control *control, struct check *check)
+/* The key is not proven: finds out whether the host answers at all. */
+static void check_connect(struct check *check)
 {
-    check->result.round_trip_us = (uint32_t)(clock_us() - check->begun_us);
-    (void)close(check->fd);
-    check->fd = -1;
-    check->until_ms = clock_ms() + CONTROL_PROOF_MS;
-    check->socket = control_socket_dealer(control->context, control->curve_public, control->curve_secret,
-                                          check->result.address, check->curve_public, CONTROL_KEEPALIVE_S);
-    if (check->socket == NULL) {
-        check_finish(check, CONTROL_LINK_OPEN);
+    struct sockaddr_storage to;
+    socklen_t to_bytes;
+    (void)zmq_close(check->socket);
+    check->socket = NULL;
+    check->until_ms = clock_ms() + CONTROL_CHECK_MS;
+    check->fd = control_address_parse(check->result.address, &to, &to_bytes) == 0
+                    ? socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
+                    : -1;
+    int failed = check->fd < 0 ? ENOTCONN : connect(check->fd, (struct sockaddr *)&to, to_bytes) == 0 ? 0 : errno;
+    if (failed != EINPROGRESS) {
+        check_finish(check, link_of(failed));
     }
 }
 
-static void check_connected(struct control *control, struct check *check, int connect_errno)
-{
-    if (link_of(connect_errno) == CONTROL_LINK_OPEN) {
-        check_prove(control, check);
-    } else {
-        check_finish(check, link_of(connect_errno));
-    }
-}
-
-static void check_move(struct control *control, struct check *check, uint64_t now_ms)
+static void check_move(struct check *check, uint64_t now_ms)
 {
     bool is_proving = check->socket != NULL;
     zmq_pollitem_t item = {.socket = check->socket, .fd = check->fd, .events = ZMQ_POLLOUT};
-    if (zmq_poll(&item, 1, 0) > 0 && is_proving) {
+    bool is_ready = zmq_poll(&item, 1, 0) > 0;
+    if (is_ready && is_proving) {
+        check->result.round_trip_us = (uint32_t)(clock_us() - check->begun_us);
         check_finish(check, CONTROL_LINK_REACHED);
-    } else if (item.revents != 0) {
+    } else if (is_ready) {
         int outcome = 0;
         socklen_t bytes = sizeof outcome;
         (void)getsockopt(check->fd, SOL_SOCKET, SO_ERROR, &outcome, &bytes);
-        check_connected(control, check, outcome);
+        check_finish(check, link_of(outcome));
+    } else if (now_ms >= check->until_ms && is_proving) {
+        check_connect(check);
     } else if (now_ms >= check->until_ms) {
-        check_finish(check, is_proving ? CONTROL_LINK_OPEN : CONTROL_LINK_SILENT);
+        check_finish(check, CONTROL_LINK_SILENT);
     }
 }
 
@@ -400,7 +397,7 @@ void control_process(struct control *control)
     control->silenced += control->unread ? 0 : inflow_look(&control->inflow, now_ms);
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         if (control->checks[i].fd >= 0 || control->checks[i].socket != NULL) {
-            check_move(control, &control->checks[i], now_ms);
+            check_move(&control->checks[i], now_ms);
         }
     }
 }
@@ -610,12 +607,8 @@ int control_admit(struct control *control, const uint8_t public_key[32], bool in
 
 int control_check_link(struct control *control, node_id node, const uint8_t sign_public[32], const char *address)
 {
-    struct sockaddr_storage to;
-    socklen_t to_bytes;
-    struct check begun = {.fd = -1, .result.node = node};
-    if (control_address_parse(address, &to, &to_bytes) != 0 ||
-        !bytes_copy_text(begun.result.address, sizeof begun.result.address, address) ||
-        keys_curve_of(sign_public, begun.curve_public) != 0) {
+    uint8_t curve_public[32];
+    if (control_address_check(address) != 0 || keys_curve_of(sign_public, curve_public) != 0) {
         return ERR_USAGE;
     }
     struct check *check = NULL;
@@ -626,17 +619,17 @@ int control_check_link(struct control *control, node_id node, const uint8_t sign
     if (check == NULL) {
         return ERR_FULL;
     }
-    begun.fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (begun.fd < 0) {
+    void *socket = control_socket_dealer(control->context, control->curve_public, control->curve_secret, address, curve_public,
+                                         CONTROL_KEEPALIVE_S);
+    if (socket == NULL) {
         return ERR_IO;
     }
-    begun.begun_us = clock_us();
-    begun.until_ms = clock_ms() + CONTROL_CHECK_MS;
-    *check = begun;
-    int failed = connect(check->fd, (struct sockaddr *)&to, to_bytes) == 0 ? 0 : errno;
-    if (failed != EINPROGRESS) {
-        check_connected(control, check, failed);
-    }
+    *check = (struct check){.fd = -1,
+                            .socket = socket,
+                            .begun_us = clock_us(),
+                            .until_ms = clock_ms() + CONTROL_PROOF_MS,
+                            .result.node = node};
+    (void)bytes_copy_text(check->result.address, sizeof check->result.address, address);
     return 0;
 }
 

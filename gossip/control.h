@@ -37,8 +37,8 @@
 #define CONTROL_CLIENTS_MAX 64  /* joiners waiting for an answer; when full, the oldest is forgotten */
 #define CONTROL_CLIENT_MS 60000 /* how long a joiner is remembered */
 #define CONTROL_CHECKS_MAX 64   /* link checks that may run at a time */
-#define CONTROL_CHECK_MS 800    /* the time limit of a link check for the TCP connection */
-#define CONTROL_PROOF_MS 1500   /* the time limit for the handshake after it */
+#define CONTROL_PROOF_MS 800    /* the time limit of a link check for the handshake */
+#define CONTROL_CHECK_MS 800    /* the time limit for the TCP connection after a handshake that failed */
 #define CONTROL_POLL_MAX (3 + CONTROL_CHECKS_MAX)
 
 /* All state of the control sockets; opaque. */
@@ -129,12 +129,12 @@ struct control_checked {
     node_id node;
     char address[CONTROL_ADDRESS_BYTES];
     enum control_link link;
-    uint32_t round_trip_us; /* REACHED: how long the TCP connection took */
+    uint32_t round_trip_us; /* REACHED: how long connection and handshake took */
 };
 
-/* Finds out whether the node with this key answers at `address`: with a TCP connection, because libzmq does not report
- * refused connections, and then with a DEALER of its own, which is connected only once the key is proven. The peers'
- * connections are not touched. The result comes within CONTROL_CHECK_MS + CONTROL_PROOF_MS through control_check_next;
+/* Finds out whether the node with this key answers at `address`: with a DEALER of its own, which is connected only once the
+ * key is proven, and if it is not, with a TCP connection, because libzmq does not report refused connections. (In this order,
+ * since a TCP connection alone counts as a failed handshake at the other end.) The peers' connections are not touched. The result comes within CONTROL_CHECK_MS + CONTROL_PROOF_MS through control_check_next;
  * `node` is used for nothing else. ERR_USAGE (address or key), ERR_FULL (CONTROL_CHECKS_MAX), ERR_IO: no check was
  * started. */
 int control_check_link(struct control *control, node_id node, const uint8_t sign_public[32], const char *address);

@@ -144,7 +144,7 @@ struct node_event {
             bool refused; /* the host answers and refuses the connection */
             bool open;    /* the host accepts the connection; neither: no answer */
             bool reached; /* open, and the peer's key answers */
-            uint32_t round_trip_us; /* reached: of the TCP connection */
+            uint32_t round_trip_us; /* reached: of connection and handshake */
         } link;
         struct {
             node_id node;
@@ -393,6 +393,9 @@ const struct lease *node_core_lease(const struct node_core *core);
 node_id node_core_self(const struct node_core *core);
 mesh_id node_core_mesh(const struct node_core *core);
 const struct fact_node *node_core_own_fact(const struct node_core *core);
+
+/* The addresses that this node announces now. Valid until the next step. */
+const struct fact_addresses *node_core_own_addresses(const struct node_core *core);
 
 /* Writes the host of this node in the network that the attempt's group uses; empty: the node has no address. */
 void node_core_host(const struct node_core *core, const attempt_id *attempt, char *out, size_t size);

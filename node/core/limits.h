@@ -51,6 +51,7 @@
 #define CORE_LINKS_AT_ONCE 8            /* records of the networks (LINKS) that may follow one another without a pause */
 #define CORE_LINKS_MS 5000              /* for one more such record, up to CORE_DIRECT_NODES living nodes */
 #define CORE_LINKS_LARGE_MS 60000       /* the same in larger meshes */
+#define CORE_APART_WAIT_MS 5000         /* a trial that waits so long for such nodes is told of */
 #define CORE_APART_LINE_MS 60000        /* between two event lines about nodes without a network in common */
 #define CORE_REFUTE_MS 1500             /* a living node refutes a declaration of death within so long */
 #define CORE_SILENT_TOGETHER_MS 60000   /* nodes falling silent within so long of each other fell silent together */

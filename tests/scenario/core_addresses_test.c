@@ -135,6 +135,28 @@ static void of_several_addresses_the_one_that_answers_is_used(void **state)
     world_free(world);
 }
 
+/* A record may name an address twice, or too often, or nonsense: the first good one is used. */
+static void a_record_with_doubles_does_no_harm(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    static const char *const doubles[] = {"10.0.0.22:7410", "10.0.0.22:7410", "nonsense", "10.0.0.22:7410", "nonsense", ":", "[fe80::1]:7410"};
+    world_start_all(world);
+    world_run(world, SETTLES_MS);
+    for (uint32_t count = 7; count > 0; count--) {
+        world_move(world, 1, doubles, count);
+        world_run(world, 1000);
+    }
+    world_run(world, SETTLES_MS);
+    assert_whole(world);
+    uint32_t count = 0;
+    for (const struct core_address *a = core_find_peer(world->nodes[0].core, world->nodes[1].person.id)->addresses; a != NULL; a = a->next) {
+        count++;
+    }
+    assert_int_equal(count, 1);
+    world_free(world);
+}
+
 /* Also with several addresses, and after a move. */
 static void a_twin_is_still_found(void **state)
 {
@@ -185,6 +207,7 @@ int main(void)
         cmocka_unit_test(a_refusal_at_a_former_address_proves_no_death),
         cmocka_unit_test(a_refusal_where_the_key_answered_proves_a_death),
         cmocka_unit_test(of_several_addresses_the_one_that_answers_is_used),
+        cmocka_unit_test(a_record_with_doubles_does_no_harm),
         cmocka_unit_test(a_twin_is_still_found),
         cmocka_unit_test(nodes_that_never_reach_each_other_are_in_no_group),
     };

@@ -664,7 +664,7 @@ static void status_adds_what_the_core_refused(void **state)
     render_status(f->core, &extra, &writer);
     const char *text = json_of(&writer);
     assert_has(text, ",\"name\":\"lab\"},\"node\":{\"id\":");
-    assert_has(text, "\"name\":\"a\",\"state\":\"alive\",\"drained\":true},\"version\":\"0.1.0\",\"address\":\"a.host:7400\","
+    assert_has(text, "\"name\":\"a\",\"state\":\"alive\",\"drained\":true},\"version\":\"0.1.0\",\"address\":\"a.host:7400\",\"addresses\":[\"a.host:7400\"],"
                      "\"uptime_s\":5,\"nodes\":3,\"nodes_alive\":1,\"nodes_drained\":1,\"slots\":2,\"slots_free\":2,\"experiments\":1,"
                      "\"experiments_live\":1,");
     assert_has(text, "\"memory_bytes\":123,\"syncing\":true,\"disk_full\":false,\"memory_full\":false,\"refused\":{\"handshakes\":2,"

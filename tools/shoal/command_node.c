@@ -46,7 +46,14 @@ static void render_status(struct cli *cli, const msgpack_object *document)
         (void)fputs("  ", out);
         render_text(out, cli->colours, RENDER_YELLOW, "drained: it gets no new work");
     }
-    (void)fprintf(out, "\naddress      %s\n", address);
+    (void)fprintf(out, "\naddress      %s", address);
+    msgpack_object_array addresses = document_list(document, "addresses");
+    for (uint32_t i = 1; i < addresses.size; i++) { /* the first one is `address` */
+        if (addresses.ptr[i].type == MSGPACK_OBJECT_STR) {
+            (void)fprintf(out, ", %.*s", (int)addresses.ptr[i].via.str.size, addresses.ptr[i].via.str.ptr);
+        }
+    }
+    (void)fputc('\n', out);
     (void)fprintf(out, "daemon       version %s, up for %s, %s of memory\n", version, uptime, memory);
     print_nodes(document, nodes);
     (void)fprintf(out, "nodes        %s\n", nodes);

@@ -510,7 +510,9 @@ static bool find_place_on(struct node_core *core, const struct wish *wish, uint3
     if (has_network(core, wish, out, apart) || find_on_one_network(core, wish, &snapshot, out)) {
         return true;
     }
-    tell_apart(core, apart);
+    if (wish->waited_ms >= CORE_APART_WAIT_MS) { /* addresses of a node that has just come are still tried */
+        tell_apart(core, apart);
+    }
     return false;
 }
 

@@ -106,7 +106,7 @@ static bool is_clearly_better(const struct node_core *core, const struct core_ad
     if (speed_a >= 2 * speed_b || speed_b >= 2 * speed_a) {
         return speed_a > speed_b;
     }
-    return a->round_trip_us / 10 * 13 + 1000 < b->round_trip_us;
+    return (uint64_t)a->round_trip_us * 13 / 10 + 2000 < b->round_trip_us;
 }
 
 /* The best address where the key answers; announced ones first. NULL: there is none. */
@@ -273,6 +273,12 @@ static void note_refusal(struct node_core *core, struct core_peer *peer, const s
     }
 }
 
+/* A handshake may wait for a busy daemon: the shortest times tell of the way. */
+static uint32_t smooth(uint32_t before_us, uint32_t now_us)
+{
+    return before_us == 0 || now_us < before_us ? now_us : before_us - before_us / 4 + now_us / 4;
+}
+
 void addresses_link(struct node_core *core, struct core_peer *peer, const struct node_event *event)
 {
     struct core_address *address =
@@ -286,7 +292,7 @@ void addresses_link(struct node_core *core, struct core_peer *peer, const struct
     if (address->is_reached) {
         address->reached_ms = core->now_ms;
         address->failures = 0;
-        address->round_trip_us = event->u.link.round_trip_us;
+        address->round_trip_us = smooth(address->round_trip_us, event->u.link.round_trip_us);
         if (!is_used(peer, address) && address->source == CORE_ADDRESS_HEARD) {
             struct core_address *used = find(peer, peer->address); /* does the peer come from there because it moved? */
             if (used != NULL && core->now_ms - used->answered_ms >= CORE_CHECK_LINK_MS) {
@@ -309,22 +315,26 @@ void addresses_link(struct node_core *core, struct core_peer *peer, const struct
 
 /* ---- where addresses come from --------------------------------------------------------------------------------------------- */
 
-/* The place for an announced address: `*link`. The address is moved there if it is known. */
+/* The place for an announced address: `*link`. The address is moved there if it is known. NULL: memory is full, or the record
+ * names the address twice. */
 static struct core_address *announce(struct node_core *core, struct core_peer *peer, struct core_address **link, const char *text)
 {
-    struct core_address *address = find(peer, text);
+    struct core_address **from = &peer->addresses;
+    for (; from != link; from = &(*from)->next) {
+        if (strcmp((*from)->text, text) == 0) {
+            return NULL;
+        }
+    }
+    while (*from != NULL && strcmp((*from)->text, text) != 0) {
+        from = &(*from)->next;
+    }
+    struct core_address *address = *from;
     if (address == NULL) {
         return add(core, link, text);
     }
-    if (*link != address) {
-        struct core_address **from = &peer->addresses;
-        while (*from != address) {
-            from = &(*from)->next;
-        }
-        *from = address->next;
-        address->next = *link;
-        *link = address;
-    }
+    *from = address->next;
+    address->next = *link;
+    *link = address;
     return address;
 }
 
@@ -348,7 +358,7 @@ static struct core_address **take(struct node_core *core, struct core_peer *peer
         }
         struct core_address *address = announce(core, peer, link, text);
         if (address == NULL) {
-            break;
+            continue;
         }
         address->source = CORE_ADDRESS_ANNOUNCED;
         address->prefix = fact->prefix;

@@ -255,6 +255,10 @@ void links_housekeep(struct node_core *core)
         return;
     }
     uint64_t pause_ms = core_members_fans_out(core) ? CORE_LINKS_LARGE_MS : CORE_LINKS_MS;
+    if (core_members_fans_out(core) && links->looked_ms != 0 && core->now_ms - links->looked_ms < CORE_LINKS_MS) {
+        return; /* a look takes milliseconds among a thousand nodes */
+    }
+    links->looked_ms = core->now_ms;
     uint64_t earned = (core->now_ms - core->started_ms) / pause_ms;
     uint32_t allowed = CORE_LINKS_AT_ONCE + (uint32_t)(earned < UINT32_MAX / 2 ? earned : UINT32_MAX / 2);
     if (links->count >= allowed) {

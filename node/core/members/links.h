@@ -10,6 +10,7 @@
 
 struct core_links {
     bool has_own;   /* `own` was published in this boot */
+    uint64_t looked_ms; /* when it was last looked at; 0: never */
     uint32_t count; /* publications so far, or more: unused ones are kept up to CORE_LINKS_AT_ONCE only */
     struct fact_links own;
 };

@@ -20,6 +20,7 @@ static void shift_peer(struct core_peer *peer, uint64_t gap_ms)
 }
 
 /* Of struct core_address stay checked_ms, answered_ms and reached_ms: addresses_doubt makes all checks due at once.
+ * Of struct core_links stays looked_ms, due again.
  * Of struct core_outcast stay tell_ms and link_ms, due again. Of struct core_members stay digest_ms and the next round of
  * `fanout`, due again. Of struct core_quarantine stays until_ms, told to users in minutes. */
 void core_members_shift(struct node_core *core, uint64_t gap_ms)

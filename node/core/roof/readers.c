@@ -43,6 +43,11 @@ const struct fact_node *node_core_own_fact(const struct node_core *core)
     return &core->options.node;
 }
 
+const struct fact_addresses *node_core_own_addresses(const struct node_core *core)
+{
+    return &core->options.addresses.announced;
+}
+
 void node_core_host(const struct node_core *core, const attempt_id *attempt, char *out, size_t size)
 {
     owner_host(core, attempt, out, size);

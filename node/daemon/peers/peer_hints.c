@@ -58,8 +58,7 @@ void daemon_peer_hints_beacon(struct daemon *daemon)
     }
 }
 
-/* Tries the hints stored by `shoal join`: the members in the token and their addresses. A member whose own record is
- * here already is not tried. */
+/* Tries the hints stored by `shoal join`: the members in the token and their addresses. */
 void daemon_peer_hints_remembered(struct daemon *daemon)
 {
     uint8_t bytes[4096];
@@ -79,8 +78,7 @@ void daemon_peer_hints_remembered(struct daemon *daemon)
             pack_read_text_copy(&reader, address, sizeof address);
             struct node_peer peer;
             bool is_peer = !reader.failed && node_core_find_peer(daemon->core, node_id_of_key(key), &peer);
-            const struct view_member *member = is_peer ? view_find_member(node_core_view(daemon->core), peer.id) : NULL;
-            if (member != NULL && !member->has_node && is_wanted(daemon, peer.id)) {
+            if (is_peer && is_wanted(daemon, peer.id)) {
                 hint(daemon, peer.id, address);
             }
         }

@@ -510,6 +510,12 @@ void render_status(const struct node_core *core, const struct render_status_extr
     render_put_text(&packer, "version", extra->version);
     render_put_string(&packer, "address");
     render_put_text_or_nil(&packer, extra->address);
+    const struct fact_addresses *own = node_core_own_addresses(core);
+    render_put_string(&packer, "addresses");
+    (void)msgpack_pack_array(&packer, own->count);
+    for (uint32_t i = 0; i < own->count; i++) {
+        render_put_string(&packer, own->items[i].text);
+    }
     render_put_u64(&packer, "uptime_s", extra->uptime_s);
     put_totals(core, &packer);
     render_put_u64(&packer, "records", node_core_records(core)->count);

@@ -59,7 +59,7 @@ void render_blocked_text(const struct node_core *core, const struct render_block
 void render_blocked(const struct node_core *core, const struct render_blocked *blocked, uint32_t count,
                     struct pack_writer *frame);
 
-/* Writes `mesh node version address uptime_s nodes nodes_alive nodes_drained slots slots_free experiments
+/* Writes `mesh node version address addresses uptime_s nodes nodes_alive nodes_drained slots slots_free experiments
  * experiments_live records memory_bytes syncing disk_full memory_full refused scrub twin was clock_ahead_s`. `slots` and
  * `nodes_drained` count living nodes only. */
 #define RENDER_STATUS_PAIRS 22
