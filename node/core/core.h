@@ -72,7 +72,7 @@ enum node_event_kind {
     NODE_EVENT_WORKER_LISTENS, /* u.worker: the worker is in no group (any more) and listens on `port` for the next one;
                                   is_elastic, generation, has_state and step as in struct fact_worker */
     NODE_EVENT_WORKER_STATUS,  /* u.worker: step; bytes: the latest metrics, packed as in struct fact_worker */
-    NODE_EVENT_WORKER_STALL,   /* u.worker: stall, stall_s, is_overdue: what the worker has lacked for a while has changed */
+    NODE_EVENT_WORKER_STALL,   /* u.worker: stall, stall_s, is_overdue, is_past_barrier: what the worker has lacked for a while has changed */
     NODE_EVENT_WORKER_EXITED,  /* u.worker: the worker is gone for certain, with all children; code; text: the last lines */
     NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on the disk; bytes: the
                                   metrics at the time of the save, packed as in struct fact_worker */
@@ -180,7 +180,7 @@ struct node_event {
             uint32_t generation; /* LISTENS: of the last group; 0: none */
             enum fact_stall stall; /* STALL, as in struct fact_worker */
             uint64_t stall_s;
-            bool is_overdue;
+            bool is_overdue, is_past_barrier;
             enum fact_cause cause; /* EXITED */
             uint64_t failure;      /* EXITED: a hash of status and last line as in struct fact_worker; 0: not to be compared */
             const char *text; /* borrowed for the call; may be NULL */

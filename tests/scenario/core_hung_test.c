@@ -24,7 +24,7 @@ static struct world *begin(uint32_t nodes, struct config *config)
     return world;
 }
 
-static void stall(struct world *world, uint32_t node, enum fact_stall stall, bool is_overdue)
+static void stall_as(struct world *world, uint32_t node, enum fact_stall stall, bool is_overdue, bool is_past_barrier)
 {
     struct node_event event = {.kind = NODE_EVENT_WORKER_STALL};
     event.u.worker.slot = 0;
@@ -32,8 +32,14 @@ static void stall(struct world *world, uint32_t node, enum fact_stall stall, boo
     event.u.worker.stall = stall;
     event.u.worker.stall_s = 1;
     event.u.worker.is_overdue = is_overdue;
+    event.u.worker.is_past_barrier = is_past_barrier;
     world_step(world, node, &event);
     world_run(world, 5000); /* a progress record each 2 s at most */
+}
+
+static void stall(struct world *world, uint32_t node, enum fact_stall stall, bool is_overdue)
+{
+    stall_as(world, node, stall, is_overdue, false);
 }
 
 static void a_rank_left_behind_ends_its_attempt_after_the_exit_barrier(void **state)
@@ -45,7 +51,9 @@ static void a_rank_left_behind_ends_its_attempt_after_the_exit_barrier(void **st
     struct world *world = begin(2, &config);
     uint32_t first = node_of_rank(world, 0);
     world_end_worker(world, first, 0, 0);
-    world_run(world, 55000);
+    world_run(world, 40000);
+    stall_as(world, node_of_rank(world, 1), FACT_SILENT, false, true); /* as it was before rank 0 ended */
+    world_run(world, 10000);
     assert_int_equal(world_count(world, "persist verdict"), 0);
     assert_int_equal(world_count(world, "exp trial 0: rank 0 ended with status 0, 1 other of its attempt runs on"), 1);
     assert_line(world, 10000, "failed, rank 1 has not ended within 60 s (exit_barrier) after rank 0 ended with status 0");
@@ -54,6 +62,22 @@ static void a_rank_left_behind_ends_its_attempt_after_the_exit_barrier(void **st
     assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_FAILED);
     assert_int_equal(view_trial_failures(world_experiment(world, 1)->trials[0]), 1);
     assert_int_equal(world_spawns(world), 2);
+    world_free(world);
+}
+
+/* It exports a model, say. */
+static void a_rank_left_behind_may_work_on(void **state)
+{
+    (void)state;
+    struct config config;
+    make_config(&config, 1, 0);
+    config.exit_barrier_s = 60;
+    struct world *world = begin(2, &config);
+    world_end_worker(world, node_of_rank(world, 1), 0, 0);
+    world_run(world, 3600000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    stall_as(world, node_of_rank(world, 0), FACT_SILENT, false, true);
+    assert_line(world, 1000, "failed, rank 0 has not ended within 60 s (exit_barrier) after rank 1 ended with status 0");
     world_free(world);
 }
 
@@ -82,7 +106,8 @@ static void beyond_a_cut_only_the_side_of_the_rest_ends_the_attempt(void **state
     struct world *world = begin(4, &config);
     uint32_t first = node_of_rank(world, 0), second = node_of_rank(world, 1);
     world_end_worker(world, first, 0, 0);
-    world_run(world, 30000);
+    stall_as(world, second, FACT_IDLE, false, true);
+    world_run(world, 25000);
     for (uint32_t i = 0; i < 4; i++) {
         world->nodes[i].side = i == second;
     }
@@ -107,7 +132,8 @@ static void a_successor_counts_the_exit_barrier_anew(void **state)
     config.exit_barrier_s = 60;
     struct world *world = begin(4, &config);
     world_end_worker(world, node_of_rank(world, 0), 0, 0);
-    world_run(world, 50000);
+    stall_as(world, node_of_rank(world, 1), FACT_IDLE, false, true);
+    world_run(world, 45000);
     int leader = world_coordinator(world);
     assert_true(leader >= 0);
     bool has_rank = (uint32_t)leader == node_of_rank(world, 0) || (uint32_t)leader == node_of_rank(world, 1);
@@ -206,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_left_behind_ends_its_attempt_after_the_exit_barrier),
+        cmocka_unit_test(a_rank_left_behind_may_work_on),
         cmocka_unit_test(without_an_exit_barrier_a_rank_left_behind_runs_on),
         cmocka_unit_test(beyond_a_cut_only_the_side_of_the_rest_ends_the_attempt),
         cmocka_unit_test(a_successor_counts_the_exit_barrier_anew),

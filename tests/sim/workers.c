@@ -514,9 +514,10 @@ void workers_report(struct sim *sim, int node, uint32_t slot, uint64_t step)
 /* The owners notice once it has lasted; a daemon that begins meanwhile looks anew. */
 static void push_stalls(struct sim *sim, const struct worker_group *group, uint32_t rank)
 {
-    uint64_t timeout_ms = (uint64_t)sim->plan.experiments[group->experiment].stall_timeout_s * 1000;
-    if (rank_process(sim, group, rank) != NULL && !group->ends_quietly) {
-        push_process(sim, timeout_ms, SIM_STALLS, group->ranks[rank].node, group->ranks[rank].slot)->arg =
+    const struct plan_experiment *experiment = &sim->plan.experiments[group->experiment];
+    uint64_t timeout_s = group->ends_quietly ? experiment->exit_barrier_s : experiment->stall_timeout_s;
+    if (rank_process(sim, group, rank) != NULL) {
+        push_process(sim, timeout_s * 1000, SIM_STALLS, group->ranks[rank].node, group->ranks[rank].slot)->arg =
             rank == group->hang_rank ? FACT_IDLE : FACT_SILENT;
     }
 }
@@ -529,9 +530,8 @@ static void begin_hang(struct sim *sim, struct worker_group *group)
               group->ends_quietly ? "ends quietly" : "hangs");
     if (group->ends_quietly) {
         push_process(sim, 1, SIM_EXITS, group->ranks[group->hang_rank].node, group->ranks[group->hang_rank].slot)->arg = 0;
-        return;
     }
-    rank_process(sim, group, group->hang_rank)->hangs = true;
+    rank_process(sim, group, group->hang_rank)->hangs = !group->ends_quietly;
     for (uint32_t rank = 0; rank < group->size; rank++) {
         push_stalls(sim, group, rank);
     }
@@ -551,7 +551,9 @@ static void stalls(struct sim *sim, struct sim_event *event)
     core_event.u.worker.attempt = process->attempt;
     core_event.u.worker.stall = (enum fact_stall)event->arg;
     core_event.u.worker.stall_s = sim->now_ms / 1000;
-    core_event.u.worker.is_overdue = true;
+    bool ends_quietly = sim->workers.groups[process->group].ends_quietly;
+    core_event.u.worker.is_overdue = !ends_quietly;
+    core_event.u.worker.is_past_barrier = ends_quietly;
     sim_step(sim, event->node, &core_event);
 }
 

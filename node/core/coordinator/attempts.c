@@ -265,6 +265,18 @@ static uint32_t stuck_rank(const struct view_attempt *attempt)
     return stuck;
 }
 
+/* True if no rank that has not ended has written or reported anything for exit_barrier: rank 0 may well export a model while
+ * the others have ended. */
+static bool is_rest_silent(const struct view_attempt *attempt)
+{
+    bool is_silent = true;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        is_silent &= worker != NULL && (worker->state == FACT_WORKER_ENDED || worker->is_past_barrier);
+    }
+    return is_silent;
+}
+
 /* Ends an attempt with a rank that hangs, or one that others have left behind (DESIGN 7). */
 static bool judge_hung(struct node_core *core, const struct view_experiment *experiment, const struct view_attempt *attempt,
                        const struct attempt_sight *sight, struct core_watch *watch)
@@ -273,7 +285,7 @@ static bool judge_hung(struct node_core *core, const struct view_experiment *exp
     bool is_alone = is_left_to_itself(core, experiment, attempt, sight);
     watch_since(&watch->barrier_ms, is_alone && sight->completed > 0, core->now_ms);
     char why[sizeof ((struct fact_verdict *)NULL)->why];
-    if (watch->barrier_ms != 0 && config->exit_barrier_s > 0 &&
+    if (watch->barrier_ms != 0 && config->exit_barrier_s > 0 && is_rest_silent(attempt) &&
         core->now_ms - watch->barrier_ms >= (uint64_t)config->exit_barrier_s * 1000 &&
         !BUG(left_behind_goes_on, "an attempt of which a rank has ended and the others hang is ended")) {
         format_text(why, sizeof why, "rank %u has not ended within %u s (exit_barrier) after rank %u ended with status 0",

@@ -271,6 +271,7 @@ struct fact_worker {
     enum fact_stall stall;      /* RUNNING */
     uint64_t stall_s;           /* stall: seconds since 1970 when it began, for display */
     bool is_overdue;            /* stall: it has lasted for the experiment's stall_timeout */
+    bool is_past_barrier;       /* stall: no output and no progress for the experiment's exit_barrier */
     uint64_t ended_s;           /* ENDED: seconds since 1970, for display; 0: not known */
     enum fact_cause cause;      /* ENDED */
     uint64_t failure; /* ENDED, FAILED within CORE_QUICK_MS of the start and before a first step: a hash of status and last line,

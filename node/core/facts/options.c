@@ -126,7 +126,8 @@ const struct config_option config_options[] = {
              "nodes, or three times where there is only one, any tries each failure again up to max_restarts, never "
              "tries none."},
     {NUMBER("exit_barrier", exit_barrier_s, 0, CONFIG_STALL_S_MAX, 300), SPARSE(22, "exit_barrier"),
-     .help = "Seconds after which an attempt has failed if one rank has ended with status 0 and another has not; 0 for no end."},
+     .help = "Seconds after which an attempt has failed if one rank has ended with status 0, and the others have neither ended nor "
+             "written output nor reported progress meanwhile; 0 for no end."},
     {NUMBER("stall_timeout", stall_timeout_s, 0, CONFIG_STALL_S_MAX, 0), SPARSE(23, "stall_timeout"),
      .help = "Seconds after which an attempt has failed if none of its ranks writes output or reports progress, and one rank "
              "uses no processor time either or is stopped; 0 for no end. Without it show tells of such ranks after 5 minutes."},

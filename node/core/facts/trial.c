@@ -275,20 +275,21 @@ void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact
     pack_bool(writer, fact->waits);
     pack_bool(writer, fact->has_state);
     pack_u64(writer, fact->applied_step);
-    pack_array(writer, 6);
+    pack_array(writer, 7);
     pack_u64(writer, fact->stall);
     pack_u64(writer, fact->stall_s);
     pack_bool(writer, fact->is_overdue);
     pack_u64(writer, fact->ended_s);
     pack_u64(writer, fact->cause);
     pack_u64(writer, fact->failure);
+    pack_bool(writer, fact->is_past_barrier);
 }
 
 /* A stall or a cause of a later version reads as none. */
 static void ending_read(struct pack_reader *reader, struct fact_worker *fact)
 {
     uint32_t fields = pack_read_array(reader);
-    if (fields < 6) {
+    if (fields < 7) {
         reader->failed = true;
         return;
     }
@@ -300,7 +301,8 @@ static void ending_read(struct pack_reader *reader, struct fact_worker *fact)
     uint64_t cause = pack_read_u64(reader);
     fact->cause = cause < FACT_CAUSES ? (enum fact_cause)cause : FACT_CAUSE_UNKNOWN;
     fact->failure = pack_read_u64(reader);
-    for (uint32_t more = 6; more < fields && !reader->failed; more++) {
+    fact->is_past_barrier = pack_read_bool(reader);
+    for (uint32_t more = 7; more < fields && !reader->failed; more++) {
         pack_skip(reader);
     }
 }

@@ -84,7 +84,7 @@ struct core_worker {
     uint64_t wanted_ms;    /* since when the slot is wanted back and the group is to go on without the worker; 0: not */
     enum fact_stall stall; /* RUNNING: as in struct fact_worker */
     uint64_t stall_s;
-    bool is_overdue;
+    bool is_overdue, is_past_barrier;
     bool is_hung;          /* RUNNING and later: the attempt has ended since a worker hangs */
     uint64_t ended_s;      /* GONE: as in struct fact_worker */
     enum fact_cause cause; /* GONE */

@@ -105,6 +105,7 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
                                .stall = state == FACT_WORKER_RUNNING ? worker->stall : FACT_ACTIVE,
                                .stall_s = worker->stall_s,
                                .is_overdue = state == FACT_WORKER_RUNNING && worker->is_overdue,
+                               .is_past_barrier = state == FACT_WORKER_RUNNING && worker->is_past_barrier,
                                .ended_s = worker->ended_s,
                                .cause = worker->cause,
                                .failure = reason == FACT_FAILED ? worker->failure : 0,

@@ -414,17 +414,20 @@ static void prepared(struct node_core *core, const struct node_event *event)
 
 static void stalled(struct node_core *core, const struct node_event *event)
 {
-    static const char *const texts[] = {"is active again", "has written and reported nothing for a while",
+    static const char *const texts[] = {"is active again", "uses processor time again",
                                         "has written and reported nothing and used no processor time for a while",
                                         "is stopped (SIGSTOP)"};
     struct core_worker *worker = &core->owner->workers[event->u.worker.slot];
-    if (worker->stall != event->u.worker.stall) {
+    bool is_still = event->u.worker.stall == FACT_IDLE || event->u.worker.stall == FACT_SUSPENDED;
+    bool was_still = worker->stall == FACT_IDLE || worker->stall == FACT_SUSPENDED;
+    if (worker->stall != event->u.worker.stall && (is_still || was_still)) { /* silence alone is no event */
         TRACE(&core->options.trace, "%s trial %u: rank %u %s", experiment_name(core, worker), worker->attempt.trial,
               worker->number, texts[event->u.worker.stall]);
     }
     worker->stall = event->u.worker.stall;
     worker->stall_s = event->u.worker.stall_s;
     worker->is_overdue = event->u.worker.is_overdue;
+    worker->is_past_barrier = event->u.worker.is_past_barrier;
     worker->dirty = true;
 }
 

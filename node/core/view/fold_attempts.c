@@ -187,6 +187,7 @@ int fold_worker(struct view *view, const struct records_entry *entry)
     worker->applied_step = fact.applied_step;
     worker->stall = fact.stall;
     worker->is_overdue = fact.is_overdue;
+    worker->is_past_barrier = fact.is_past_barrier;
     worker->failure = fact.failure;
     experiment->changed = true;
     return 0;

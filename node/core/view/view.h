@@ -113,7 +113,7 @@ struct view_worker {
     bool is_elastic, waits, has_state;
     uint64_t applied_step;
     enum fact_stall stall;
-    bool is_overdue;
+    bool is_overdue, is_past_barrier;
     uint64_t failure;
     /* Not from records: observations of this node since its boot, kept by members/quarantine.c. */
     struct {

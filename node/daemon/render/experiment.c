@@ -430,6 +430,7 @@ static void put_attempts(const struct node_core *core, const struct view_experim
 
 #define NOTES_MAX 8
 #define NOTE_BYTES 224
+#define SILENT_SHOWN_S 290 /* about 5 minutes, by two wall clocks */
 
 struct notes {
     uint32_t count;
@@ -481,7 +482,11 @@ static void note_stalls(const struct node_core *core, const struct view_attempt 
             continue;
         }
         char time[32];
-        note_time(time, sizeof time, node_core_wall_s(core) > fact.stall_s ? node_core_wall_s(core) - fact.stall_s : 0);
+        uint64_t lasts_s = node_core_wall_s(core) > fact.stall_s ? node_core_wall_s(core) - fact.stall_s : 0;
+        if (fact.stall == FACT_SILENT && !fact.is_overdue && lasts_s < SILENT_SHOWN_S) {
+            continue; /* told early for a short exit_barrier */
+        }
+        note_time(time, sizeof time, lasts_s);
         format_text(notes->texts[notes->count++], NOTE_BYTES, "rank %u on %s: %s for %s", rank,
                     render_node_name(core, worker->writer), texts[fact.stall], time);
     }
@@ -519,7 +524,7 @@ static void find_notes(const struct node_core *core, const struct view_experimen
         used += write_ranks(attempt, false, text + used, NOTE_BYTES - used);
         used += format_text(text + used, NOTE_BYTES - used, attempt->member_count - ended == 1 ? " runs on" : " run on");
         if (experiment->config->exit_barrier_s > 0) {
-            format_text(text + used, NOTE_BYTES - used, "; the attempt fails %u s after the first end (exit_barrier)",
+            format_text(text + used, NOTE_BYTES - used, "; after %u s without output the attempt fails (exit_barrier)",
                         experiment->config->exit_barrier_s);
         }
     }

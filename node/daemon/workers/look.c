@@ -123,11 +123,13 @@ static void look_work(struct job *job)
     free(all);
 }
 
-static uint64_t timeout_ms(const struct daemon *daemon, const struct daemon_worker *worker)
+static struct stall_state look_at(const struct daemon *daemon, const struct daemon_worker *worker, uint64_t now_ms)
 {
     const struct view_experiment *experiment =
         view_find_experiment(node_core_view(daemon->core), worker->prepare.u.worker.attempt.experiment);
-    return experiment != NULL && experiment->known ? (uint64_t)experiment->config->stall_timeout_s * 1000 : 0;
+    const struct config *config = experiment != NULL && experiment->known ? experiment->config : NULL;
+    return stall_look(&worker->stall, now_ms, config != NULL ? (uint64_t)config->stall_timeout_s * 1000 : 0,
+                      config != NULL ? (uint64_t)config->exit_barrier_s * 1000 : 0);
 }
 
 static void look_done(void *context, struct job *job)
@@ -144,8 +146,9 @@ static void look_done(void *context, struct job *job)
             continue;
         }
         stall_sample(&worker->stall, now_ms, look->of[slot].cpu_ms, look->of[slot].is_suspended);
-        struct stall_state state = stall_look(&worker->stall, now_ms, timeout_ms(daemon, worker));
-        if (state.stall == worker->stall_told.stall && state.is_overdue == worker->stall_told.is_overdue) {
+        struct stall_state state = look_at(daemon, worker, now_ms);
+        if (state.stall == worker->stall_told.stall && state.is_overdue == worker->stall_told.is_overdue &&
+            state.is_past_barrier == worker->stall_told.is_past_barrier) {
             continue;
         }
         worker->stall_told = state;
@@ -155,6 +158,7 @@ static void look_done(void *context, struct job *job)
         event.u.worker.stall = state.stall;
         event.u.worker.stall_s = (daemon_wall_ms() - (now_ms - state.since_ms)) / 1000;
         event.u.worker.is_overdue = state.is_overdue;
+        event.u.worker.is_past_barrier = state.is_past_barrier;
         daemon_event(daemon, &event);
     }
 }

@@ -8,7 +8,7 @@
 
 #include "node/core/facts/facts.h"
 
-#define STALL_SHOWN_MS 300000  /* a worker without output is called silent after so long, or after stall_timeout if less */
+#define STALL_SHOWN_MS 300000  /* a worker without output is called silent after so long, or after an option's time if less */
 #define STALL_SUSPENDED_MS 3000 /* a stopped process counts after so long: a debugger stops one for a moment */
 #define STALL_BUSY_SHARE 50    /* a worker that uses 1/50 of a processor works: threads that only poll use less */
 
@@ -24,7 +24,8 @@ struct stall {
 struct stall_state {
     enum fact_stall stall;
     uint64_t since_ms;
-    bool is_overdue; /* it has lasted for stall_timeout */
+    bool is_overdue;      /* it has lasted for stall_timeout */
+    bool is_past_barrier; /* no output and no progress for exit_barrier */
 };
 
 /* The worker has written output, or has reported progress. */
@@ -33,8 +34,9 @@ void stall_heard(struct stall *stall, uint64_t now_ms);
 /* The worker's processes have used cpu_ms of processor time together so far. The sum may fall when a process ends. */
 void stall_sample(struct stall *stall, uint64_t now_ms, uint64_t cpu_ms, bool is_suspended);
 
-/* The class of the worker now. timeout_ms: the option stall_timeout, 0: none. Without any sample the worker is active. */
-struct stall_state stall_look(const struct stall *stall, uint64_t now_ms, uint64_t timeout_ms);
+/* The class of the worker now. timeout_ms and barrier_ms: the options stall_timeout and exit_barrier, 0: none. Without any
+ * sample the worker is active. */
+struct stall_state stall_look(const struct stall *stall, uint64_t now_ms, uint64_t timeout_ms, uint64_t barrier_ms);
 
 /* Moves the times by a suspend of the machine or a stop of the daemon. */
 void stall_shift(struct stall *stall, uint64_t gap_ms);
