@@ -83,6 +83,8 @@ enum node_event_kind {
     NODE_EVENT_DISK,           /* u.disk: the disk is full, or is no longer */
     NODE_EVENT_KEY,            /* u.key: the answer to NODE_EFFECT_NEW_KEY */
     NODE_EVENT_SLOT_BUSY,      /* u.busy: whether a program outside Shoal uses the slot's device; repeated now and then */
+    NODE_EVENT_PROGRAMS,       /* bytes: which programs this machine has, the body of a record (fact_programs_pack); repeated
+                                  now and then */
     NODE_EVENT_FOREIGN,        /* u.foreign: a message of a version that is not spoken here was refused */
     NODE_EVENT_MALFORMED       /* a message or a request to join could not be decoded; node_core_counters counts it */
 };

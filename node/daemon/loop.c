@@ -325,6 +325,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     daemon_outputs_tick(daemon, now_ms);
     daemon_gpu_busy_tick(daemon, now_ms);
     daemon_look_tick(daemon, now_ms);
+    daemon_programs_tick(daemon, now_ms);
     daemon_scrub_tick(daemon, now_ms);
 }
 

@@ -12,6 +12,7 @@
 #include "node/config/names.h"
 #include "node/daemon/start.h"
 #include "node/daemon/workers/inherited.h"
+#include "node/daemon/workers/program_search.h"
 #include "store/data_dir.h"
 
 #define DESCRIPTORS 8192
@@ -172,6 +173,9 @@ int main(int argc, char **argv)
     options.worker_env = worker_env;
     if (descriptors_fill_standard() != 0) {
         return 1; /* silent: stderr is closed */
+    }
+    if (argc >= 2 && strcmp(argv[1], PROGRAM_SEARCH_OPTION) == 0) {
+        return program_search_main(argc, argv); /* not for users: the daemon runs itself so */
     }
     while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (option) {

@@ -387,6 +387,7 @@ static void stop(struct daemon *daemon)
     jobs_close(&daemon->file_jobs, daemon);
     daemon_gpu_busy_close(daemon);
     daemon_look_close(daemon);
+    daemon_programs_close(daemon);
     jobs_close(&daemon->blob_jobs, daemon);
     jobs_close(&daemon->idle_jobs, daemon);
     api_close(daemon);

@@ -1,4 +1,5 @@
-"""What of the code directory travels: git's answer, a list of what is never code, .shoalignore, odd files, links, --dry-run."""
+"""What of the code directory travels (git's answer, a list of what is never code, .shoalignore, odd files, links, --dry-run), and which
+nodes have the program that runs it."""
 
 import json
 import os
@@ -9,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from lab import Skip, case, expect, wait_over
+from lab import Skip, case, expect, wait_over, wait_until
 from look import refusal
 
 LIST = "find . -mindepth 1 ! -type d -print0"
@@ -200,3 +201,33 @@ def odd_files_arrive_or_are_named(lab):
     os.close(descriptor)
     said = refusal(node, "submit", context / "c.yaml", code=1)
     expect("longer than 4095 bytes" in said and "odd/sub/nnn" in said and len(said) < 600, said)
+
+
+@case(limit_s=90)
+def a_trial_goes_where_its_program_is(lab):
+    """The first node has a Python that the second one lacks: all trials go to the first, and submit tells why."""
+    mesh = lab.mesh(2, start=False)
+    alder, birch = mesh.nodes
+    tools = lab.dir / "tools"
+    tools.mkdir()
+    python = tools / "python3.99"
+    python.write_text("#!/bin/sh\nexec /usr/bin/env python3 \"$@\"\n")
+    python.chmod(0o755)
+    alder.wrap = ["env", f"PATH={tools}:{os.environ['PATH']}"]
+    mesh.start()
+    context = context_of(alder, "program", "python3.99 -c 'print(1)'")
+    waits = context_of(alder, "waits", "python3.99 -c 'import time; time.sleep(600)'")
+    first, _ = submit(alder, waits)  # names a program that nobody has looked for
+
+    def has_been_looked_for():
+        nodes = birch.json("show", first)["experiment"]["program"]["nodes"]
+        return len(nodes) == 2 and all(row["has"] is not None for row in nodes)
+
+    wait_until(has_been_looked_for, 60, "both nodes to have looked")
+    alder.run("cancel", first)
+    identity, _ = submit(birch, context, "--set", "searcher.max_trials=4", "--set", "searcher.name=random")
+    final = wait_over(mesh, identity, 60)
+    for trial in final["trials"]:
+        expect(trial["restarts"] == 0 and {slot["node_name"] for slot in trial["slots"]} == {"alder"}, f"not on alder: {trial}")
+    _, said = submit(birch, context)
+    expect("python3.99, which the entrypoint names, is missing on birch; it is on alder (Python 3." in said, said)

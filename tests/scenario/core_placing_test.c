@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
 #include "node/core/coordinator/coordination.h"
 #include "tests/scenario/core_elastic.h"
 #include "tests/scenario/core_faults.h"
@@ -449,6 +450,113 @@ static void mig_devices_are_taken_where_whole_gpus_are_too_few(void **state)
     world_free(world);
 }
 
+/* ---- which node has the program ---- */
+
+/* The node has looked for "train", and has it or not. */
+static void looked_for_program(struct world *world, uint32_t node, bool is_there)
+{
+    struct fact_programs list = {.count = 1, .items = {{.name = "train", .is_there = is_there}}};
+    uint8_t bytes[256];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_programs_pack(&writer, &list);
+    struct node_event event = {.kind = NODE_EVENT_PROGRAMS, .bytes = bytes, .byte_count = (uint32_t)writer.used_bytes};
+    world_step(world, node, &event);
+}
+
+static struct world *world_that_trains(uint32_t nodes, uint32_t trials, struct config *config)
+{
+    struct world *world = world_new(nodes, 1);
+    make_config(config, trials, 5);
+    (void)bytes_copy_text(config->entrypoint, sizeof config->entrypoint, "train --fast");
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    return world;
+}
+
+static void a_trial_waits_for_a_busy_node_that_has_its_program(void **state)
+{
+    (void)state;
+    struct config config;
+    struct world *world = world_that_trains(3, 3, &config);
+    looked_for_program(world, 0, false);
+    looked_for_program(world, 1, true); /* the third has not looked */
+    world_run(world, 1000);
+    assert_int_equal(view_member_program(member_at(world, 2, 0), "train", &(struct fact_program){{0}, false, {0}, {0}}),
+                     VIEW_PROGRAM_LACKING);
+    world_submit(world, 0, &config);
+    world_run(world, 20 * 60000);
+    assert_int_equal(running(world, 0), 0);
+    assert_int_equal(running(world, 1), 1);
+    assert_int_equal(running(world, 2), 1);
+    looked_for_program(world, 0, true); /* somebody has installed it */
+    world_run(world, 5000);
+    assert_int_equal(running(world, 0), 1);
+    world_free(world);
+}
+
+static void a_program_that_no_node_has_is_tried_all_the_same(void **state)
+{
+    (void)state;
+    struct config config;
+    struct world *world = world_that_trains(2, 1, &config);
+    looked_for_program(world, 0, false);
+    looked_for_program(world, 1, false);
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    assert_int_equal(running(world, 0) + running(world, 1), 1);
+    world_free(world);
+}
+
+static void a_node_with_the_program_is_awaited_while_it_is_away(void **state)
+{
+    (void)state;
+    struct config config;
+    struct world *world = world_that_trains(2, 1, &config);
+    looked_for_program(world, 0, false);
+    looked_for_program(world, 1, true);
+    world_run(world, 1000);
+    world_die(world, 1);
+    world_submit(world, 0, &config);
+    world_run(world, 5 * 60000);
+    assert_int_equal(running(world, 0), 0);
+    world->nodes[1].is_cut = false;
+    world_restart(world, 1, false);
+    world_run(world, 60000);
+    assert_int_equal(running(world, 1), 1);
+    world_free(world);
+    world = world_that_trains(2, 1, &config);
+    looked_for_program(world, 0, false);
+    world_die(world, 1);
+    world_submit(world, 0, &config);
+    world_run(world, 12 * 60000); /* for ten minutes, not for ever */
+    assert_int_equal(running(world, 0), 1);
+    world_free(world);
+}
+
+static void programs_are_told_once_and_survive_a_restart(void **state)
+{
+    (void)state;
+    struct config config;
+    struct world *world = world_that_trains(2, 1, &config);
+    for (int i = 0; i < 5; i++) {
+        looked_for_program(world, 0, true);
+        world_run(world, 1000);
+    }
+    assert_int_equal(world_count(world, "a> persist programs"), 1);
+    world_crash(world, 0);
+    world_restart(world, 0, false);
+    looked_for_program(world, 0, true); /* it catches up: nothing yet */
+    world_run(world, 30000);
+    looked_for_program(world, 0, true);
+    world_run(world, 1000);
+    assert_int_equal(world_count(world, "a> persist programs"), 1);
+    looked_for_program(world, 0, false);
+    world_run(world, 1000);
+    assert_int_equal(world_count(world, "a> persist programs"), 2);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,6 +577,10 @@ int main(void)
         cmocka_unit_test(a_gang_is_confirmed_when_its_own_record_is_on_disk),
         cmocka_unit_test(a_trial_waits_no_longer_than_ten_minutes_though_its_side_is_the_smaller_now_and_then),
         cmocka_unit_test(what_was_granted_to_a_gang_that_was_given_up_is_not_granted_to_the_next),
+        cmocka_unit_test(a_trial_waits_for_a_busy_node_that_has_its_program),
+        cmocka_unit_test(a_program_that_no_node_has_is_tried_all_the_same),
+        cmocka_unit_test(a_node_with_the_program_is_awaited_while_it_is_away),
+        cmocka_unit_test(programs_are_told_once_and_survive_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

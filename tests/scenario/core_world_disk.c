@@ -30,11 +30,7 @@ static const char *describe(const struct record *record, char *out, size_t size)
     } else if (record->kind == FACT_MANIFEST && fact_key_read_step(record, &step) == 0) {
         snprintf(out, size, "manifest %llu", (unsigned long long)step);
     } else {
-        static const char *const names[FACT_LINKS + 1] = {
-            "?",       "member",  "node",     "invite", "slot",     "experiment", "control", "claim",     "attempt",
-            "worker",  "verdict", "manifest", "tombstone", "eviction", "drain",      "death",   "quarantine",
-            "generation", "addresses", "links"};
-        snprintf(out, size, "%s", record->kind < sizeof names / sizeof names[0] ? names[record->kind] : "unknown");
+        snprintf(out, size, "%s", fact_kind_name(record->kind));
     }
     return out;
 }

@@ -32,6 +32,7 @@ static struct placing_node *add(uint32_t slots, uint32_t idle)
 {
     struct placing_node *node = &nodes[snapshot.node_count];
     *node = (struct placing_node){.node = id_of(snapshot.node_count),
+                                  .slot_count = slots,
                                   .usable = (UINT64_C(1) << slots) - 1,
                                   .idle = (UINT64_C(1) << idle) - 1};
     snapshot.node_count++;
@@ -356,6 +357,58 @@ static void a_gang_waits_ten_minutes_for_busy_slots_before_it_takes_its_least(vo
     assert_int_equal(choice.member_count, 2);
 }
 
+static void a_node_without_the_program_is_left_out_while_the_others_are_busy(void **state)
+{
+    (void)state;
+    wish(1, 1);
+    add(2, 2)->lacks_program = true;
+    add(1, 0);
+    snapshot.waited_ms = 100 * CORE_BETTER_PLACE_MS;
+    assert_false(chooses());
+    assert_false(choice.has_least);
+    nodes[1].idle = 1;
+    assert_true(chooses());
+    assert_int_equal(on(1), 1);
+}
+
+static void a_node_without_the_program_will_do_where_no_other_is(void **state)
+{
+    (void)state;
+    wish(2, 2);
+    add(2, 2)->lacks_program = true;
+    assert_true(chooses());
+    add(1, 1); /* too small for the gang */
+    assert_true(chooses());
+    nodes[1].usable = nodes[1].idle = 3;
+    nodes[1].slot_count = 2;
+    assert_true(chooses());
+    assert_int_equal(on(1), 2);
+}
+
+static void a_member_that_may_have_the_program_is_awaited_for_ten_minutes(void **state)
+{
+    (void)state;
+    wish(1, 1);
+    add(2, 2)->lacks_program = true;
+    snapshot.is_awaited = true;
+    assert_false(chooses());
+    snapshot.waited_ms = CORE_BETTER_PLACE_MS - 1;
+    assert_false(chooses());
+    snapshot.waited_ms = CORE_BETTER_PLACE_MS;
+    assert_true(chooses());
+}
+
+static void a_gang_is_smaller_rather_than_on_a_node_without_the_program(void **state)
+{
+    (void)state;
+    wish(4, 2);
+    add(2, 2)->lacks_program = true;
+    add(2, 2);
+    assert_true(chooses());
+    assert_int_equal(choice.member_count, 2);
+    assert_int_equal(on(1), 2);
+}
+
 static void without_nodes_a_trial_waits(void **state)
 {
     (void)state;
@@ -393,6 +446,10 @@ int main(void)
         cmocka_unit_test(a_gang_has_all_slots_that_there_are_if_they_are_fewer_than_wanted),
         cmocka_unit_test(a_gang_never_has_fewer_slots_than_its_least),
         cmocka_unit_test(a_gang_waits_ten_minutes_for_busy_slots_before_it_takes_its_least),
+        cmocka_unit_test(a_node_without_the_program_is_left_out_while_the_others_are_busy),
+        cmocka_unit_test(a_node_without_the_program_will_do_where_no_other_is),
+        cmocka_unit_test(a_member_that_may_have_the_program_is_awaited_for_ten_minutes),
+        cmocka_unit_test(a_gang_is_smaller_rather_than_on_a_node_without_the_program),
         cmocka_unit_test(without_nodes_a_trial_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,6 +202,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_LINKS:
         fact_links_pack(writer, fact);
         break;
+    case FACT_PROGRAMS:
+        fact_programs_pack(writer, fact);
+        break;
     case FACT_TOMBSTONE:
         fact_tombstone_pack(writer); /* there is no fact */
         break;

@@ -17,7 +17,7 @@
 static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE,  FACT_SLOT,     FACT_EXPERIMENT,
                                        FACT_CONTROL, FACT_CLAIM,   FACT_ATTEMPT, FACT_WORKER,   FACT_VERDICT,
                                        FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE,
-                                       FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT};
+                                       FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -40,6 +40,7 @@ union any_fact {
     struct fact_generation generation;
     struct fact_addresses addresses;
     struct fact_links links;
+    struct fact_programs programs;
 };
 
 static void random_bytes(struct random *random, void *out, size_t count)
@@ -306,6 +307,19 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
             out->links.unreached[i].networks = 1 + below(random, 255);
         }
         return fact_key_empty();
+    case FACT_PROGRAMS:
+        out->programs.count = below(random, FACT_PROGRAMS_MAX + 1);
+        for (uint32_t i = 0; i < out->programs.count; i++) {
+            struct fact_program *program = &out->programs.items[i];
+            random_text(random, program->name, sizeof program->name - 4);
+            memmove(program->name + 2, program->name, strlen(program->name) + 1);
+            program->name[0] = (char)('a' + i / 5); /* ascending */
+            program->name[1] = (char)('a' + i % 5);
+            program->is_there = below(random, 2) == 1;
+            random_text(random, program->version, sizeof program->version);
+            random_text(random, program->torch, sizeof program->torch);
+        }
+        return fact_key_empty();
     case FACT_TOMBSTONE:
         return fact_key_experiment(id.experiment);
     }
@@ -347,6 +361,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_death_read(record, &out->death);
     case FACT_GENERATION:
         return fact_generation_read(record, &out->generation);
+    case FACT_PROGRAMS:
+        return fact_programs_read(record, &out->programs);
     case FACT_QUARANTINE:
         return fact_quarantine_read(record, &out->quarantine);
     case FACT_ADDRESSES:
@@ -472,6 +488,8 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return memcmp(&a->addresses, &b->addresses, sizeof a->addresses) == 0;
     case FACT_LINKS:
         return memcmp(&a->links, &b->links, sizeof a->links) == 0;
+    case FACT_PROGRAMS:
+        return SAME(programs.count) && memcmp(a->programs.items, b->programs.items, sizeof a->programs.items) == 0;
     case FACT_TOMBSTONE:
         return true;
     }
@@ -588,6 +606,16 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         assert_true(fact->links.network_count <= FACT_NETWORKS_MAX && fact->links.unreached_count <= FACT_UNREACHED_MAX);
         for (uint32_t i = 0; i < fact->links.network_count; i++) {
             check_text(fact->links.networks[i], FACT_NETWORK_BYTES);
+        }
+        break;
+    case FACT_PROGRAMS:
+        assert_true(fact->programs.count <= FACT_PROGRAMS_MAX);
+        for (uint32_t i = 0; i < fact->programs.count; i++) {
+            const struct fact_program *program = &fact->programs.items[i];
+            check_text(program->name, sizeof program->name);
+            check_text(program->version, sizeof program->version);
+            check_text(program->torch, sizeof program->torch);
+            assert_true(i == 0 || strcmp(fact->programs.items[i - 1].name, program->name) < 0);
         }
         break;
     case FACT_DEATH:

@@ -358,6 +358,29 @@ static void what_all_nodes_together_cannot_hold_is_said(void **state)
     assert_has(show(f, 0), "\"lacks\":{\"slots\":3,\"kind\":\"any\",\"present\":2},");
 }
 
+/* Only nodes that may get the work are listed: the second node of the mesh is not alive here. */
+static void which_nodes_have_the_program_is_shown(void **state)
+{
+    struct fixture *f = *state;
+    struct config config;
+    struct fact_programs programs = {.count = 2, .items = {{"python3", true, "3.11.2", "2.6.0"}, {"train", false, "", ""}}};
+    make_config(&config, 1, 0);
+    (void)bytes_copy_text(config.entrypoint, sizeof config.entrypoint, "python3 x.py");
+    load_configured(f, 0, &config);
+    (void)bytes_copy_text(config.entrypoint, sizeof config.entrypoint, "train");
+    load_configured(f, 1, &config);
+    (void)bytes_copy_text(config.entrypoint, sizeof config.entrypoint, "./train");
+    load_configured(f, 2, &config);
+    start(f);
+    assert_has(show(f, 0), "\"program\":{\"name\":\"python3\",\"nodes\":[{\"node\":");
+    assert_has(show(f, 0), "\"name\":\"a\",\"has\":null,\"version\":\"\",\"torch\":\"\"}]}");
+    load(f, &f->a, FACT_PROGRAMS, fact_key_empty(), &programs);
+    load(f, &f->b, FACT_PROGRAMS, fact_key_empty(), &programs);
+    assert_has(show(f, 0), "\"name\":\"a\",\"has\":true,\"version\":\"3.11.2\",\"torch\":\"2.6.0\"}]}");
+    assert_has(show(f, 1), "\"name\":\"a\",\"has\":false,\"version\":\"\",\"torch\":\"\"}]}");
+    assert_has(show(f, 2), "\"program\":null,");
+}
+
 static void an_experiment_is_shown_before_anything_runs(void **state)
 {
     struct fixture *f = *state;
@@ -366,7 +389,7 @@ static void an_experiment_is_shown_before_anything_runs(void **state)
     assert_has(text, "\"id\":\"e0e0e0e000000001\",\"name\":\"exp\",\"state\":\"queued\",\"coordinator_label\":null,\"coordinator\":null,"
                      "\"coordinator_name\":null,\"term\":null,\"best\":null,\"submitted_s\":1600000000,\"counts\":"
                      "{\"total\":2,\"queued\":2,\"running\":0,\"completed\":0,\"failed\":0},\"metric\":\"accuracy\","
-                     "\"smaller_is_better\":false,\"slots_per_trial\":1,\"lacks\":null,\"trials\":[{\"index\":0,\"state\":\"queued\","
+                     "\"smaller_is_better\":false,\"slots_per_trial\":1,\"lacks\":null,\"program\":null,\"trials\":[{\"index\":0,\"state\":\"queued\","
                      "\"attempt\":null,\"generation\":null,\"step\":null,\"hyperparameters\":{\"learning_rate\":0.");
     assert_has(text, "},\"metrics\":{},\"slots\":[],\"checkpoint\":null,\"restarts\":0,\"tail\":null,\"reason\":null},"
                      "{\"index\":1,");
@@ -690,6 +713,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(invites_are_listed_with_their_states, setup, teardown),
         cmocka_unit_test_setup_teardown(slots_show_whose_they_are, setup, teardown),
         cmocka_unit_test_setup_teardown(what_all_nodes_together_cannot_hold_is_said, setup, teardown),
+        cmocka_unit_test_setup_teardown(which_nodes_have_the_program_is_shown, setup, teardown),
         cmocka_unit_test_setup_teardown(an_experiment_is_shown_before_anything_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(the_failure_of_which_a_trial_fails_is_no_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_attempt_leaves_its_last_lines, setup, teardown),

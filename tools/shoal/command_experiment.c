@@ -6,6 +6,7 @@
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
+#include "tools/shoal/print_program.h"
 #include "tools/shoal/render.h"
 #include "tools/shoal/tails.h"
 
@@ -70,10 +71,19 @@ static int begin_about(struct cli *cli, const struct arguments *arguments, const
     return CLI_DONE;
 }
 
+static void show_sentence(void *context, const char *sentence)
+{
+    struct cli *cli = context;
+    render_text(cli->out, cli->colours, RENDER_YELLOW, sentence);
+    (void)fputc('\n', cli->out);
+}
+
 static void render_show(struct cli *cli, const msgpack_object *document)
 {
     const msgpack_object *experiment = document_find(document, "experiment");
     print_experiment_head(cli->out, cli->colours, document);
+    print_program(experiment, 1, show_sentence, cli);
+    print_program_mixes(experiment, show_sentence, cli);
     print_trials(cli->out, cli->colours, experiment, 0);
     print_tails(cli->out, experiment);
 }

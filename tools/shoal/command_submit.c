@@ -14,6 +14,7 @@
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
+#include "tools/shoal/print_program.h"
 #include "tools/shoal/render.h"
 #include "tools/shoal/submit_context.h"
 #include "tools/shoal/watch.h"
@@ -33,6 +34,7 @@ struct submission {
     uint64_t archive_bytes;
     char name[CONFIG_NAME_BYTES];
     enum config_links links;
+    uint32_t slots_per_trial;
 };
 
 /* ---- --help-config ----------------------------------------------------------------------------------------------- */
@@ -96,6 +98,7 @@ static int check_config(struct cli *cli, struct submission *submission)
     if (result == 0) {
         (void)bytes_copy_text(submission->name, sizeof submission->name, config->name);
         submission->links = config->context_links;
+        submission->slots_per_trial = config->max_slots;
     }
     free(scratch);
     free(config);
@@ -191,6 +194,11 @@ static int send_submission(struct client *client, const struct submission *submi
     return code;
 }
 
+static void warn(void *context, const char *sentence)
+{
+    cli_warn(context, "%s", sentence);
+}
+
 static void report(struct cli *cli, const struct submission *submission, const msgpack_object *document)
 {
     unsigned long long stored_on = document_number(document, "stored_on"),
@@ -205,6 +213,7 @@ static void report(struct cli *cli, const struct submission *submission, const m
         document_text(&blocked.ptr[i], "text", text, sizeof text);
         cli_warn(cli, "%s", text);
     }
+    print_program(document, submission->slots_per_trial, warn, cli);
     if (cli->json) {
         (void)document_write_reply_json(cli->out, document);
         return;

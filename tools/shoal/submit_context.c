@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/pack.h"
 #include "base/visible.h"
 #include "store/archive.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/render.h"
 
 #define LEFT_NAMED 8             /* entries that the one line names */
@@ -144,11 +144,15 @@ static void show_left(struct cli *cli, const struct context_list *list, char *te
     }
 }
 
-/* One map with a path as a value of JSON; `bytes` is large enough for any. */
+/* One map with a path, or two. A byte of a path is at most 6 characters of JSON. */
 static void write_item(struct cli *cli, const struct pack_writer *writer, bool is_first)
 {
-    (void)fputs(is_first ? "" : ",", cli->out);
-    (void)document_write_packed_json(cli->out, writer->bytes, writer->used_bytes);
+    char text[2 * 6 * PATH_MAX + 512];
+    struct pack_reader reader;
+    pack_reader_init(&reader, writer->bytes, writer->used_bytes);
+    if (json_from_pack(&reader, text, sizeof text) == 0) {
+        (void)fprintf(cli->out, "%s%s", is_first ? "" : ", ", text);
+    }
 }
 
 static void write_json(struct cli *cli, const struct context_list *list, const struct context_entry *const *sorted,
@@ -156,7 +160,7 @@ static void write_json(struct cli *cli, const struct context_list *list, const s
 {
     uint8_t bytes[2 * PATH_MAX + 512];
     struct pack_writer writer;
-    (void)fprintf(cli->out, "{\"bytes\":%llu,\"file_count\":%zu,\"files\":[", (unsigned long long)list->total_bytes,
+    (void)fprintf(cli->out, "{\"bytes\": %llu, \"file_count\": %zu, \"files\": [", (unsigned long long)list->total_bytes,
                   list->file_count);
     for (size_t i = 0; i < count; i++) {
         pack_writer_init(&writer, bytes, sizeof bytes);
@@ -171,7 +175,7 @@ static void write_json(struct cli *cli, const struct context_list *list, const s
         }
         write_item(cli, &writer, i == 0);
     }
-    (void)fputs("],\"left_out\":[", cli->out);
+    (void)fputs("], \"left_out\": [", cli->out);
     for (size_t i = 0; i < list->left_count; i++) {
         const struct context_left *left = &list->left[i];
         pack_writer_init(&writer, bytes, sizeof bytes);
@@ -190,7 +194,7 @@ static void write_json(struct cli *cli, const struct context_list *list, const s
         }
         write_item(cli, &writer, i == 0);
     }
-    (void)fprintf(cli->out, "],\"left_out_more\":%zu}\n", list->left_more_count);
+    (void)fprintf(cli->out, "], \"left_out_more\": %zu}\n", list->left_more_count);
 }
 
 int submit_context_show(struct cli *cli, const struct context_list *list)

@@ -48,7 +48,21 @@ static bool is_avoided(const struct placing_snapshot *snapshot, const struct pla
     return snapshot->waited_ms < avoid_ms || (node->has_failed && snapshot->waited_ms < CORE_BETTER_PLACE_MS);
 }
 
-static uint32_t collect(const struct placing_snapshot *snapshot, enum care care, struct candidate *candidates,
+bool placing_leaves_out_lacking(const struct placing_snapshot *snapshot)
+{
+    uint32_t others = 0;
+    bool any_lacks = false;
+    for (uint32_t i = 0; i < snapshot->node_count; i++) {
+        any_lacks |= snapshot->nodes[i].lacks_program;
+        others += snapshot->nodes[i].lacks_program ? 0 : snapshot->nodes[i].slot_count;
+    }
+    if (!any_lacks) {
+        return false;
+    }
+    return others >= snapshot->least || (snapshot->is_awaited && snapshot->waited_ms < CORE_BETTER_PLACE_MS);
+}
+
+static uint32_t collect(const struct placing_snapshot *snapshot, enum care care, bool leaves_out, struct candidate *candidates,
                         struct at_best *at_best)
 {
     uint32_t count = 0;
@@ -56,7 +70,7 @@ static uint32_t collect(const struct placing_snapshot *snapshot, enum care care,
     for (uint32_t i = 0; i < snapshot->node_count && count < CANDIDATES_MAX; i++) {
         const struct placing_node *node = &snapshot->nodes[i];
         CHECK(((node->idle | node->refused_long) & ~node->usable) == 0 && (node->refused & ~node->idle) == 0);
-        if ((care == CARE_FOR_ALL && node->is_quarantined) || (care != CARE_FOR_NOTHING && is_avoided(snapshot, node))) {
+        if ((leaves_out && node->lacks_program) || (care == CARE_FOR_ALL && node->is_quarantined) || (care != CARE_FOR_NOTHING && is_avoided(snapshot, node))) {
             continue;
         }
         /* A slot refused for longer than a moment is nothing to wait for. */
@@ -152,8 +166,9 @@ bool placing_choose(const struct placing_snapshot *snapshot, struct placing_choi
     struct candidate candidates[CANDIDATES_MAX];
     struct at_best at_best = {0};
     uint32_t count = 0, wanted = snapshot->wanted, least = snapshot->least;
+    bool leaves_out = placing_leaves_out_lacking(snapshot);
     for (enum care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
-        count = collect(snapshot, care, candidates, &at_best);
+        count = collect(snapshot, care, leaves_out, candidates, &at_best);
         if (at_best.slots >= wanted) {
             break; /* silent nodes are asked again soon: better to wait for them than to take a worse node */
         }

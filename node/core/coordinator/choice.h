@@ -10,6 +10,7 @@
 /* A possible node for new work, at the moment of the choice. Bit i of a mask is slot i. */
 struct placing_node {
     node_id node;
+    uint32_t slot_count;   /* of `usable`, and of the same kind on devices that the gang cannot have with others */
     uint64_t usable;       /* slots of the wanted kind, busy or not, except slots taken back by the owner */
     uint64_t idle;         /* usable slots, leased to no attempt and promised to no gang of the coordinator */
     uint64_t refused;      /* idle slots, refused a moment ago and not asked for now */
@@ -20,6 +21,7 @@ struct placing_node {
     bool is_silent;    /* the node is suspect, or has not answered as an owner: not asked now, and again soon */
     bool is_doubtful;  /* a while ago the node did not answer as an owner, or granted nothing */
     bool has_suspect;  /* the trial has lost a host before, and so has a trial on the node or on the way there */
+    bool lacks_program; /* the node has looked for the program that the entrypoint names, and has it not */
     bool has_copy;     /* the node holds the checkpoint with which the trial begins */
 };
 
@@ -29,6 +31,7 @@ struct placing_snapshot {
     uint32_t least;  /* slots, at least 1: enough where no more can be had */
     uint64_t waited_ms;    /* how long the trial has waited for a place, or for a better place */
     uint64_t had_least_ms; /* for how long at least `least` slots have been idle */
+    bool is_awaited;       /* a member that is away may have the program, and slots of the wanted kind */
     const struct placing_node *nodes; /* borrowed; by id, ascending */
     uint32_t node_count;
 };
@@ -43,6 +46,9 @@ struct placing_choice {
 
 /* Chooses the slots of a gang. False: the trial waits, and only has_least of `out` is set.
  *
+ *   0  Nodes that lack the program are left out as long as the remaining nodes could hold `least` slots if none were busy; and,
+ *      while a member is awaited, for CORE_BETTER_PLACE_MS of waiting at most. An attempt on them would fail, so this is no
+ *      matter of patience.
  *   1  Nodes in quarantine, and nodes where the trial failed or could not be started, are left out as long as the remaining
  *      nodes could hold the gang if none were busy. A failure leaves a node out for CORE_BETTER_PLACE_MS of waiting at most, a
  *      failed start for a time that doubles with each try.
@@ -52,5 +58,8 @@ struct placing_choice {
  *      doubt; then a node with a copy of the checkpoint; then the tightest fit. Several nodes: first nodes without doubt, then
  *      nodes with the most idle slots, so that the gang spans few nodes. Ties: the smaller id. */
 bool placing_choose(const struct placing_snapshot *snapshot, struct placing_choice *out);
+
+/* True if nodes that lack the program are left out (0 above). */
+bool placing_leaves_out_lacking(const struct placing_snapshot *snapshot);
 
 #endif

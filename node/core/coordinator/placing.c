@@ -9,6 +9,7 @@
 #include "node/core/coordinator/placing.h"
 #include "node/core/coordinator/watch.h"
 #include "node/core/copies/checkpoints.h"
+#include "node/core/facts/program.h"
 #include "node/core/ground/effects.h"
 #include "node/core/members/links.h"
 #include "node/core/members/quarantine.h"
@@ -120,8 +121,11 @@ static void look_at_slots(const struct node_core *core, const struct wish *wish,
         bool is_free = member->slots[slot].state == LEASE_FREE;
         bool is_part = (member->slot_parts & bit) != 0;
         if (!core_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
-            (wish->devices != DEVICES_ANY && is_part != (wish->devices == DEVICES_PARTS)) ||
             member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld) {
+            continue;
+        }
+        out->slot_count++;
+        if (wish->devices != DEVICES_ANY && is_part != (wish->devices == DEVICES_PARTS)) {
             continue;
         }
         bool is_idle = is_free && !slot_is_promised(core, member->id, slot);
@@ -134,10 +138,27 @@ static void look_at_slots(const struct node_core *core, const struct wish *wish,
     }
 }
 
-/* The nodes that may get new work, now or as soon as they answer again. Returns how many. */
-static uint32_t look_at_nodes(const struct node_core *core, const struct wish *wish,
-                              struct placing_node nodes[NODE_MEMBERS_MAX])
+/* True if a member that gets no new work now might get some later: it is away, and not known to lack the program. */
+static bool is_awaited(const struct node_core *core, const struct wish *wish, const struct view_member *member,
+                       const char *program)
 {
+    struct fact_program found;
+    bool has_slot = false;
+    for (uint32_t slot = 0; slot < member->slot_count; slot++) {
+        has_slot |= core_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]);
+    }
+    return has_slot && member->has_node && member->admitted && !member->left && !core_node_drained(core, member->id) &&
+           view_member_program(member, program, &found) != VIEW_PROGRAM_LACKING;
+}
+
+/* The nodes that may get new work, now or as soon as they answer again. Returns how many. `*awaited`: is_awaited of the
+ * snapshot. */
+static uint32_t look_at_nodes(const struct node_core *core, const struct wish *wish,
+                              struct placing_node nodes[NODE_MEMBERS_MAX], bool *awaited)
+{
+    char program[FACT_PROGRAM_BYTES];
+    struct fact_program found;
+    bool has_program = program_of_config(wish->experiment->config, program);
     const struct view_trial *trial = wish->trial;
     bool is_suspect = trial != NULL && core_quarantine_is_suspect(trial);
     const struct view_manifest *newest = trial != NULL ? core_checkpoints_newest(core, trial) : NULL;
@@ -153,6 +174,7 @@ static uint32_t look_at_nodes(const struct node_core *core, const struct wish *w
                             core_node_speaks(core, member->id) && !core_node_drained(core, member->id);
         if (!member->has_node || member->slots == NULL || (!core_node_accepts(core, member->id) && !is_suspected) ||
             is_unwilling(core, member->id)) {
+            *awaited |= has_program && is_awaited(core, wish, member, program);
             continue;
         }
         struct placing_node *node = &nodes[count++];
@@ -164,6 +186,7 @@ static uint32_t look_at_nodes(const struct node_core *core, const struct wish *w
             .is_silent = is_suspected || (peer != NULL && peer->silent_until_ms > core->now_ms),
             .is_doubtful = is_doubtful(core, peer),
             .has_suspect = is_suspect && holds_suspect(core, member),
+            .lacks_program = has_program && view_member_program(member, program, &found) == VIEW_PROGRAM_LACKING,
         };
         for (uint32_t h = 0; h < united.holder_count; h++) {
             node->has_copy |= node_id_equal(united.holders[h], member->id);
@@ -446,10 +469,11 @@ static bool find_on_one_network(const struct node_core *core, const struct wish 
                                 struct placing_choice *out)
 {
     uint32_t seeds = 0;
+    bool leaves_out = placing_leaves_out_lacking(all); /* by all nodes, not by those of one network */
     struct placing_node some[REACHED_MAX];
     for (uint32_t s = 0; s < all->node_count && seeds < SEEDS_MAX; s++) {
         char networks[FACT_NETWORKS_MAX][FACT_NETWORK_BYTES];
-        if ((all->nodes[s].idle & ~all->nodes[s].refused) == 0) {
+        if ((all->nodes[s].idle & ~all->nodes[s].refused) == 0 || (leaves_out && all->nodes[s].lacks_program)) {
             continue;
         }
         seeds++;
@@ -458,6 +482,7 @@ static bool find_on_one_network(const struct node_core *core, const struct wish 
             uint32_t count = 0;
             for (uint32_t i = 0; i < all->node_count && count < REACHED_MAX; i++) {
                 bool joins = i == s || links_joins(core, all->nodes[s].node, all->nodes[i].node, networks[n]);
+                joins = joins && !(leaves_out && all->nodes[i].lacks_program);
                 for (uint32_t j = 0; j < count && joins; j++) {
                     joins = links_joins(core, some[j].node, all->nodes[i].node, networks[n]);
                 }
@@ -498,12 +523,15 @@ static bool find_place_on(struct node_core *core, const struct wish *wish, uint3
 {
     struct placing_node nodes[NODE_MEMBERS_MAX];
     node_id apart[2];
+    bool awaited = false;
+    uint32_t node_count = look_at_nodes(core, wish, nodes, &awaited);
     const struct placing_snapshot snapshot = {.wanted = wanted,
                                               .least = wish->experiment->config->min_slots,
                                               .waited_ms = wish->waited_ms,
                                               .had_least_ms = wish->had_least_ms,
+                                              .is_awaited = awaited,
                                               .nodes = nodes,
-                                              .node_count = look_at_nodes(core, wish, nodes)};
+                                              .node_count = node_count};
     if (!placing_choose(&snapshot, out)) {
         return false;
     }

@@ -33,7 +33,8 @@
     ROW(GENERATION, 17, generation, true, fold_generation) /* a coordinator changes the group of an attempt */ \
     ROW(ADDRESSES, 18, addresses, false, fold_addresses) /* a node about itself: where it can be reached */ \
     ROW(LINKS, 19, links, false, fold_links) /* a node about itself: on which networks it reached which nodes */ \
-    ROW(OUTPUT, 20, output, true, fold_output) /* files that a worker has left, and their holders */
+    ROW(OUTPUT, 20, output, true, fold_output) /* files that a worker has left, and their holders */ \
+    ROW(PROGRAMS, 22, programs, false, fold_programs) /* a node about itself: which programs it has */
 
 enum fact_kind {
 #define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
@@ -309,6 +310,24 @@ struct fact_quarantine {
     char why[128];    /* one sentence, for users */
 };
 
+#define FACT_PROGRAM_BYTES 64 /* a program's name */
+#define FACT_PROGRAM_VERSION_BYTES 32
+#define FACT_PROGRAMS_MAX 24
+
+/* A program that a node has looked for. */
+struct fact_program {
+    char name[FACT_PROGRAM_BYTES]; /* as an entrypoint names it (node/core/facts/program.h): "python3", "/opt/x/bin/python" */
+    bool is_there;
+    char version[FACT_PROGRAM_VERSION_BYTES]; /* of the Python that it is or, a script, that runs it: "3.11.2"; "": unknown */
+    char torch[FACT_PROGRAM_VERSION_BYTES];   /* of the PyTorch that this Python finds; "": none, or unknown */
+};
+
+/* A node about itself. Key: empty. */
+struct fact_programs {
+    uint32_t count;
+    struct fact_program items[FACT_PROGRAMS_MAX]; /* by name, ascending, each name once */
+};
+
 /* A checkpoint. Key: attempt key, coordinator id, u64 step. The writer is the node that has stored the checkpoint first, or
  * a node that has copied it since. Without holders: the checkpoint is not kept any more (node/core/view/retention.h). */
 struct fact_manifest {
@@ -355,7 +374,7 @@ struct fact_key {
     uint8_t count;
 };
 struct fact_key fact_key_node_id(node_id node); /* MEMBER, EVICTION, DRAIN: the node that the record is about */
-struct fact_key fact_key_empty(void); /* NODE, QUARANTINE, ADDRESSES, LINKS */
+struct fact_key fact_key_empty(void); /* NODE, QUARANTINE, ADDRESSES, LINKS, PROGRAMS */
 struct fact_key fact_key_public_key(const uint8_t key[PUBLIC_KEY_BYTES]); /* INVITE */
 struct fact_key fact_key_slot(uint32_t slot); /* SLOT; slot < FACT_SLOTS_MAX */
 struct fact_key fact_key_experiment(experiment_id experiment); /* EXPERIMENT, CONTROL (pause), CLAIM, TOMBSTONE */
@@ -416,6 +435,7 @@ void fact_generation_pack(struct pack_writer *writer, const struct fact_generati
 void fact_quarantine_pack(struct pack_writer *writer, const struct fact_quarantine *fact);
 void fact_addresses_pack(struct pack_writer *writer, const struct fact_addresses *fact);
 void fact_links_pack(struct pack_writer *writer, const struct fact_links *fact);
+void fact_programs_pack(struct pack_writer *writer, const struct fact_programs *fact);
 void fact_tombstone_pack(struct pack_writer *writer);
 
 /* Decodes the body of a record of this kind, and checks the key where the kind has one that nothing else reads. 0, or
@@ -439,9 +459,13 @@ int fact_generation_read(const struct record *record, struct fact_generation *ou
 int fact_quarantine_read(const struct record *record, struct fact_quarantine *out);
 int fact_addresses_read(const struct record *record, struct fact_addresses *out);
 int fact_links_read(const struct record *record, struct fact_links *out);
+int fact_programs_read(const struct record *record, struct fact_programs *out);
 int fact_tombstone_read(const struct record *record);
 
 /* True if a well-formed eviction lists this node. Copies nothing, since the roster asks this often. */
 bool fact_eviction_lists(const struct record *record, node_id node);
+
+/* Finds a program in a well-formed record of programs. False: the node has not looked for it; `*out` is then of no use. */
+bool fact_programs_find(const struct record *record, const char *name, struct fact_program *out);
 
 #endif

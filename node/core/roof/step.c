@@ -18,6 +18,7 @@
 #include "node/core/members/links.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/members/twin.h"
+#include "node/core/members/programs.h"
 #include "node/core/members/versions.h"
 #include "node/core/owner/restart.h"
 #include "node/core/owner/slots.h"
@@ -390,6 +391,9 @@ static void step(struct node_core *core, const struct node_event *event)
         break;
     case NODE_EVENT_SLOT_BUSY:
         core_owner_busy(core, event->u.busy.slot, event->u.busy.is_busy);
+        break;
+    case NODE_EVENT_PROGRAMS:
+        core_programs_found(core, event->bytes, event->byte_count);
         break;
     }
 }

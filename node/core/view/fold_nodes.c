@@ -1,4 +1,4 @@
-/* The fold of records about nodes: their addresses, slots, drains and quarantines. */
+/* The fold of records about nodes: their addresses, slots, drains, quarantines and programs. */
 
 #include "node/core/view/fold.h"
 
@@ -183,4 +183,25 @@ int fold_addresses(struct view *view, const struct records_entry *entry)
     member->announced_boot = record->version.boot;
     view->nodes_changed = true;
     return 0;
+}
+
+int fold_programs(struct view *view, const struct records_entry *entry)
+{
+    struct fact_programs fact;
+    struct view_member *member = view_member_row(view, entry->record.writer);
+    if (member == NULL) {
+        return ERR_FULL;
+    }
+    int rc = fact_programs_read(&entry->record, &fact);
+    member->programs = rc == 0 ? entry : NULL;
+    view->slots_changed = true;
+    return rc;
+}
+
+enum view_program view_member_program(const struct view_member *member, const char *name, struct fact_program *out)
+{
+    if (member->programs == NULL || !fact_programs_find(&member->programs->record, name, out)) {
+        return VIEW_PROGRAM_UNKNOWN;
+    }
+    return out->is_there ? VIEW_PROGRAM_THERE : VIEW_PROGRAM_LACKING;
 }

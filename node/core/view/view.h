@@ -77,6 +77,7 @@ struct view_member {
     struct view_slot *slots; /* [slot_room], at least slot_count; read with view_member_slot */
     struct view_drain *drains;
     struct fact_quarantine quarantine; /* as the node itself publishes it */
+    const struct records_entry *programs; /* the node's own record of its programs; NULL: none, or it does not decode */
 };
 
 /* A statement of one node about the membership of another: a voucher or an eviction. */
@@ -311,6 +312,10 @@ uint64_t view_network(const char *name);
 
 /* The slot's row, or NULL: no record names the slot. A slot below slot_count always has a row. */
 const struct view_slot *view_member_slot(const struct view_member *member, uint32_t slot);
+
+/* Whether a node has a program (node/core/facts/program.h), by its own record. `*out` is of no use if UNKNOWN. */
+enum view_program { VIEW_PROGRAM_UNKNOWN, VIEW_PROGRAM_LACKING, VIEW_PROGRAM_THERE };
+enum view_program view_member_program(const struct view_member *member, const char *name, struct fact_program *out);
 
 /* The tombstone of a deleted experiment, or NULL. */
 const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id);

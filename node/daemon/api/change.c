@@ -99,10 +99,12 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
             put_stored_on(daemon, effect, &reply.writer);
             client_reply_send(daemon, client, &reply, -1);
         } else if (submitted != NULL && submitted->known &&
-                   client_reply_begin(&reply, waiting->id, true, 3 + RENDER_LACKS_PAIRS + RENDER_BLOCKED_PAIRS)) {
+                   client_reply_begin(&reply, waiting->id, true, 3 + RENDER_LACKS_PAIRS + RENDER_PROGRAM_PAIRS +
+                                          RENDER_BLOCKED_PAIRS)) {
             put_experiment_id(waiting->experiment, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);
             render_lacks(daemon->core, submitted, &reply.writer);
+            render_program(daemon->core, submitted, &reply.writer);
             query_put_blocked(daemon, &reply.writer);
             client_reply_send(daemon, client, &reply, -1);
         } else if (client_reply_begin(&reply, waiting->id, true, effect->u.reply.already ? 4 : 3)) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "node/core/facts/program.h"
 #include "node/daemon/render/put.h"
 #include "node/daemon/render/render.h"
 #include "train/search/search.h"
@@ -658,12 +659,69 @@ void render_lacks(const struct node_core *core, const struct view_experiment *ex
     render_put_u64(&packer, "present", present);
 }
 
+static bool may_get_work(const struct node_core *core, const struct view_member *member, enum config_slot_kind kind)
+{
+    bool has_slot = false;
+    for (uint32_t slot = 0; slot < member->slot_count; slot++) {
+        has_slot |= node_core_slot_fits(kind, member->slot_kinds[slot]);
+    }
+    return has_slot && member->admitted && !view_member_is_out(member) && !member->left &&
+           node_core_is_alive(core, member->id) && !node_core_is_drained(core, member->id);
+}
+
+static void put_program_of(const struct node_core *core, const struct view_member *member, enum view_program state, const struct fact_program *program,
+                           msgpack_packer *packer)
+{
+    bool is_there = state == VIEW_PROGRAM_THERE;
+    (void)msgpack_pack_map(packer, 5);
+    render_put_string(packer, "node");
+    render_put_node_id(packer, member->id);
+    render_put_text(packer, "name", render_node_name(core, member->id));
+    render_put_string(packer, "has");
+    if (state == VIEW_PROGRAM_UNKNOWN) {
+        (void)msgpack_pack_nil(packer);
+    } else if (is_there) {
+        (void)msgpack_pack_true(packer);
+    } else {
+        (void)msgpack_pack_false(packer);
+    }
+    render_put_text(packer, "version", is_there ? program->version : "");
+    render_put_text(packer, "torch", is_there ? program->torch : "");
+}
+
+void render_program(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *frame)
+{
+    msgpack_packer packer = render_packer(frame);
+    const struct view *view = node_core_view(core);
+    char name[FACT_PROGRAM_BYTES];
+    render_put_string(&packer, "program");
+    if (!view_experiment_live(experiment) || !program_of_config(experiment->config, name)) {
+        (void)msgpack_pack_nil(&packer);
+        return;
+    }
+    (void)msgpack_pack_map(&packer, 2);
+    render_put_text(&packer, "name", name);
+    render_put_string(&packer, "nodes");
+    struct render_list list = render_list_open(&packer);
+    for (uint32_t i = 0; i < 2 * view->member_count && list.count < RENDER_PROGRAM_NODES; i++) {
+        const struct view_member *member = view->members[i % view->member_count];
+        struct fact_program program;
+        enum view_program state = view_member_program(member, name, &program);
+        bool is_turn = (i < view->member_count) == (state == VIEW_PROGRAM_LACKING);
+        if (is_turn && may_get_work(core, member, experiment->config->slot_kind)) {
+            put_program_of(core, member, state, &program, &packer);
+            list.count++;
+        }
+    }
+    render_list_close(&list);
+}
+
 bool render_show(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from,
                  struct pack_writer *frame)
 {
     msgpack_packer packer = render_packer(frame);
     render_put_string(&packer, "experiment");
-    (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + 6);
+    (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + 7);
     put_experiment(core, experiment, &packer);
     render_put_string(&packer, "counts");
     put_counts(experiment, &packer);
@@ -671,6 +729,7 @@ bool render_show(const struct node_core *core, const struct view_experiment *exp
     render_put_bool(&packer, "smaller_is_better", experiment->config->smaller_is_better);
     render_put_u64(&packer, "slots_per_trial", experiment->config->slots_per_trial);
     render_lacks(core, experiment, frame);
+    render_program(core, experiment, frame);
     render_put_string(&packer, "trials");
     struct render_list list = render_list_open(&packer);
     uint32_t i = *from;

@@ -422,6 +422,14 @@ static void add_outputs(struct worker_start *start, const char *directory)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+void environment_of_machine(const struct daemon *daemon, struct worker_start *out)
+{
+    const struct inherited_rules rules = {daemon->options.worker_env, daemon->options.worker_env_count};
+    *out = (struct worker_start){0};
+    add_inherited(out, &rules);
+    complete_path(out, daemon->program_dir);
+}
+
 void environment_build(const struct daemon *daemon, const struct node_effect *effect, const struct config *config,
                        const char *directory, struct worker_start *out)
 {

@@ -26,6 +26,9 @@ struct worker_start {
 void environment_build(const struct daemon *daemon, const struct node_effect *effect, const struct config *config,
                        const char *directory, struct worker_start *out);
 
+/* Fills in the variables that every worker here has, whatever its experiment: for a look at what workers would find. */
+void environment_of_machine(const struct daemon *daemon, struct worker_start *out);
+
 void environment_close(struct worker_start *start);
 
 #endif

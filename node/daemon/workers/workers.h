@@ -80,6 +80,7 @@ struct daemon_worker {
 struct daemon_ended;
 struct daemon_gpu_busy;
 struct daemon_look;
+struct daemon_programs;
 
 /* The state of the room, as daemon->workers. */
 struct daemon_workers {
@@ -89,6 +90,7 @@ struct daemon_workers {
     struct daemon_ended *ended; /* ended workers whose directories still exist */
     struct daemon_gpu_busy *gpu_busy;
     struct daemon_look *look;
+    struct daemon_programs *programs;
 };
 
 /* ---- workers.c --------------------------------------------------------------------------------------------------- */
@@ -176,6 +178,13 @@ void daemon_look_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Frees the state of the job. Call after the last job. */
 void daemon_look_close(struct daemon *daemon);
+/* ---- programs.c -------------------------------------------------------------------------------------------------- */
+
+/* Once a second: now and then, a process of its own looks which programs this machine has; the core tells the mesh. */
+void daemon_programs_tick(struct daemon *daemon, uint64_t now_ms);
+
+/* Ends the process and frees the state. */
+void daemon_programs_close(struct daemon *daemon);
 
 /* ---- series.c ---------------------------------------------------------------------------------------------------- */
 
