@@ -1,5 +1,7 @@
 #include "tests/fuzz/seed_records.h"
 
+#include <stdio.h>
+
 #include "gossip/lease.h"
 
 struct maker {
@@ -116,6 +118,13 @@ static void say_full(struct maker *maker, const struct person people[2])
     say(maker, people[1].id, FACT_ATTEMPT, fact_key_attempt(&id), &attempt);
     say(maker, people[1].id, FACT_MANIFEST, fact_key_manifest(&id, 5), &manifest);
     say(maker, people[1].id, FACT_GENERATION, fact_key_verdict(&id), &generation);
+    struct fact_programs programs = {.count = FACT_PROGRAMS_MAX};
+    for (uint32_t i = 0; i < FACT_PROGRAMS_MAX; i++) {
+        (void)snprintf(programs.items[i].name, FACT_PROGRAM_BYTES, "/opt/%02u/python", i);
+        programs.items[i].is_there = i % 2 == 0;
+        (void)snprintf(programs.items[i].version, FACT_PROGRAM_VERSION_BYTES, "3.%u.0", i);
+    }
+    say(maker, people[1].id, FACT_PROGRAMS, fact_key_empty(), &programs);
 }
 
 uint32_t seed_records_make(struct made out[SEED_RECORDS_MAX])

@@ -70,6 +70,8 @@ static void add_about_nodes(struct set *set, struct random *random, const struct
         }
         struct fact_quarantine quarantine = {.is_active = below(random, 2) == 0, .level = 1, .minutes = 1, .why = "so"};
         add(set, people[i].id, FACT_QUARANTINE, fact_key_empty(), &quarantine);
+        struct fact_programs programs = {.count = below(random, 3), .items = {{.name = "python"}, {.name = "torchrun"}}};
+        add(set, people[i].id, FACT_PROGRAMS, fact_key_empty(), &programs);
         add_unknown(set, people[i].id);
     }
 }
