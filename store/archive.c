@@ -231,14 +231,23 @@ struct unpack {
     uint64_t bytes_max;
     enum archive_links links;
     const struct report *report;
+    char *text; /* [SHOWN_BYTES], for a path or a link's target in a sentence */
 };
+
+/* A name of a stranger as it can be printed. */
+static const char *shown(const struct unpack *unpack, const char *name)
+{
+    (void)visible_text(unpack->text, SHOWN_BYTES, name);
+    return unpack->text;
+}
 
 /* Opens the parent directory of `path`, creating missing directories, and finds the last name. A component that is a
  * link is not followed. The caller closes *dir_fd. */
 static int parent_open(const struct unpack *unpack, const char *path, int *dir_fd, char name[NAME_MAX + 1])
 {
     if (path[0] == '\0' || path[0] == '/' || strlen(path) >= PATH_MAX) {
-        return report_fail(unpack->report, ERR_REFUSED, "the archive has an entry with the unsafe path %.100s", path);
+        return report_fail(unpack->report, ERR_REFUSED, "the archive has an entry with the unsafe path %s",
+                           shown(unpack, path));
     }
     int fd = dup(unpack->root_fd);
     name[0] = '\0';
@@ -246,8 +255,8 @@ static int parent_open(const struct unpack *unpack, const char *path, int *dir_f
     while (fd >= 0 && component_next(&component)) {
         if (component_is_up(&component) || component.length > NAME_MAX) {
             close(fd);
-            return report_fail(unpack->report, ERR_REFUSED, "the archive has an entry with the unsafe path %.100s",
-                               path);
+            return report_fail(unpack->report, ERR_REFUSED, "the archive has an entry with the unsafe path %s",
+                               shown(unpack, path));
         }
         if (name[0] != '\0') {
             int next = -1;
@@ -264,8 +273,8 @@ static int parent_open(const struct unpack *unpack, const char *path, int *dir_f
     }
     if (fd < 0) {
         int rc = errno == ELOOP || errno == ENOTDIR ? ERR_REFUSED : errno_error();
-        return report_fail(unpack->report, rc, "cannot unpack %.100s: a directory on its path: %s", path,
-                           strerror(errno));
+        return report_fail(unpack->report, rc, "cannot unpack %s: a directory on its path: %s",
+                           shown(unpack, path), strerror(errno));
     }
     *dir_fd = fd;
     return 0;
@@ -275,7 +284,7 @@ static int read_failed(const struct unpack *unpack, const char *where)
 {
     const char *reason = archive_error_string(unpack->tar);
     return report_fail(unpack->report, archive_errno(unpack->tar) == ENOMEM ? ERR_MEMORY : ERR_MALFORMED,
-                       "the archive is damaged at %.100s: %s", where, reason != NULL ? reason : "unknown format");
+                       "the archive is damaged at %s: %s", shown(unpack, where), reason != NULL ? reason : "unknown format");
 }
 
 static int unpack_content(struct unpack *unpack, int fd, const char *path)
@@ -300,7 +309,8 @@ static int unpack_content(struct unpack *unpack, int fd, const char *path)
                 continue;
             }
             if (put <= 0) {
-                return report_fail(unpack->report, errno_error(), "cannot write %.100s: %s", path, strerror(errno));
+                return report_fail(unpack->report, errno_error(), "cannot write %s: %s", shown(unpack, path),
+                                   strerror(errno));
             }
             done += put;
         }
@@ -311,16 +321,19 @@ static int unpack_file(struct unpack *unpack, int dir_fd, const char *name, cons
 {
     int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return report_fail(unpack->report, errno_error(), "cannot make the file %.100s: %s", path, strerror(errno));
+        return report_fail(unpack->report, errno_error(), "cannot make the file %s: %s", shown(unpack, path),
+                           strerror(errno));
     }
     int rc = unpack_content(unpack, fd, path);
     /* Sets the mode at the end and with fchmod, so that the umask does not matter. Set-user bits and the like are
      * dropped. */
     if (rc == 0 && fchmod(fd, (mode & 0111) != 0 ? 0755 : 0644) != 0) {
-        rc = report_fail(unpack->report, ERR_IO, "cannot set the mode of %.100s: %s", path, strerror(errno));
+        rc = report_fail(unpack->report, ERR_IO, "cannot set the mode of %s: %s", shown(unpack, path),
+                         strerror(errno));
     }
     if (close(fd) != 0 && rc == 0) {
-        rc = report_fail(unpack->report, errno_error(), "cannot write %.100s: %s", path, strerror(errno));
+        rc = report_fail(unpack->report, errno_error(), "cannot write %s: %s", shown(unpack, path),
+                                   strerror(errno));
     }
     return rc;
 }
@@ -335,7 +348,7 @@ static int unpack_directory(const struct unpack *unpack, int dir_fd, const char 
     bool is_there = !made && errno == EEXIST && fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
                     S_ISDIR(info.st_mode); /* created earlier, for an entry inside */
     if (!made && !is_there) {
-        return report_fail(unpack->report, errno_error(), "cannot make the directory %.100s: %s", path,
+        return report_fail(unpack->report, errno_error(), "cannot make the directory %s: %s", shown(unpack, path),
                            strerror(errno));
     }
     return 0;
@@ -346,11 +359,10 @@ static int unpack_link(const struct unpack *unpack, int dir_fd, const char *name
     bool stays = target != NULL && context_link_stays_inside(path, target);
     if (target == NULL || target[0] == '\0' || (!stays && unpack->links == ARCHIVE_LINKS_INSIDE)) {
         return report_fail(unpack->report, ERR_REFUSED,
-                           "the archive has a symbolic link %.100s that leads out of it (to %.100s)", path,
-                           target != NULL ? target : "nothing");
+                           "the archive has a symbolic link that leads out of it: %s", shown(unpack, path));
     }
     if (symlinkat(target, dir_fd, name) != 0) {
-        return report_fail(unpack->report, errno_error(), "cannot make the symbolic link %.100s: %s", path,
+        return report_fail(unpack->report, errno_error(), "cannot make the symbolic link %s: %s", shown(unpack, path),
                            strerror(errno));
     }
     return 0;
@@ -365,7 +377,8 @@ static int unpack_entry(struct unpack *unpack, struct archive_entry *header)
     }
     if (archive_entry_hardlink(header) != NULL || (type != S_IFREG && type != S_IFDIR && type != S_IFLNK)) {
         return report_fail(unpack->report, ERR_REFUSED,
-                           "the archive entry %.100s is neither a file nor a directory nor a symbolic link", path);
+                           "the archive entry %s is neither a file nor a directory nor a symbolic link",
+                           shown(unpack, path));
     }
     char name[NAME_MAX + 1];
     int dir_fd = -1;
@@ -376,7 +389,8 @@ static int unpack_entry(struct unpack *unpack, struct archive_entry *header)
     if (type == S_IFDIR) {
         rc = unpack_directory(unpack, dir_fd, name, path);
     } else if (name[0] == '\0') {
-        rc = report_fail(unpack->report, ERR_REFUSED, "the archive has an entry with the unsafe path %.100s", path);
+        rc = report_fail(unpack->report, ERR_REFUSED, "the archive has an entry with the unsafe path %s",
+                         shown(unpack, path));
     } else if (type == S_IFLNK) {
         rc = unpack_link(unpack, dir_fd, name, path, archive_entry_symlink(header));
     } else {
@@ -419,7 +433,8 @@ int archive_unpack(int fd, const char *dir, uint64_t bytes_max, enum archive_lin
     if (mkdir(dir, 0755) != 0 && errno != EEXIST) {
         return report_fail(&report, errno_error(), "cannot make the directory %s: %s", dir, strerror(errno));
     }
-    struct unpack unpack = {.left_bytes = bytes_max, .bytes_max = bytes_max, .links = links, .report = &report};
+    char text[SHOWN_BYTES];
+    struct unpack unpack = {.text = text, .left_bytes = bytes_max, .bytes_max = bytes_max, .links = links, .report = &report};
     unpack.root_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (unpack.root_fd < 0) {
         return report_fail(&report, errno_error(), "cannot open the directory %s: %s", dir, strerror(errno));

@@ -109,6 +109,8 @@ def what_travels_is_what_git_lists(lab):
     found = copied(mesh, identity, context)
     expect(found == expected, f"git lists {expected}, and {found} were copied")
     expect("left out: .git (" in said and "6 entries" in said, said)
+    _, said = submit(node, context, "--set", "entrypoint=true ./build/gen.py --fast")
+    expect("build, which the entrypoint names, is left out (.gitignore:4)" in said, said)
     dry = json.loads(node.run("submit", context / "c.yaml", "--dry-run", "--json"))
     expect({file["path"].encode() for file in dry["files"]} == expected, f"--dry-run lists {dry['files']}")
     why = {left["path"]: left["why"] for left in dry["left_out"]}

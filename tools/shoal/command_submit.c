@@ -33,6 +33,7 @@ struct submission {
     int archive_fd;
     uint64_t archive_bytes;
     char name[CONFIG_NAME_BYTES];
+    char entrypoint[CONFIG_ENTRYPOINT_BYTES];
     enum config_links links;
     uint32_t slots_per_trial;
 };
@@ -97,6 +98,7 @@ static int check_config(struct cli *cli, struct submission *submission)
     }
     if (result == 0) {
         (void)bytes_copy_text(submission->name, sizeof submission->name, config->name);
+        (void)bytes_copy_text(submission->entrypoint, sizeof submission->entrypoint, config->entrypoint);
         submission->links = config->context_links;
         submission->slots_per_trial = config->max_slots;
     }
@@ -130,7 +132,7 @@ static int pack_context(struct cli *cli, const char *dir, struct submission *sub
     struct context_list *list;
     int code = submit_context_list(cli, dir, submission->links, false, &list);
     if (code == CLI_DONE) {
-        submit_context_warn(cli, list);
+        submit_context_warn(cli, list, submission->entrypoint);
         code = submit_context_pack(cli, list, &submission->archive_fd, &submission->archive_bytes);
         context_list_free(&list);
     }

@@ -46,7 +46,37 @@ static bool is_worth_a_name(const struct context_left *left)
     return left->is_standard || strchr(left->why, ':') == NULL;
 }
 
-void submit_context_warn(struct cli *cli, const struct context_list *list)
+/* True if a word of the entrypoint is the path, or, if the path is a directory, a path below it. */
+static bool entrypoint_names(const char *entrypoint, const struct context_left *left)
+{
+    size_t path_bytes = strlen(left->path);
+    for (const char *word = entrypoint; *word != '\0';) {
+        size_t bytes = strcspn(word, " \t\n'\";&|<>()=");
+        const char *at = bytes > 2 && word[0] == '.' && word[1] == '/' ? word + 2 : word;
+        const char *end = word + bytes;
+        bool begins = (size_t)(end - at) >= path_bytes && memcmp(at, left->path, path_bytes) == 0;
+        if (begins && (at + path_bytes == end || (left->is_directory && at[path_bytes] == '/'))) {
+            return true;
+        }
+        word = end + (*end != '\0');
+    }
+    return false;
+}
+
+static void warn_of_entrypoint(struct cli *cli, const struct context_list *list, const char *entrypoint)
+{
+    for (size_t i = 0; i < list->left_count; i++) {
+        char name[NAME_BYTES];
+        if (entrypoint_names(entrypoint, &list->left[i])) {
+            (void)visible_text(name, sizeof name, list->left[i].path);
+            cli_warn(cli, "%s, which the entrypoint names, is left out (%s); a line \"!/%s\" in .shoalignore sends it", name,
+                     list->left[i].why, name);
+            return;
+        }
+    }
+}
+
+void submit_context_warn(struct cli *cli, const struct context_list *list, const char *entrypoint)
 {
     char line[LEFT_NAMED * (NAME_BYTES + RENDER_UNIT_BYTES + 16)], name[NAME_BYTES], size[RENDER_UNIT_BYTES + 8];
     size_t used = 0, named = 0;
@@ -73,6 +103,7 @@ void submit_context_warn(struct cli *cli, const struct context_list *list)
                        named > 0 ? " and " : "", more, named == LEFT_NAMED ? " more" : "", more == 1 ? "y" : "ies");
     }
     cli_warn(cli, "left out: %s; shoal submit --dry-run lists all", line);
+    warn_of_entrypoint(cli, list, entrypoint);
 }
 
 /* ---- --dry-run ------------------------------------------------------------------------------------------------------ */

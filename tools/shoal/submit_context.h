@@ -12,8 +12,9 @@
 int submit_context_list(struct cli *cli, const char *dir, enum config_links links, bool measures_all,
                         struct context_list **out);
 
-/* Writes one line to cli->err with what stays behind; nothing if all travels. */
-void submit_context_warn(struct cli *cli, const struct context_list *list);
+/* Writes one line to cli->err with what stays behind; nothing if all travels. A second line, if a word of the entrypoint names
+ * something that stays behind. */
+void submit_context_warn(struct cli *cli, const struct context_list *list, const char *entrypoint);
 
 /* --dry-run: writes what travels, the largest first, and what stays behind and why, to cli->out. */
 int submit_context_show(struct cli *cli, const struct context_list *list);
