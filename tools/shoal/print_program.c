@@ -9,11 +9,11 @@
 #define NODES_MAX 64
 #define NAMED_MAX 4 /* nodes that a sentence names */
 #define VERSION_BYTES 32
-#define TEXT_BYTES 512
+#define TEXT_BYTES 600
 
 /* A node of `program`. */
 struct program_node {
-    char id[33], name[64];
+    char id[33], name[96];
     bool is_known, has;
     char version[VERSION_BYTES], torch[VERSION_BYTES];
 };
@@ -34,7 +34,7 @@ struct names {
 static void add_name(struct names *names, const char *name)
 {
     if (names->count++ < NAMED_MAX && names->used < sizeof names->text) {
-        names->used += (size_t)snprintf(names->text + names->used, sizeof names->text - names->used, "%s%.63s",
+        names->used += (size_t)snprintf(names->text + names->used, sizeof names->text - names->used, "%s%.95s",
                                         names->count > 1 ? ", " : "", name);
     }
 }
@@ -121,7 +121,7 @@ static void say_torch(const struct program *program, print_program_fn *say, void
     char text[PRINT_PROGRAM_BYTES];
     for (uint32_t i = 0; i < program->count; i++) {
         const struct program_node *node = &program->nodes[i];
-        char has[VERSION_BYTES + 70];
+        char has[VERSION_BYTES + 100];
         if (node->version[0] == '\0') {
             continue;
         }

@@ -6,7 +6,7 @@
 #include <msgpack.h>
 #include <stdint.h>
 
-#define PRINT_PROGRAM_BYTES 1280 /* of a sentence */
+#define PRINT_PROGRAM_BYTES 1536 /* of a sentence */
 
 typedef void print_program_fn(void *context, const char *sentence);
 

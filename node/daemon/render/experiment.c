@@ -673,9 +673,10 @@ static void put_program_of(const struct node_core *core, const struct view_membe
                            msgpack_packer *packer)
 {
     bool is_there = state == VIEW_PROGRAM_THERE;
-    (void)msgpack_pack_map(packer, 5);
+    (void)msgpack_pack_map(packer, 6);
     render_put_string(packer, "node");
     render_put_node_id(packer, member->id);
+    render_put_text(packer, "label", render_node_label(core, member->id).text);
     render_put_text(packer, "name", render_node_name(core, member->id));
     render_put_string(packer, "has");
     if (state == VIEW_PROGRAM_UNKNOWN) {

@@ -20,7 +20,7 @@ bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer 
 void render_lacks(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *frame);
 
 /* Writes `program`: which nodes have the program that the entrypoint names, a map `name nodes`. `nodes` is an array of maps `node
- * name has version torch`: the living nodes that may get work and have slots of the wanted kind, at most RENDER_PROGRAM_NODES, those
+ * label name has version torch`: the living nodes that may get work and have slots of the wanted kind, at most RENDER_PROGRAM_NODES, those
  * that lack the program first. `has` is nil if nothing is known. Nil if the entrypoint names none (node/core/facts/program.h), or if
  * the experiment is over. */
 #define RENDER_PROGRAM_PAIRS 1
