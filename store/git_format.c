@@ -9,7 +9,7 @@
 #define HEADER_BYTES 12
 #define STAT_BYTES 40 /* of an entry, before the hash; the mode is at byte 24 */
 #define MODE_AT 24
-#define FLAG_EXTENDED 0x4000u
+#define FLAG_EXTENDED 0x40u /* in the first byte of the flags */
 
 static uint32_t read_u32(const uint8_t *at)
 {
@@ -86,7 +86,7 @@ bool git_index_next(struct git_index *index, int *rc)
     }
     index->mode = read_u32(index->bytes + begin + MODE_AT);
     index->at = begin + STAT_BYTES + index->hash_bytes;
-    bool is_extended = (index->bytes[index->at] << 8 & FLAG_EXTENDED) != 0;
+    bool is_extended = (index->bytes[index->at] & FLAG_EXTENDED) != 0;
     index->at += is_extended ? 4 : 2;
     size_t cut;
     if (index->at > index->count || !read_cut(index, &cut)) {
