@@ -221,6 +221,26 @@ def a_mesh_without_ipv4_works(lab):
     expect(done["trials"][0]["attempt"] == 1, f"{done['trials'][0]}")
 
 
+@case(limit_s=150)
+def nodes_that_do_not_reach_each_other_are_in_no_group(lab):
+    """Each of the two lives, as the third node tells; a group of two is made with the third, and one of three waits and says why."""
+    mesh, wire = everywhere(lab, ["alder", "birch", "cedar"])
+    wire.lose(1, 2, 100)
+    wire.lose(2, 1, 100)
+    mesh.start()
+    all_alive(mesh, 30)
+    pair = lab.submit(mesh.nodes[0], trial(slots=2, name="pair"))
+    done = wait_over(mesh, pair, 60)["trials"][0]
+    expect(done["restarts"] == 0, f"{done}")
+    group = lab.submit(mesh.nodes[0], trial(slots=3, name="group"))
+    sentence = "have no network in common on which both were reached"
+    wait_until(lambda: any(sentence in str(line) for node in mesh.nodes for line in node.json_lines("events")), 60,
+               "a node to say why the group waits")
+    wire.lose(1, 2, 0)
+    wire.lose(2, 1, 0)
+    wait_over(mesh, group, 60)  # they reach each other now
+
+
 FIREWALL = """
 table inet shoal {
  chain in {
@@ -229,7 +249,7 @@ table inet shoal {
   ct state established,related accept
   meta l4proto ipv6-icmp accept
   ip protocol icmp accept
-  tcp dport { 7410, 7412-7612 } accept
+  tcp dport { 7410, 7412-7612, 32768-60999 } accept
   udp dport 7411 accept
  }
 }
@@ -250,7 +270,7 @@ def four_nodes(lab, changes):
     identities = [lab.submit(node, trial(name=f"from-{node.name}")) for node in mesh.nodes]
     for identity in identities:
         done = wait_over(mesh, identity, 60)["trials"][0]
-        expect(done["restarts"] == 0 and done["attempt"] == 1, f"{done}")
+        expect(done["restarts"] == 0 and done["attempt"] <= 2, f"{done}")  # two may claim a new experiment at once
     group = lab.submit(mesh.nodes[3], trial(slots=3, epochs=4000, name="group"))
     wait_until(lambda: (show(mesh, group)["trials"][0]["step"] or 0) > 0, 60, "the group to train")
     before = f"{wire.address(1)}/24"
