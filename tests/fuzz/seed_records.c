@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/format.h"
 #include "gossip/lease.h"
 
 struct maker {
@@ -114,6 +115,24 @@ static void say_full(struct maker *maker, const struct person people[2])
     for (node.address_count = 1; node.address_count < FACT_ADDRESSES_MAX; node.address_count++) {
         memcpy(node.addresses[node.address_count], node.addresses[0], FACT_ADDRESS_BYTES);
     }
+    static struct fact_addresses addresses;
+    static struct fact_links links;
+    addresses.count = FACT_ANNOUNCED_MAX;
+    for (uint32_t i = 0; i < FACT_ANNOUNCED_MAX; i++) {
+        format_text(addresses.items[i].text, FACT_ADDRESS_BYTES, i % 2 == 0 ? "10.0.0.%u:7410" : "[fe80::%u]:7410", (unsigned)i);
+        addresses.items[i].prefix = 64;
+        addresses.items[i].speed = 1000;
+    }
+    links.network_count = FACT_NETWORKS_MAX;
+    links.unreached_count = FACT_UNREACHED_MAX;
+    for (uint32_t i = 0; i < FACT_NETWORKS_MAX; i++) {
+        format_text(links.networks[i], FACT_NETWORK_BYTES, "10.0.%u.0/24", (unsigned)i);
+    }
+    for (uint32_t i = 0; i < FACT_UNREACHED_MAX; i++) {
+        links.unreached[i] = (struct fact_unreached){{0, 0, 0, 0, 0, (uint8_t)i}, 1 + i % 255};
+    }
+    say(maker, people[1].id, FACT_ADDRESSES, fact_key_empty(), &addresses);
+    say(maker, people[1].id, FACT_LINKS, fact_key_empty(), &links);
     say(maker, people[1].id, FACT_NODE, fact_key_empty(), &node);
     say(maker, people[1].id, FACT_ATTEMPT, fact_key_attempt(&id), &attempt);
     say(maker, people[1].id, FACT_MANIFEST, fact_key_manifest(&id, 5), &manifest);
