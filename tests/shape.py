@@ -1,6 +1,7 @@
 """The shape of the house. Includes between folders go one way. In a house with rooms (node/core, node/daemon, train) includes and
 calls go down only. Cores want nothing from the system but memory, strings and arithmetic; the node core has no function pointers
-but its two hooks, no parameter that is called but a comparator of rows, and no time that is forgotten when the node was suspended.
+but its two hooks, no parameter that is called but a comparator of rows, and no time that is forgotten when the node was suspended. No line for people
+has the name of a node where it should have the label.
 
 usage: shape.py BUILD_DIRECTORY"""
 
@@ -196,12 +197,29 @@ def forgotten_times(root):
     return found
 
 
+RAW_NAME = re.compile(r"\b(?:member|owner|writer|peer|evictor|sponsor|node)->name\b|\brender_node_name\((?!const struct)")
+
+
+def raw_names(root):
+    """Two nodes may have one name: where people read, a node is called by view_label or render_node_label. A raw name is for the
+    fields of documents, and for the view, which makes the labels."""
+    found = []
+    for folder in ("node/core", "node/daemon"):
+        for path in sources(root, folder):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                is_made_there = path.parent.name == "view" or "render_put_" in line or "bytes_copy_text" in line
+                if path.suffix == ".c" and path.name != "render.c" and not is_made_there and RAW_NAME.search(line):
+                    found.append(f"{path.relative_to(root)}:{number}: a node's name, which another node may have, too: use its label")
+    return found
+
+
 def main():
     if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "CMakeCache.txt").exists():
         print(__doc__, file=sys.stderr)
         return 2
     build = Path(sys.argv[1])
     problems = bad_includes(ROOT) + includes_that_point_up(ROOT) + function_pointers(ROOT) + forgotten_times(ROOT)
+    problems += raw_names(ROOT)
     sanitized = "-fsanitize" in (build / "CMakeCache.txt").read_text()
     if not sanitized:
         problems += bad_symbols(build) + calls_that_point_up(build)

@@ -1,5 +1,5 @@
 """shape.py sees what it is there for: one planted call, one planted include and one planted function pointer, each of which points
-up, fail; the same house without them passes."""
+up, and one name of a node fail; the same house without them passes."""
 
 import os
 import subprocess
@@ -54,6 +54,12 @@ class Planted(unittest.TestCase):
         self.write("node/core/view/view.c", "int roof_step(void);\nint view_row(void)\n{\n    return roof_step();\n}\n")
         self.assertEqual(self.problems(), ["node/core/view/view.c: the call of roof_step (node/core/roof/step.c) points up, "
                                            "from view/ to roof/"])
+
+    def test_a_name_that_two_nodes_may_have_fails(self):
+        self.write("node/core/roof/step.c", 'TRACE(trace, "%s is alive", view_label(view, id).text);\n'
+                                            'TRACE(trace, "%s is dead", member->name);\n')
+        self.assertEqual(shape.raw_names(self.root), ["node/core/roof/step.c:2: a node's name, which another node may have, too: "
+                                                      "use its label"])
 
     def test_an_include_that_points_up_fails(self):
         self.write("node/core/view/view.c", '#include "node/core/roof/step.h"\nint view_row(void)\n{\n    return 0;\n}\n')

@@ -194,10 +194,9 @@ static void take_bulk(struct daemon *daemon)
         case BULK_CORRUPT: {
             char hex[17];
             bytes_to_hex(hex, event.hash.bytes, 8);
-            const struct view_member *owner = view_find_member(node_core_view(daemon->core), event.node);
             bool is_here = node_id_equal(event.node, daemon->keys.id);
             daemon_line(daemon, "chunk %s... is damaged on %s and was dropped; another copy is used", hex,
-                        is_here || owner == NULL ? "this disk" : owner->name);
+                        is_here ? "this disk" : render_node_label(daemon->core, event.node).text);
             if (is_here) {
                 daemon_scrub_corrupt(daemon, event.hash);
             }

@@ -146,7 +146,8 @@ static void use(struct node_core *core, struct core_peer *peer, const char *text
     struct core_address *former = find(peer, peer->address);
     if (former != NULL && strcmp(peer->address, text) != 0) {
         MARK(address_changed_over);
-        TRACE(&core->options.trace, "%s is used at %s, not at %s any more", member->name, text, peer->address);
+        TRACE(&core->options.trace, "%s is used at %s, not at %s any more", view_label(&core->view, peer->id).text, text,
+              peer->address);
     }
     members_set_address(core, peer, member->public_key, text);
     if (former != NULL && former->source == CORE_ADDRESS_FORMER && !is_used(peer, former)) {

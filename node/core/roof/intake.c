@@ -28,7 +28,7 @@ void intake_record_put(struct node_core *core, struct records_entry *entry)
     int error = view_apply(&core->view, entry);
     if (core->view.jump_count > jumps) {
         TRACE(&core->options.trace, "%s has written a %s record whose clock is more than %u ahead of all others: not counted",
-              writer != NULL && writer->name[0] != '\0' ? writer->name : "a node", fact_kind_name(entry->record.kind),
+              view_label(&core->view, entry->record.writer).text, fact_kind_name(entry->record.kind),
               LAMPORT_JUMP_MAX);
     }
     entry->is_unfolded = error == ERR_FULL;

@@ -87,7 +87,7 @@ void daemon_blocked_way(struct daemon *daemon, const struct bulk_event *event)
     struct daemon_blocked *known = find(daemon, event->node, 0);
     if (event->way == BULK_WAY_GOOD) {
         if (known != NULL) {
-            daemon_line(daemon, "data passes between here and %s again", render_node_name(daemon->core, event->node));
+            daemon_line(daemon, "data passes between here and %s again", render_node_label(daemon->core, event->node).text);
             forget(daemon, known);
         }
         return;

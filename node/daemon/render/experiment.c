@@ -285,7 +285,7 @@ static void write_end(const struct node_core *core, const struct view_attempt *a
     used += format_text(out + used, size - used, "%s", why);
     if (cause == FACT_CAUSE_GPU_MEMORY) {
         uint64_t memory = slot_memory_bytes(core, attempt, worker);
-        used += format_text(out + used, size - used, ": CUDA out of memory on %s", render_node_name(core, worker->writer));
+        used += format_text(out + used, size - used, ": CUDA out of memory on %s", render_node_label(core, worker->writer).text);
         if (memory > 0) {
             (void)format_text(out + used, size - used, ", %llu GB", (unsigned long long)((memory + (1u << 29)) >> 30));
         }
@@ -489,7 +489,7 @@ static void note_stalls(const struct node_core *core, const struct view_attempt 
         }
         note_time(time, sizeof time, lasts_s);
         format_text(notes->texts[notes->count++], NOTE_BYTES, "rank %u on %s: %s for %s", rank,
-                    render_node_name(core, worker->writer), texts[fact.stall], time);
+                    render_node_label(core, worker->writer).text, texts[fact.stall], time);
     }
 }
 

@@ -387,17 +387,17 @@ bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writ
 
 void render_blocked_text(const struct node_core *core, const struct render_blocked *blocked, char *out, size_t size)
 {
-    const char *name = render_node_name(core, blocked->node), *self = render_node_name(core, node_core_self(core));
+    struct view_label name = render_node_label(core, blocked->node), self = render_node_label(core, node_core_self(core));
     if (blocked->stalls) {
         (void)format_text(out, size,
                           "data between %s and port %u/tcp of %s (%s) stands still, though connections are made: large packets "
                           "may be lost on the way (MTU)",
-                          self, (unsigned)blocked->port, name, blocked->host);
+                          self.text, (unsigned)blocked->port, name.text, blocked->host);
     } else {
         (void)format_text(out, size,
                           "port %u/tcp of %s (%s) cannot be reached from %s: open the ports of Shoal in the firewall "
                           "(man shoald, PORTS)",
-                          (unsigned)blocked->port, name, blocked->host, self);
+                          (unsigned)blocked->port, name.text, blocked->host, self.text);
     }
 }
 
@@ -410,9 +410,10 @@ void render_blocked(const struct node_core *core, const struct render_blocked *b
     for (uint32_t i = 0; i < count; i++) {
         char text[512];
         render_blocked_text(core, &blocked[i], text, sizeof text);
-        (void)msgpack_pack_map(&packer, 7);
+        (void)msgpack_pack_map(&packer, 8);
         render_put_string(&packer, "node");
         render_put_node_id(&packer, blocked[i].node);
+        render_put_text(&packer, "label", render_node_label(core, blocked[i].node).text);
         render_put_text(&packer, "name", render_node_name(core, blocked[i].node));
         render_put_text(&packer, "host", blocked[i].host);
         render_put_u64(&packer, "port", blocked[i].port);
