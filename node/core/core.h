@@ -505,6 +505,11 @@ bool node_core_output_is_united(const struct node_core *core, const attempt_id *
 bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, enum config_retry retry, char *out,
                                  size_t size);
 
+/* Why a trial waits though enough slots are free: two nodes have no network in common. False: it does not wait for that; `out`
+ * is untouched. Looks at all nodes. */
+bool node_core_apart_reason(const struct node_core *core, const struct view_experiment *experiment,
+                            const struct view_trial *trial, char *out, size_t size);
+
 /* Whether a slot of this kind is one of those that a trial wants. */
 bool node_core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind);
 

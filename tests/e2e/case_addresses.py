@@ -236,6 +236,8 @@ def nodes_that_do_not_reach_each_other_are_in_no_group(lab):
     sentence = "have no network in common on which both were reached"
     wait_until(lambda: any(sentence in str(line) for node in mesh.nodes for line in node.json_lines("events")), 60,
                "a node to say why the group waits")
+    reason = show(mesh, group)["trials"][0]["reason"] or ""
+    expect(sentence in reason, f"show says: {reason}")
     wire.lose(1, 2, 0)
     wire.lose(2, 1, 0)
     wait_over(mesh, group, 60)  # they reach each other now

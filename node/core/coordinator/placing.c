@@ -1,5 +1,6 @@
 /* The next trial to begin, and the slots for it: fills the snapshots for choice.c and order.c, and makes the gangs. */
 
+#include "base/format.h"
 #include "base/probe.h"
 #include "node/core/coordinator/choice.h"
 #include "node/core/coordinator/coordinator.h"
@@ -505,18 +506,46 @@ static bool find_on_one_network(const struct node_core *core, const struct wish 
     return false;
 }
 
+static bool write_apart(const struct node_core *core, const node_id apart[2], char *out, size_t size)
+{
+    const struct view_member *a = view_find_member(&core->view, apart[0]), *b = view_find_member(&core->view, apart[1]);
+    if (a == NULL || b == NULL) {
+        return false;
+    }
+    format_text(out, size, "%s and %s have no network in common on which both were reached: no group is made of them", a->name,
+                b->name);
+    return true;
+}
+
 /* Tells now and then why a trial waits though enough slots are free. */
 static void tell_apart(struct node_core *core, const node_id apart[2])
 {
     struct core_coordinator *coordinator = core->coordinator;
-    const struct view_member *a = view_find_member(&core->view, apart[0]), *b = view_find_member(&core->view, apart[1]);
     bool was_told = coordinator->apart_told_ms != 0 && core->now_ms - coordinator->apart_told_ms < CORE_APART_LINE_MS;
-    if (a == NULL || b == NULL || was_told) {
-        return;
+    char text[256];
+    if (!was_told && write_apart(core, apart, text, sizeof text)) {
+        coordinator->apart_told_ms = core->now_ms;
+        TRACE(&core->options.trace, "%s", text);
     }
-    coordinator->apart_told_ms = core->now_ms;
-    TRACE(&core->options.trace, "%s and %s have no network in common on which both were reached: no group is made of them",
-          a->name, b->name);
+}
+
+bool placing_apart_reason(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                          char *out, size_t size)
+{
+    struct placing_node nodes[NODE_MEMBERS_MAX];
+    struct placing_choice choice;
+    node_id apart[2];
+    const struct wish wish = {.experiment = experiment, .trial = trial};
+    bool awaited = false;
+    if (experiment->config->slots_per_trial < 2) {
+        return false;
+    }
+    const struct placing_snapshot snapshot = {.wanted = experiment->config->slots_per_trial,
+                                              .least = experiment->config->min_slots,
+                                              .nodes = nodes,
+                                              .node_count = look_at_nodes(core, &wish, nodes, &awaited)};
+    return placing_choose(&snapshot, &choice) && !has_network(core, &wish, &choice, apart) &&
+           !find_on_one_network(core, &wish, &snapshot, &choice) && write_apart(core, apart, out, size);
 }
 
 static bool find_place_on(struct node_core *core, const struct wish *wish, uint32_t wanted, struct placing_choice *out)

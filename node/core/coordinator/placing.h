@@ -25,6 +25,11 @@ bool placing_grow_one(struct node_core *core, struct core_coordination *coordina
 bool placing_claim_overdue(struct node_core *core, struct core_coordination *coordination,
                            const struct view_experiment *experiment);
 
+/* Writes the sentence on two nodes without a network in common, if the trial could begin now but for that. False: it waits for
+ * something else, or for nothing; `out` is untouched. */
+bool placing_apart_reason(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                          char *out, size_t size);
+
 /* Frees the kept ranks; the next claim computes ranks again. */
 void placing_forget_ranks(struct node_core *core, struct core_coordination *coordination);
 

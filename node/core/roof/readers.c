@@ -221,6 +221,12 @@ bool node_core_next_checkpoint(const struct node_core *core, const struct view_m
     return core_checkpoints_next(core, row, out);
 }
 
+bool node_core_apart_reason(const struct node_core *core, const struct view_experiment *experiment,
+                            const struct view_trial *trial, char *out, size_t size)
+{
+    return placing_apart_reason(core, experiment, trial, out, size);
+}
+
 bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, enum config_retry retry, char *out,
                                  size_t size)
 {

@@ -532,10 +532,21 @@ static void find_notes(const struct node_core *core, const struct view_experimen
     note_stalls(core, attempt, notes);
 }
 
-/* Writes the reason of a trial's quarantine; without a quarantine, the reason why the shown attempt ended. */
-static void put_reason(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+/* Only the first of a row of waiting trials is looked at: the others wait for the same. */
+static bool waits_for_network(const struct node_core *core, const struct view_experiment *experiment, uint32_t index, char *out,
+                              size_t size)
+{
+    return view_trial_state(experiment, index) == VIEW_TRIAL_QUEUED &&
+           (index == 0 || view_trial_state(experiment, index - 1) != VIEW_TRIAL_QUEUED) &&
+           node_core_apart_reason(core, experiment, view_find_trial(experiment, index), out, size);
+}
+
+/* Writes the reason of a trial's quarantine, or why it waits though slots are free; else the reason why the shown attempt
+ * ended. */
+static void put_reason(const struct node_core *core, const struct view_experiment *experiment, uint32_t index,
                        const struct view_attempt *shown, enum view_trial_state state, msgpack_packer *packer)
 {
+    const struct view_trial *trial = view_find_trial(experiment, index);
     char text[256], whole[FACT_TAIL_BYTES + 512];
     struct fact_verdict fact;
     const struct view_worker *failed = shown != NULL ? failed_worker(shown) : NULL;
@@ -547,7 +558,9 @@ static void put_reason(const struct node_core *core, const struct view_experimen
         size_t used = format_text(whole, sizeof whole, "%s (retry): ", text);
         write_end(core, shown, failed, cause, whole + used, sizeof whole - used);
         render_put_string(packer, whole);
-    } else if (state == VIEW_TRIAL_FAILED && node_core_quarantine_reason(core, trial, experiment->config->retry, text, sizeof text)) {
+    } else if ((state == VIEW_TRIAL_FAILED &&
+                node_core_quarantine_reason(core, trial, experiment->config->retry, text, sizeof text)) ||
+               waits_for_network(core, experiment, index, text, sizeof text)) {
         render_put_string(packer, text);
     } else if (shown != NULL) {
         put_attempt_reason(core, shown, packer);
@@ -613,7 +626,7 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     render_put_string(packer, "tail");
     put_tail(core, trial, packer);
     render_put_string(packer, "reason");
-    put_reason(core, experiment, trial, shown, state, packer);
+    put_reason(core, experiment, index, shown, state, packer);
     if (notes.count > 0) {
         render_put_string(packer, "notes");
         (void)msgpack_pack_array(packer, notes.count);
