@@ -344,6 +344,11 @@ static struct node_core *core_new(struct scale_world *world, uint32_t number, vo
 
 static void envelope_add(struct scale_world *world, const uint8_t *bytes, uint32_t count, uint32_t owner)
 {
+    if (world->envelope_count == world->envelope_room) {
+        world->envelope_room = 2 * world->envelope_room + 64;
+        world->envelopes = realloc(world->envelopes, world->envelope_room * sizeof *world->envelopes);
+        CHECK(world->envelopes != NULL);
+    }
     struct scale_envelope *envelope = &world->envelopes[world->envelope_count++];
     *envelope = (struct scale_envelope){.bytes = malloc(count), .count = count, .owner = owner};
     memcpy(envelope->bytes, bytes, count);
@@ -354,7 +359,6 @@ static void envelope_add(struct scale_world *world, const uint8_t *bytes, uint32
 static void write_disks(struct scale_world *world)
 {
     uint32_t nodes = world->options.nodes;
-    world->envelopes = calloc((size_t)nodes * (2 + world->options.slots), sizeof *world->envelopes);
     for (uint32_t i = 0; i < nodes; i++) {
         struct fact_member member = make_member(&world->nodes[i].person);
         struct made made;

@@ -73,7 +73,7 @@ struct scale_world {
     void *arena_memory;
     size_t core_bytes;
     struct scale_envelope *envelopes; /* what every node has on its disk at the start */
-    uint32_t envelope_count;
+    uint32_t envelope_count, envelope_room;
     struct node_effects effects;
     uint32_t stepping;
     uint64_t steps;
