@@ -62,7 +62,7 @@ void render_blocked(const struct node_core *core, const struct render_blocked *b
 /* Writes `mesh node version address addresses uptime_s nodes nodes_alive nodes_drained slots slots_free experiments
  * experiments_live records memory_bytes syncing disk_full memory_full refused scrub twin was clock_ahead_s`. `slots` and
  * `nodes_drained` count living nodes only. */
-#define RENDER_STATUS_PAIRS 22
+#define RENDER_STATUS_PAIRS 23
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *frame);
 
 /* Writes `node name label standing void`: the result of an eviction. */
