@@ -188,6 +188,7 @@ int program_search_main(int argc, char **argv)
         return 2;
     }
     (void)prctl(PR_SET_NAME, "shoal-look");
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setpriority(PRIO_PROCESS, 0, LOWEST_PRIORITY);
     if (chdir("/") != 0) {
         return 1;
