@@ -118,6 +118,49 @@ def a_plain_torch_script_goes_on_after_its_host_died(lab):
     expect(newest(viewer, identity, r"epoch_0*(\d+)") == 25, "the last file is not kept")
 
 
+@case(limit_s=120, whole=True)
+def the_plain_torch_script_runs_the_same_under_torchrun(lab):
+    """examples/plain-save, killed and started again by hand: the same losses as under Shoal, epoch by epoch."""
+    torch_or_skip()
+    script = ROOT / "examples" / "plain-save" / "train.py"
+    directory = lab.dir / "torchrun"
+    directory.mkdir()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "USE_LIBUV": "0"}
+    text = ""
+    for port, epochs in ((29431, "3"), (29432, "6")):
+        done = subprocess.run([PYTHON, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--rdzv_backend", "c10d",
+                               "--rdzv_endpoint", f"127.0.0.1:{port}", "--rdzv_id", "x",
+                               "-r", "1", "-t", "1", "--log_dir", directory / "log",  # Debian's fails without
+                               script, "--epochs", epochs], cwd=directory, env=environment, capture_output=True, text=True, timeout=60)
+        expect(done.returncode == 0, f"torchrun: {done.stderr[-1500:]}")
+        text += done.stdout
+    mesh = lab.mesh(2, slots="cpu:1")
+    alder = mesh.nodes[0]
+    identity = submit(alder, f"{PYTHON} train.py --epochs 6", script, keep=["checkpoints/"], resources={"slots_per_trial": 2})
+    wait_over(mesh, identity, 60)
+    losses = [sorted(re.findall(r"epoch (\d+) loss ([\d.]+)", log)) for log in (text, logs(alder, identity))]
+    expect("goes on from checkpoints/epoch_00003.pt" in text, f"torchrun's second run began anew: {text}")
+    same = len(losses[0]) == len(losses[1]) == 6 and all(a[0] == b[0] and abs(float(a[1]) - float(b[1])) < 1e-5
+                                                          for a, b in zip(*losses))
+    expect(same, f"losses differ: {losses}")
+
+
+@case(limit_s=60)
+def a_paused_program_goes_on_from_its_files(lab):
+    """Pause ends a plain program by SIGTERM; resumed, perhaps elsewhere, it goes on."""
+    mesh = lab.mesh(2, slots="cpu:1")
+    alder, birch = mesh.nodes
+    identity = submit(alder, f"{PYTHON} plain_save.py 14 0.4", "plain_save.py", keep=["checkpoints"])
+    wait_until(lambda: newest(birch, identity, r"epoch_0*(\d+)") >= 3, 40, "three epochs to be kept")
+    alder.run("pause", identity)
+    wait_until(lambda: show(mesh, identity)["trials"][0]["state"] != "running", 30, "the trial to stop")
+    kept = newest(birch, identity, r"^work/.*epoch_0*(\d+)")
+    alder.run("resume", identity)
+    wait_over(mesh, identity, 40)
+    went_on = re.findall(r"goes on from checkpoints/epoch_0*(\d+)", logs(birch, identity))
+    expect(went_on and int(went_on[-1]) >= kept >= 3, f"kept {kept}, then {logs(birch, identity)}")
+
+
 def hub(lab, manner):
     mesh = lab.mesh(2, slots="cpu:1")
     alder, birch = mesh.nodes
