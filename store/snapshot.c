@@ -351,7 +351,8 @@ static int add_file(struct adding *adding, int fd, const struct stat *status, co
     entry->mtime_ns = entry->stamp.mtime_ns;
     snapshot->bytes += entry->bytes;
     if (snapshot->bytes > adding->bytes_max) {
-        (void)snprintf(adding->error, adding->error_size, "with %.300s the files have %llu bytes or more, and %llu are allowed", path,
+        (void)snprintf(adding->error, adding->error_size,
+                       "with %.300s the files have %llu bytes or more, and %llu are allowed", path,
                        (unsigned long long)snapshot->bytes, (unsigned long long)adding->bytes_max);
         return ERR_FULL;
     }
@@ -619,7 +620,8 @@ static int read_entry(struct pack_reader *reader, struct snapshot *out)
     for (uint32_t more = 6; is_good && more < fields && !reader->failed; more++) {
         pack_skip(reader);
     }
-    if (!is_good || reader->failed || (kind == SNAPSHOT_LINK && !link_stays(path, link)) || (kind != SNAPSHOT_FILE && bytes > 0)) {
+    if (!is_good || reader->failed || (kind == SNAPSHOT_LINK && !link_stays(path, link)) ||
+        (kind != SNAPSHOT_FILE && bytes > 0)) {
         return ERR_MALFORMED;
     }
     struct snapshot_entry *entry = append(out, path, kind);

@@ -1,14 +1,14 @@
 #ifndef STORE_SNAPSHOT_H
 #define STORE_SNAPSHOT_H
 /* Snapshots of files that a program has left, each stored as one blob: first a listing, then the bytes of the files. Every file
- * begins with a chunk of its own (a manifest allows chunks of any size), so a file that did not change is the same chunks in the
- * next snapshot: it is neither read nor stored nor sent again.
+ * begins with a chunk of its own (a manifest allows chunks of any size), so a file that did not change is the same chunks in
+ * the next snapshot: it is neither read nor stored nor sent again.
  *
  * The listing is the MessagePack array
  *     [1, [[path, kind, mode, bytes, mtime_ns, link], ...]]
- * with path and link as binary; the bytes of the files follow in the order of the entries. A parent stands before what it holds.
- * Times and modes are kept. Symbolic links stay links if they cannot lead out of the snapshot's root; other links, sockets,
- * devices and pipes are left out. Hard links become separate files. A shell. */
+ * with path and link as binary; the bytes of the files follow in the order of the entries. A parent stands before what it
+ * holds. Times and modes are kept. Symbolic links stay links if they cannot lead out of the snapshot's root; other links,
+ * sockets, devices and pipes are left out. Hard links become separate files. A shell. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,16 +71,16 @@ int snapshot_take_over(struct snapshot *snapshot, const struct snapshot *before,
 int snapshot_put(const struct snapshot *snapshot, struct chunks *chunks, hash256 *blob, uint64_t *blob_bytes, char *error,
                  size_t error_size);
 
-/* Reads the listing of a snapshot from a file that holds the whole blob. The bytes may come from a stranger. ERR_MALFORMED, ERR_VERSION,
- * ERR_IO, ERR_MEMORY: `*out` is empty. */
+/* Reads the listing of a snapshot from a file that holds the whole blob. The bytes may come from a stranger. ERR_MALFORMED,
+ * ERR_VERSION, ERR_IO, ERR_MEMORY: `*out` is empty. */
 int snapshot_read(int fd, uint64_t blob_bytes, struct snapshot *out);
 
 /* True if `path` is `below` or lies below it; every path lies below "". */
 bool snapshot_is_below(const char *path, const char *below);
 
 /* Writes the entries below `from` (of a snapshot from snapshot_read) into the directory `dir`, which must exist: an entry
- * FROM/REST becomes DIR/REST, and FROM itself, a file, DIR/NAME with its last name. Entries that are there already are replaced;
- * no link is followed. `*count`: the files and links written. ERR_NOT_FOUND: nothing is listed below `from`. ERR_IO,
+ * FROM/REST becomes DIR/REST, and FROM itself, a file, DIR/NAME with its last name. Entries that are there already are
+ * replaced; no link is followed. `*count`: the files and links written. ERR_NOT_FOUND: nothing is listed below `from`. ERR_IO,
  * ERR_NO_SPACE. On failure `error` is one sentence. */
 int snapshot_unpack(int fd, const struct snapshot *snapshot, const char *from, const char *dir, uint32_t *count, char *error,
                     size_t error_size);

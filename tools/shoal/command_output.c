@@ -1,5 +1,5 @@
-/* output ls|get: the files that the workers of a trial have left. The daemon hands over one blob for each worker whose files are
- * kept; here they are united, the files of lower ranks before those of higher ones. */
+/* output ls|get: the files that the workers of a trial have left. The daemon hands over one blob for each worker whose files
+ * are kept; here they are united, the files of lower ranks before those of higher ones. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -92,7 +92,8 @@ static int open_part(struct cli *cli, const struct target *target, struct part *
     }
     client_close(&client);
     return read == 0 ? code
-                     : cli_fail(cli, CLI_REFUSED, "the daemon's answer cannot be read (%s); are shoal and shoald of the same version?",
+                     : cli_fail(cli, CLI_REFUSED,
+                                "the daemon's answer cannot be read (%s); are shoal and shoald of the same version?",
                                 err_text(read));
 }
 
@@ -106,7 +107,8 @@ static int open_parts(struct cli *cli, const struct target *target, struct parts
 }
 
 /* Reads the operands EXP/TRIAL and PATH. */
-static int read_operands(struct cli *cli, const struct arguments *arguments, struct target *target, char path[SNAPSHOT_PATH_BYTES])
+static int read_operands(struct cli *cli, const struct arguments *arguments, struct target *target,
+                         char path[SNAPSHOT_PATH_BYTES])
 {
     int code = target_read(cli, arguments->operands[0], true, false, target);
     const char *given = arguments->operand_count > 1 ? arguments->operands[1] : "";
@@ -124,8 +126,9 @@ static int read_operands(struct cli *cli, const struct arguments *arguments, str
 static int fail_no_path(struct cli *cli, const char *path, const char *operand)
 {
     return path[0] == '\0' ? cli_fail(cli, CLI_NO_SUCH_THING, "%.80s has left no files", operand)
-                           : cli_fail(cli, CLI_NO_SUCH_THING, "%.80s has left no %.200s; shoal output ls %.80s lists what there is",
-                                      operand, path, operand);
+                           : cli_fail(cli, CLI_NO_SUCH_THING,
+                                      "%.80s has left no %.200s; shoal output ls %.80s lists what there is", operand, path,
+                                      operand);
 }
 
 /* ---- output ls ----------------------------------------------------------------------------------------------------- */

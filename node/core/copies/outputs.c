@@ -4,12 +4,13 @@
  * rendezvous order of the trial, others in place of nodes that refuse, and the record once the copies are there. Two rules are
  * the outputs' own:
  *
- *   places   A worker's records alternate between two keys. A new output goes to the key without the newest durable one, so that
- *            the death of one node never takes the only output. The output after the end of the worker has a key of its own.
- *   united   With keep_ranks: all, an attempt begins with the files of all workers of an earlier attempt. Files of rank 0 may name
- *            files of other ranks (the metadata of a sharded checkpoint), which were written before. So each other worker's
- *            record says `after`: the newest sequence of rank 0 that its node knew before it looked at its files. Rank 0's
- *            output s is used together with outputs of `after` >= s: these hold everything that happened before s. */
+ *   places   A worker's records alternate between two keys. A new output goes to the key without the newest durable one, so
+ *            that the death of one node never takes the only output. The output after the end of the worker has a key of its
+ *            own.
+ *   united   With keep_ranks: all, an attempt begins with the files of all workers of an earlier attempt. Files of rank 0 may
+ *            name files of other ranks (the metadata of a sharded checkpoint), which were written before. So each other
+ *            worker's record says `after`: the newest sequence of rank 0 that its node knew before it looked at its files.
+ *            Rank 0's output s is used together with outputs of `after` >= s: these hold everything that happened before. */
 
 #include "base/check.h"
 #include "base/probe.h"
@@ -77,12 +78,14 @@ static uint32_t first_number(const struct view_attempt *attempt)
 
 /* The newest usable output of the attempt's worker with `after` at least `after`; any worker with is_any. `older_than`: not so
  * new as this output; NULL: no bound. */
-static const struct view_output *newest_of(const struct node_core *core, const struct view_trial *trial, const attempt_id *attempt,
-                                           bool is_any, uint32_t number, uint64_t after, const struct view_output *older_than)
+static const struct view_output *newest_of(const struct node_core *core, const struct view_trial *trial,
+                                           const attempt_id *attempt, bool is_any, uint32_t number, uint64_t after,
+                                           const struct view_output *older_than)
 {
     const struct view_output *newest = NULL;
     for (const struct view_output *row = trial->outputs; row != NULL; row = row->next) {
-        bool is_asked = attempt_id_equal(&row->attempt, attempt) && (is_any || row->number == number) && row->fact.after >= after;
+        bool is_asked = attempt_id_equal(&row->attempt, attempt) && (is_any || row->number == number) &&
+                        row->fact.after >= after;
         if (is_asked && is_usable(core, row) && is_newer(row, newest) && (older_than == NULL || is_newer(older_than, row))) {
             newest = row;
         }
@@ -99,7 +102,8 @@ static uint32_t choose_united(const struct node_core *core, const struct view_tr
         first = newest_of(core, trial, &attempt->id, false, first_number(attempt), 0, first);
         uint32_t count = 0;
         for (uint32_t rank = 0; first != NULL && rank < attempt->member_count && rank < FACT_OUTPUTS_MAX; rank++) {
-            uint64_t after = BUG(outputs_torn, "the outputs of an attempt's workers belong together") ? 0 : first->fact.sequence;
+            bool is_torn = BUG(outputs_torn, "the outputs of an attempt's workers belong together");
+            uint64_t after = is_torn ? 0 : first->fact.sequence;
             const struct view_output *row =
                 rank == 0 ? first : newest_of(core, trial, &attempt->id, false, attempt->members[rank].number, after, NULL);
             if (row == NULL) {
@@ -254,7 +258,8 @@ static void end(struct node_core *core, struct core_output *output)
 }
 
 /* The place of this node's next output of the worker: not that of its newest durable one. */
-static uint32_t next_place(const struct node_core *core, const struct view_trial *trial, const attempt_id *attempt, uint32_t number)
+static uint32_t next_place(const struct node_core *core, const struct view_trial *trial, const attempt_id *attempt,
+                           uint32_t number)
 {
     const struct view_output *best = NULL;
     for (const struct view_output *row = trial != NULL ? trial->outputs : NULL; row != NULL; row = row->next) {

@@ -97,8 +97,9 @@ static bool is_due(const struct watch_job *watch, int run)
     bool all_rest = true, is_due = watch->is_final && watch->watched->units.first != NULL;
     for (struct unit *unit = watch->watched->units.first; unit != NULL && !is_due; unit = unit->next) {
         bool counts = unit_counts(watch, unit, run);
-        all_rest &= counts || units_is_gone(&watch->watched->units, unit, run, &watch->moment);
-        is_due = (counts && (!unit->is_stored || unit->stored != unit->digest)) || (unit->is_stored && units_is_gone(&watch->watched->units, unit, run, &watch->moment));
+        bool is_gone = units_is_gone(&watch->watched->units, unit, run, &watch->moment);
+        all_rest &= counts || is_gone;
+        is_due = (counts && (!unit->is_stored || unit->stored != unit->digest)) || (unit->is_stored && is_gone);
     }
     return is_due || (watch->wants_any && (all_rest || watch->is_forced || watch->is_final));
 }
@@ -170,7 +171,8 @@ static void store(struct watch_job *watch, int run)
                        snapshot.left_out);
     }
     watch->files = count_files(&snapshot);
-    watch->is_stored = !watched->has_last || !hash256_equal(watched->last_blob, watch->blob) || watch->is_final || watch->wants_any;
+    bool is_new = !watched->has_last || !hash256_equal(watched->last_blob, watch->blob);
+    watch->is_stored = is_new || watch->is_final || watch->wants_any;
     snapshot_free(&watched->last);
     watched->last = snapshot;
     watched->last_blob = watch->blob;
@@ -226,7 +228,8 @@ static struct daemon_output *find(const struct daemon *daemon, const attempt_id 
     return output;
 }
 
-void daemon_outputs_watch(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t number, const char *directory)
+void daemon_outputs_watch(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t number,
+                          const char *directory)
 {
     struct daemon_output *output = calloc(1, sizeof *output);
     struct watched *watched = calloc(1, sizeof *watched);
@@ -292,7 +295,9 @@ static void set_aside(struct daemon *daemon, struct daemon_output *output, const
     (void)mkdir(left, 0700);
     (void)snprintf(to, sizeof to, "%s%s", left, slash != NULL ? slash : "/");
     if (rename(output->watched->directory, to) == 0) {
-        daemon_line(daemon, "trial %u: its last files could not be copied (%.200s); they are in %s on this machine until you remove them",
+        daemon_line(daemon,
+                    "trial %u: its last files could not be copied (%.200s); they are in %s on this machine until you remove "
+                    "them",
                     output->attempt.trial, why, to);
     }
 }
@@ -503,8 +508,9 @@ static int restore_one(struct chunks *chunks, const char *directory, hash256 blo
     return rc;
 }
 
-int daemon_outputs_restore(struct chunks *chunks, const char *directory, uint32_t number, const struct fact_beginning *beginnings,
-                           uint32_t count, hash256 *blamed, char *error, size_t error_size)
+int daemon_outputs_restore(struct chunks *chunks, const char *directory, uint32_t number,
+                           const struct fact_beginning *beginnings, uint32_t count, hash256 *blamed, char *error,
+                           size_t error_size)
 {
     static const char *const made[] = {"output", "checkpoint"};
     int rc = 0;

@@ -16,11 +16,12 @@ struct daemon_outputs {
 };
 
 /* Watches the directory of a worker that runs. */
-void daemon_outputs_watch(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t number, const char *directory);
+void daemon_outputs_watch(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t number,
+                          const char *directory);
 
-/* The worker's processes are gone. `is_clean`: it ended by itself with status 0, or as it was asked to. False: its last snapshot is
- * not stored yet, call again. After true the core has been told of it, unless it takes longer than DAEMON_OUTPUT_FINAL_MS, or
- * the experiment is cancelled: then the snapshot is stored later. */
+/* The worker's processes are gone. `is_clean`: it ended by itself with status 0, or as it was asked to. False: its last
+ * snapshot is not stored yet, call again. After true the core has been told of it, unless it takes longer than
+ * DAEMON_OUTPUT_FINAL_MS, or the experiment is cancelled: then the snapshot is stored later. */
 bool daemon_outputs_end(struct daemon *daemon, uint32_t slot, bool is_clean);
 
 /* True while the directory is needed. */
@@ -35,11 +36,12 @@ void daemon_outputs_done_effect(struct daemon *daemon, const struct node_effect 
 /* Frees the watches. Call after the last job. */
 void daemon_outputs_close(struct daemon *daemon);
 
-/* Makes the directories output/ and checkpoint/ below the run directory and writes the files of `beginnings` there, and into work/
- * and restore/. Files of rank `number` count before those of others, then lower numbers. Any thread. `*blamed` is the missing
- * or damaged chunk after ERR_NOT_FOUND or ERR_CORRUPT. On failure `error` is one sentence. */
-int daemon_outputs_restore(struct chunks *chunks, const char *directory, uint32_t number, const struct fact_beginning *beginnings,
-                           uint32_t count, hash256 *blamed, char *error, size_t error_size);
+/* Makes the directories output/ and checkpoint/ below the run directory and writes the files of `beginnings` there, and into
+ * work/ and restore/. Files of rank `number` count before those of others, then lower numbers. Any thread. `*blamed` is the
+ * missing or damaged chunk after ERR_NOT_FOUND or ERR_CORRUPT. On failure `error` is one sentence. */
+int daemon_outputs_restore(struct chunks *chunks, const char *directory, uint32_t number,
+                           const struct fact_beginning *beginnings, uint32_t count, hash256 *blamed, char *error,
+                           size_t error_size);
 
 /* A file without a name in the directory, for a blob that is too large for the memory. -1: errno tells why. */
 int daemon_outputs_file(const char *directory);

@@ -314,7 +314,8 @@ static int scan_checkpoints(struct units *units, int run, const struct units_mom
     int rc = scan_root(units, run, CHECKPOINT, CHECKPOINT, now_ms, entries);
     struct unit *newest = NULL;
     for (struct unit *unit = units->first; unit != NULL; unit = unit->next) {
-        bool is_one = snapshot_is_below(unit->path, CHECKPOINT) && unit->pass == units->pass && strcmp(unit->path, CHECKPOINT) != 0;
+        bool is_one = snapshot_is_below(unit->path, CHECKPOINT) && unit->pass == units->pass &&
+                      strcmp(unit->path, CHECKPOINT) != 0;
         if (is_one && (newest == NULL || unit->ctime_ns > newest->ctime_ns) && units_rests(unit, run, moment)) {
             newest = unit;
         }

@@ -1,17 +1,17 @@
 #ifndef NODE_DAEMON_OUTPUTS_UNITS_H
 #define NODE_DAEMON_OUTPUTS_UNITS_H
-/* What a worker keeps, in units. A unit is what counts as a whole: a direct child of a kept directory (a file, or a directory with
- * everything in it), or a kept file. It counts once it has come to rest: nothing in it has changed for UNITS_REST_MS, or for
- * UNITS_REST_OPEN_MS while a program has a file in it open for writing. A file that no program has open for writing rests after
- * UNITS_CLOSED_MS already: a script that saves each second and keeps its last three files would leave nothing otherwise. What
- * is renamed into $SHOAL_CHECKPOINT_DIR counts at once.
+/* What a worker keeps, in units. A unit is what counts as a whole: a direct child of a kept directory (a file, or a directory
+ * with everything in it), or a kept file. It counts once it has come to rest: nothing in it has changed for UNITS_REST_MS, or
+ * for UNITS_REST_OPEN_MS while a program has a file in it open for writing. A file that no program has open for writing rests
+ * after UNITS_CLOSED_MS already: a script that saves each second and keeps its last three files would leave nothing otherwise.
+ * What is renamed into $SHOAL_CHECKPOINT_DIR counts at once.
  *
  * Whether a file was open when its program was killed is not known later. So after such an end a file rests if it had not
  * changed for UNITS_CLOSED_AT_END_MS then, and was closed when it was last looked at.
  *
  * A run directory holds work/ (the copy of the code, where the kept paths are), output/ ($SHOAL_OUTPUT_DIR), checkpoint/
- * ($SHOAL_CHECKPOINT_DIR) and restore/ ($SHOAL_RESTORE_DIR). Of the checkpoints only the newest is a unit; before the first one,
- * the restored one is.
+ * ($SHOAL_CHECKPOINT_DIR) and restore/ ($SHOAL_RESTORE_DIR). Of the checkpoints only the newest is a unit; before the first
+ * one, the restored one is.
  *
  * A shell: it looks at the disk. All functions are for one thread at a time. */
 
@@ -62,8 +62,8 @@ struct units {
 void units_open(struct units *units, const char *run_directory);
 void units_close(struct units *units);
 
-/* Looks at the disk: paths `keep` (`keep_count` of them, below work/) below the open run directory. Units that are gone for good
- * are forgotten. ERR_FULL: there are more than UNITS_MAX files. ERR_MEMORY. */
+/* Looks at the disk: paths `keep` (`keep_count` of them, below work/) below the open run directory. Units that are gone for
+ * good are forgotten. ERR_FULL: there are more than UNITS_MAX files. ERR_MEMORY. */
 int units_scan(struct units *units, int run, const char *const *keep, uint32_t keep_count, const struct units_moment *moment);
 
 /* Looks at one unit again. False: it has changed since the scan. */
@@ -72,8 +72,8 @@ bool units_is_same(const struct unit *unit, int run);
 /* True if the unit rests at the moment (see above). Looks whether files are open only if that matters. */
 bool units_rests(struct unit *unit, int run, const struct units_moment *moment);
 
-/* True if the unit is gone for good: it has been for UNITS_REST_MS, and something else in its directory rests, or nothing is left
- * there. Else a program that replaces its files fast, and is killed, would leave only files that do not rest. */
+/* True if the unit is gone for good: it has been for UNITS_REST_MS, and something else in its directory rests, or nothing is
+ * left there. Else a program that replaces its files fast, and is killed, would leave only files that do not rest. */
 bool units_is_gone(struct units *units, const struct unit *unit, int run, const struct units_moment *moment);
 
 #endif

@@ -21,9 +21,9 @@ struct metric_lines {
     bool is_skipped; /* the rest of the line is of no interest: it is too long, or its beginning was not seen */
 };
 
-/* Takes the next bytes from `*at` on until a line is complete that is a metric, and sets `*at` behind it. False: there is no such
- * line in the rest, of which an unfinished one is kept. `out->metrics` points into `packed`. A line without a step has the step
- * `step`. Malformed lines are passed over. */
+/* Takes the next bytes from `*at` on until a line is complete that is a metric, and sets `*at` behind it. False: there is no
+ * such line in the rest, of which an unfinished one is kept. `out->metrics` points into `packed`. A line without a step has
+ * the step `step`. Malformed lines are passed over. */
 bool metric_lines_next(struct metric_lines *lines, const uint8_t *bytes, size_t count, size_t *at, uint64_t step,
                        uint8_t packed[METRIC_LINE_BYTES], struct request_report *out);
 
