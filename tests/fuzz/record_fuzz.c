@@ -26,13 +26,14 @@ union fact {
     struct fact_worker worker;
     struct fact_verdict verdict;
     struct fact_manifest manifest;
+    struct fact_output output;
 };
 
 /* Each kind's reader, and its packer on what was read. */
 #define KINDS(X)                                                                                                         \
     X(FACT_MEMBER, member) X(FACT_NODE, node) X(FACT_INVITE, invite) X(FACT_SLOT, slot) X(FACT_EXPERIMENT, experiment)    \
     X(FACT_CONTROL, control) X(FACT_CLAIM, claim) X(FACT_ATTEMPT, attempt) X(FACT_WORKER, worker)                         \
-    X(FACT_VERDICT, verdict) X(FACT_MANIFEST, manifest)
+    X(FACT_VERDICT, verdict) X(FACT_MANIFEST, manifest) X(FACT_OUTPUT, output)
 
 static int read_fact(const struct record *record, union fact *out)
 {
@@ -94,6 +95,7 @@ static void check_keys(const struct record *record)
     }
     (void)fact_key_read_number(record, &number);
     (void)fact_key_read_step(record, &step);
+    (void)fact_key_read_place(record, &number);
     (void)fact_key_read_slot(record, &number);
 }
 
