@@ -13,7 +13,7 @@
 
 #define SEEDS 4000
 #define MINUTES 10
-#define NEWEST 12
+#define NEWEST PLAN_VERSION
 #define FEW 10 /* classes: of as many, or fewer, no seed is that mixes them all, but for one in hundreds */
 
 static void draw(struct plan *plan, uint64_t seed, uint32_t version, uint64_t without)

@@ -36,7 +36,7 @@ static bool log_take(struct daemon *daemon, struct daemon_worker *worker, const 
     int code = daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 'l', worker->prepare.u.worker.number, end,
                                     log->bytes, log->got);
     worker->log_offset = code == 0 ? end : worker->log_offset;
-    stall_heard(&worker->stall, daemon_now_ms());
+    worker_stall_heard(&worker->stall, daemon_now_ms());
     if (code == 0) {
         worker->metric_lines.is_skipped |= log->dropped > 0;
         daemon_series_output(daemon, worker, log->bytes, log->got);

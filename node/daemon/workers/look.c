@@ -123,12 +123,12 @@ static void look_work(struct job *job)
     free(all);
 }
 
-static struct stall_state look_at(const struct daemon *daemon, const struct daemon_worker *worker, uint64_t now_ms)
+static struct worker_stall_state look_at(const struct daemon *daemon, const struct daemon_worker *worker, uint64_t now_ms)
 {
     const struct view_experiment *experiment =
         view_find_experiment(node_core_view(daemon->core), worker->prepare.u.worker.attempt.experiment);
     const struct config *config = experiment != NULL && experiment->known ? experiment->config : NULL;
-    return stall_look(&worker->stall, now_ms, config != NULL ? (uint64_t)config->stall_timeout_s * 1000 : 0,
+    return worker_stall_look(&worker->stall, now_ms, config != NULL ? (uint64_t)config->stall_timeout_s * 1000 : 0,
                       config != NULL ? (uint64_t)config->exit_barrier_s * 1000 : 0);
 }
 
@@ -145,8 +145,8 @@ static void look_done(void *context, struct job *job)
         if (!is_same) {
             continue;
         }
-        stall_sample(&worker->stall, now_ms, look->of[slot].cpu_ms, look->of[slot].is_suspended);
-        struct stall_state state = look_at(daemon, worker, now_ms);
+        worker_stall_sample(&worker->stall, now_ms, look->of[slot].cpu_ms, look->of[slot].is_suspended);
+        struct worker_stall_state state = look_at(daemon, worker, now_ms);
         if (state.stall == worker->stall_told.stall && state.is_overdue == worker->stall_told.is_overdue &&
             state.is_past_barrier == worker->stall_told.is_past_barrier) {
             continue;

@@ -13,7 +13,7 @@
 #define STALL_BUSY_SHARE 50    /* a worker that uses 1/50 of a processor works: threads that only poll use less */
 
 /* The watch of one worker. All zero: it has just started. */
-struct stall {
+struct worker_stall {
     uint64_t output_ms;    /* of the last output or progress */
     uint64_t busy_ms;      /* when processor time was last seen in use */
     uint64_t suspended_ms; /* since when a process is stopped; 0: none is */
@@ -21,7 +21,7 @@ struct stall {
     uint64_t cpu_ms;       /* processor time of all processes at sampled_ms */
 };
 
-struct stall_state {
+struct worker_stall_state {
     enum fact_stall stall;
     uint64_t since_ms;
     bool is_overdue;      /* it has lasted for stall_timeout */
@@ -29,16 +29,16 @@ struct stall_state {
 };
 
 /* The worker has written output, or has reported progress. */
-void stall_heard(struct stall *stall, uint64_t now_ms);
+void worker_stall_heard(struct worker_stall *stall, uint64_t now_ms);
 
 /* The worker's processes have used cpu_ms of processor time together so far. The sum may fall when a process ends. */
-void stall_sample(struct stall *stall, uint64_t now_ms, uint64_t cpu_ms, bool is_suspended);
+void worker_stall_sample(struct worker_stall *stall, uint64_t now_ms, uint64_t cpu_ms, bool is_suspended);
 
 /* The class of the worker now. timeout_ms and barrier_ms: the options stall_timeout and exit_barrier, 0: none. Without any
  * sample the worker is active. */
-struct stall_state stall_look(const struct stall *stall, uint64_t now_ms, uint64_t timeout_ms, uint64_t barrier_ms);
+struct worker_stall_state worker_stall_look(const struct worker_stall *stall, uint64_t now_ms, uint64_t timeout_ms, uint64_t barrier_ms);
 
 /* Moves the times by a suspend of the machine or a stop of the daemon. */
-void stall_shift(struct stall *stall, uint64_t gap_ms);
+void worker_stall_shift(struct worker_stall *stall, uint64_t gap_ms);
 
 #endif

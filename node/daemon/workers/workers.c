@@ -893,7 +893,7 @@ void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms)
         shift(&daemon->workers->slots[slot].term_at_ms, gap_ms);
         shift(&daemon->workers->slots[slot].connects_until_ms, gap_ms);
         shift(&daemon->workers->slots[slot].port_until_ms, gap_ms);
-        stall_shift(&daemon->workers->slots[slot].stall, gap_ms);
+        worker_stall_shift(&daemon->workers->slots[slot].stall, gap_ms);
     }
 }
 

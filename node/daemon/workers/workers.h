@@ -49,8 +49,8 @@ struct daemon_worker {
     struct fact_beginning beginnings[FACT_OUTPUTS_MAX];
     bool started_seen;
     int32_t keep_pid; /* of shoal-keep, while it is connected; 0: unknown */
-    struct stall stall;
-    struct stall_state stall_told; /* as the core has it */
+    struct worker_stall stall;
+    struct worker_stall_state stall_told; /* as the core has it */
     uint32_t saves; /* checkpoints handed over by the worker that are not stored yet */
     lease_token token;
     uint8_t group_key[MESSAGE_KEY_BYTES];
