@@ -173,3 +173,33 @@ def a_worker_that_the_kernel_ends_for_want_of_memory_is_told_so(lab):
         reason = wait_over(mesh, identity, 40, state="failed")["trials"][0]["reason"]
         expect("killed by signal 9 (SIGKILL): the kernel ended it, its control group had reached the memory limit" in reason, reason)
     expect(node.daemon.poll() is None and node.daemon.pid == daemon, "the daemon was ended, too")
+
+
+SAVES = """import multiprocessing, signal, sys, time
+def work(): time.sleep(3600)
+helper = multiprocessing.Process(target=work, daemon=True)
+def save(number, frame):
+    time.sleep(0.5)
+    print("signal", number, "helper alive", helper.is_alive(), flush=True)
+    sys.exit(0)
+helper.start()
+signal.signal(getattr(signal, sys.argv[1]), save)
+print("ready", flush=True)
+while True: time.sleep(1)
+"""
+
+
+@case(limit_s=90)
+def a_stop_reaches_the_program_and_leaves_it_its_helpers(lab):
+    """Also below a shell, and with another signal."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    for name, entrypoint, options in [("bare", "exec python3 saves.py SIGTERM", {}),
+                                      ("below", "python3 saves.py SIGTERM | tee copy; true", {}),
+                                      ("user", "python3 saves.py SIGUSR1; true", {"stop_signal": "SIGUSR1"})]:
+        identity = lab.submit(node, config(name, entrypoint, preemption_timeout=30, **options), {"saves.py": SAVES})
+        wait_until(lambda: "ready" in node.run("logs", f"{identity}/0"), 30, "the program")
+        node.run("pause", identity)
+        wait_until(lambda: "helper alive True" in node.run("logs", f"{identity}/0"), 30, f"{name} to save with its helper")
+        wait_until(lambda: not workers_of(identity), 20, "all of it to be gone")
+        node.run("cancel", identity)
