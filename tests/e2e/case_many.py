@@ -77,19 +77,19 @@ def memory_bytes(node):
 
 def many_trials(lab, trials, restart_at):
     """All complete, also beyond a restart of a daemon, each in one attempt; then the experiment is deleted. Returns when how many
-    were complete, and the longest answer to a question meanwhile, in seconds."""
+    were complete, above which time one question in twenty waited meanwhile, the most memory, and the time of the deletion."""
     mesh = lab.mesh(2, slots="cpu:2")
     alder, birch = mesh.nodes
     identity = lab.submit(alder, {"name": "many", "entrypoint": "true", "hyperparameters": {"x": {"type": "double", "minval": 0,
                                   "maxval": 1}}, "searcher": {"name": "random", "metric": "loss", "max_trials": trials}})
-    seen, longest, has_restarted = [], 0.0, False
+    seen, waited_s, has_restarted = [], [], False
     deadline = time.monotonic() + 60 + trials
     while True:
         expect(time.monotonic() < deadline, f"{seen[-1:]} of {trials} trials")
         for words in (("ls",), ("status",), ("show", identity))[:3 if len(seen) % 10 == 0 else 2]:
             began = time.monotonic()
             answer = alder.json(*words)
-            longest = max(longest, time.monotonic() - began)
+            waited_s.append(time.monotonic() - began)
             if words == ("ls",):
                 row = next(row for row in answer["experiments"] if row["id"] == identity)
         seen.append((time.monotonic(), row["trials"]["completed"]))
@@ -108,8 +108,11 @@ def many_trials(lab, trials, restart_at):
     alder.run("delete", identity, "--yes")
     deleted_s = time.monotonic() - began
     expect(all(row["id"] != identity for row in alder.json("ls")["experiments"]), "it is still there")
-    lab.note(f"longest answer {longest:.2f} s, {most >> 20} MiB, deleted in {deleted_s:.2f} s")
-    return seen, longest, most, deleted_s
+    waited_s.sort()
+    often_s = waited_s[-len(waited_s) // 20]
+    lab.note(f"of {len(waited_s)} answers the longest took {waited_s[-1]:.2f} s, one in twenty more than {often_s:.2f} s; "
+             f"{most >> 20} MiB, deleted in {deleted_s:.2f} s")
+    return seen, often_s, most, deleted_s
 
 
 @case(limit_s=120)
@@ -120,7 +123,7 @@ def hundreds_of_trials_complete_beyond_a_restart_of_a_daemon(lab):
 @case(limit_s=1500, alone=True, whole=True)
 def thousands_of_trials_do_not_slow_a_mesh_down(lab):
     trials = 5000
-    seen, longest, most, deleted_s = many_trials(lab, trials, 2500)
+    seen, often_s, most, deleted_s = many_trials(lab, trials, 2500)
 
     def took(first, last):
         at = [next(when for when, count in seen if count >= wanted) for wanted in (first, last)]
@@ -128,6 +131,7 @@ def thousands_of_trials_do_not_slow_a_mesh_down(lab):
     early, late = took(1, 500), took(trials - 499, trials)
     lab.note(f"trials 1 to 500 in {early:.1f} s, the last 500 in {late:.1f} s")
     expect(late < 2 * early, f"the last 500 trials take {late:.1f} s, the first 500 took {early:.1f} s")
-    expect(longest < 1, f"a question waited {longest:.2f} s")
+    # One may wait longer on a machine with other work; a daemon that is busy with its trials makes many wait.
+    expect(often_s < 1, f"one question in twenty waited more than {often_s:.2f} s")
     expect(most < 150 << 20, f"a daemon has {most >> 20} MiB")
     expect(deleted_s < 5, f"deleting takes {deleted_s:.1f} s")
