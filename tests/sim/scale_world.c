@@ -22,7 +22,7 @@
 #define SEGMENT_BYTES 1448u
 #define CURVE_BYTES (8u + 8u + 16u + 1u)
 
-enum event_kind { EVENT_TICK, EVENT_MESSAGE, EVENT_PERSISTED };
+enum event_kind { EVENT_TICK, EVENT_MESSAGE, EVENT_PERSISTED, EVENT_LINK };
 
 struct scale_event {
     struct scale_event *next;
@@ -275,6 +275,9 @@ static void step(struct scale_world *world, uint32_t number, struct node_event *
         } else if (effect->kind == NODE_EFFECT_PERSIST_RECORD || effect->kind == NODE_EFFECT_PERSIST_FENCE) {
             struct scale_event *written = post(world, world->now_ms + SCALE_DISK_MS, EVENT_PERSISTED, number);
             written->ticket = effect->u.persist.ticket;
+        } else if (effect->kind == NODE_EFFECT_CHECK_LINK) {
+            struct scale_event *checked = post(world, world->now_ms + SCALE_DISK_MS, EVENT_LINK, number);
+            checked->from = find(world, effect->u.peer.node);
         }
     }
     watch_change(world, node);
@@ -297,6 +300,12 @@ static void step_event(struct scale_world *world, struct scale_event *event)
         core_event.kind = NODE_EVENT_MESSAGE;
         core_event.u.message.from = world->nodes[event->from].person.id;
         core_event.u.message.message = &event->message;
+    } else if (event->kind == EVENT_LINK) {
+        const struct scale_node *peer = &world->nodes[event->from];
+        core_event.kind = NODE_EVENT_LINK; /* each node has one address */
+        core_event.u.link.peer = peer->person.id;
+        core_event.u.link.reached = core_event.u.link.open = peer->is_up;
+        core_event.u.link.round_trip_us = 500;
     } else {
         core_event.kind = NODE_EVENT_PERSISTED;
         core_event.u.persisted.ticket = event->ticket;

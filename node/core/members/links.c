@@ -175,6 +175,20 @@ static uint32_t look_at(const struct node_core *core, const struct core_links *l
     return seen == NULL || (!seen->is_reached && !is_lost_once);
 }
 
+/* A living peer has an address that was not tried yet. */
+static bool any_untried(const struct node_core *core)
+{
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        const struct core_peer *peer = core->members->peers[i];
+        for (const struct core_address *a = peer->state == SWIM_ALIVE ? peer->addresses : NULL; a != NULL; a = a->next) {
+            if (a->answered_ms == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Drops the network with the most exceptions. */
 static void drop_worst(struct fact_links *links)
 {
@@ -251,20 +265,26 @@ void links_housekeep(struct node_core *core)
         members->links = arena_take(&core->arena, sizeof *members->links);
     }
     struct core_links *links = members->links;
-    if (links == NULL || core->is_out || core->leaving || !core_has_room(core, 64, RECORD_BODY_BYTES_MAX)) {
+    /* Before it has caught up a node is in no group, and others that catch up would not pass the record on. */
+    if (links == NULL || core->is_out || core->leaving || members->syncing || !core_has_room(core, 64, RECORD_BODY_BYTES_MAX)) {
         return;
     }
-    uint64_t pause_ms = core_members_fans_out(core) ? CORE_LINKS_LARGE_MS : CORE_LINKS_MS;
-    if (core_members_fans_out(core) && links->looked_ms != 0 && core->now_ms - links->looked_ms < CORE_LINKS_MS) {
+    bool is_large = core_members_fans_out(core);
+    uint64_t pause_ms = is_large ? CORE_LINKS_LARGE_MS : CORE_LINKS_MS;
+    if (is_large && links->looked_ms != 0 && core->now_ms - links->looked_ms < CORE_LINKS_MS) {
         return; /* a look takes milliseconds among a thousand nodes */
     }
     links->looked_ms = core->now_ms;
+    if (is_large && !links->has_own && any_untried(core) && core->now_ms - core->started_ms < CORE_SYNC_ALONE_MS) {
+        return; /* in a large mesh that starts each node is to publish once, and not for each node that it finds */
+    }
     uint64_t earned = (core->now_ms - core->started_ms) / pause_ms;
-    uint32_t allowed = CORE_LINKS_AT_ONCE + (uint32_t)(earned < UINT32_MAX / 2 ? earned : UINT32_MAX / 2);
+    uint32_t at_once = is_large ? 1 : CORE_LINKS_AT_ONCE;
+    uint32_t allowed = at_once + (uint32_t)(earned < UINT32_MAX / 2 ? earned : UINT32_MAX / 2);
     if (links->count >= allowed) {
         return;
     }
-    links->count = allowed - links->count > CORE_LINKS_AT_ONCE ? allowed - CORE_LINKS_AT_ONCE : links->count;
+    links->count = allowed - links->count > at_once ? allowed - at_once : links->count;
     struct fact_links now;
     look(core, links, &now);
     if (!links->has_own || !is_same(&now, &links->own)) {

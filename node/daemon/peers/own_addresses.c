@@ -95,9 +95,7 @@ static void take(struct daemon *daemon, const struct node_addresses *found)
 void daemon_own_addresses_open(struct daemon *daemon)
 {
     struct own_addresses *own = &daemon->peers->own;
-    char listen_host[FACT_ADDRESS_BYTES];
     struct node_addresses found;
-    address_host(daemon->options.listen, listen_host, sizeof listen_host);
     own->fd = addresses_watch();
     own->read_ms = daemon_now_ms() + AGAIN_MS;
     find(daemon, &found);
