@@ -19,7 +19,7 @@ void query_show(struct daemon *daemon, struct client_request *request, int argum
 void query_checkpoints(struct daemon *daemon, struct client_request *request, int argument);
 void query_stream(struct daemon *daemon, struct client_request *request, int kind);
 
-/* Writes `blocked` (RENDER_BLOCKED_PAIRS): the living nodes whose bulk sockets cannot be used from here. */
+/* Writes `blocked` (RENDER_BLOCKED_PAIRS): the ports of living nodes that cannot be used from here. */
 void query_put_blocked(const struct daemon *daemon, struct pack_writer *writer);
 
 /* Sends the news of open streams; sets daemon->api->watch_ms while a stream is open. */

@@ -42,7 +42,7 @@ struct render_status_extra {
     uint64_t scrub_bytes, scrub_passes, scrub_damaged, scrub_restored; /* since the daemon started */
 };
 
-/* A node that lives and whose bulk socket cannot be used from here. */
+/* A node that lives, and a port of its bulk socket or of a worker there that cannot be used from here. */
 struct render_blocked {
     node_id node;
     char host[FACT_ADDRESS_BYTES];
