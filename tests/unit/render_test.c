@@ -704,6 +704,26 @@ static void status_adds_what_the_core_refused(void **state)
     assert_has(text, "\",\"address\":\"10.0.0.8:7410\"}");
 }
 
+static void blocked_ports_are_named_with_node_and_direction(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    const struct render_blocked blocked[] = {
+        {.node = f->b.id, .host = "10.0.0.2", .port = 7413, .since_s = 12},
+        {.node = f->b.id, .host = "fe80::1", .port = 7500, .stalls = true},
+    };
+    struct pack_writer writer;
+    open_map(&writer, RENDER_BLOCKED_PAIRS);
+    render_blocked(f->core, blocked, 2, &writer);
+    const char *text = json_of(&writer);
+    assert_has(text, "\"name\":\"b\",\"host\":\"10.0.0.2\",\"port\":7413,\"stalls\":false,\"since_s\":12,"
+                     "\"text\":\"port 7413/tcp of b (10.0.0.2) cannot be reached from a: ");
+    assert_has(text, "\"stalls\":true,\"since_s\":0,\"text\":\"data between a and port 7500/tcp of b (fe80::1) stands still");
+    open_map(&writer, RENDER_BLOCKED_PAIRS);
+    render_blocked(f->core, blocked, 0, &writer);
+    assert_has(json_of(&writer), "\"blocked\":[]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -725,6 +745,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(long_lists_come_in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(the_coordinator_is_the_highest_living_claim, setup, teardown),
         cmocka_unit_test_setup_teardown(status_adds_what_the_core_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(blocked_ports_are_named_with_node_and_direction, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
