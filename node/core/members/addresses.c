@@ -406,11 +406,24 @@ void addresses_announced(struct node_core *core, struct core_peer *peer, const s
     }
 }
 
+/* This node announces the address now. */
+static bool is_present(const struct node_core *core, const char *text)
+{
+    const struct fact_addresses *own = &core->options.addresses.announced;
+    for (uint32_t i = 0; i < own->count; i++) {
+        if (strcmp(own->items[i].text, text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An address that was this node's own may be the peer's now: DHCP gives it to the next machine that asks. */
 void addresses_hear(struct node_core *core, struct core_peer *peer, const char *text, enum core_address_source source)
 {
     struct core_address **link = &peer->addresses, **oldest = NULL;
     uint32_t unannounced = 0;
-    if (text[0] == '\0' || find(peer, text) != NULL || addresses_is_own(core, text)) {
+    if (text[0] == '\0' || find(peer, text) != NULL || is_present(core, text)) {
         return;
     }
     for (; *link != NULL; link = &(*link)->next) {
@@ -462,11 +475,8 @@ void addresses_heard_from(struct node_core *core, struct core_peer *peer, const 
 
 bool addresses_is_own(const struct node_core *core, const char *text)
 {
-    const struct fact_addresses *own = &core->options.addresses.announced;
-    for (uint32_t i = 0; i < own->count; i++) {
-        if (strcmp(own->items[i].text, text) == 0) {
-            return true;
-        }
+    if (is_present(core, text)) {
+        return true;
     }
     for (uint32_t i = 0; i < core->members->former_count && i < CORE_FORMER_MAX; i++) {
         if (strcmp(core->members->former[i], text) == 0) {

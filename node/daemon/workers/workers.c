@@ -387,7 +387,7 @@ static bool fetch_next(struct daemon_worker *worker)
 void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
 {
     static const char *const names[] = {
-        [FETCHED_CODE] = "code is", [FETCHED_CHECKPOINT] = "checkpoint is", [FETCHED_OUTPUT] = "kept files are"};
+        [FETCHED_CODE] = "code", [FETCHED_CHECKPOINT] = "checkpoint", [FETCHED_OUTPUT] = "kept files"};
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct daemon_worker *worker = &daemon->workers->slots[slot];
         if (worker->state != WORKER_FETCHING || worker->fetch_id != request) {
@@ -401,7 +401,7 @@ void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, c
             fetch(daemon, slot);
         } else if (code != 0) {
             char why[600];
-            (void)snprintf(why, sizeof why, "its %s not to be had: %.300s", names[now], text);
+            (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s", names[now], text);
             daemon_blocked_append(daemon, why, sizeof why);
             prepared(daemon, slot, code, 0, why);
         } else if (fetch_next(worker)) {
