@@ -370,9 +370,9 @@ static enum verdict judge(struct listing *listing, const struct directory *in, c
     const char *below = git_path(listing, path);
     bool stays = in->is_left;
     if (!stays) {
-        const struct ignore_file *files = listing->git_rules.files + listing->scope.first_rule;
-        size_t count = listing->git_rules.count - listing->scope.first_rule;
-        if (ignore_find(files, count, below, is_directory, &place) == IGNORE_EXCLUDED) {
+        size_t first = listing->scope.first_rule, count = listing->git_rules.count - first;
+        const struct ignore_file *files = count > 0 ? listing->git_rules.files + first : NULL;
+        if (count > 0 && ignore_find(files, count, below, is_directory, &place) == IGNORE_EXCLUDED) {
             (void)snprintf(why, SHOWN_BYTES, "%.160s:%u", files[place.file].name, place.line);
             stays = true;
         }

@@ -83,7 +83,7 @@ def kept_files_survive_the_submitter_the_coordinator_and_the_node(lab):
         node.slots = "cpu:1"
     mesh.start()
     alder = mesh.nodes[0]
-    identity = submit(alder, f"{PYTHON} plain_save.py 60 0.3", "plain_save.py", keep=["checkpoints/"])
+    identity = submit(alder, f"{PYTHON} plain_save.py 150 0.3", "plain_save.py", keep=["checkpoints/"])
     kept = 0
     for victim in ("submitter", "coordinator", "host"):
         wait_until(lambda: newest(mesh.living()[-1], identity, r"epoch_0*(\d+)") >= kept + 4, 60, "four further epochs to be kept")
@@ -96,6 +96,8 @@ def kept_files_survive_the_submitter_the_coordinator_and_the_node(lab):
                 "host": seen["trials"][0]["slots"][0]["node_name"]}[victim]
         lab.note(f"epoch {kept}: the {victim}, {name}, dies")
         mesh.by_name(name).kill_machine()
+        if name == seen["trials"][0]["slots"][0]["node_name"]:
+            break  # a trial whose host dies twice soon after its start is given up
     viewer = mesh.living()[-1]
     wait_over(mesh, identity, 120, viewer=viewer)
     log = logs(viewer, identity)
@@ -103,7 +105,7 @@ def kept_files_survive_the_submitter_the_coordinator_and_the_node(lab):
     # The copy of the last few epochs may still have been under way.
     expect(went_on and went_on[-1] >= kept - 4, f"the last attempt did not go on from epoch {kept}: {log}")
     for node in mesh.living():
-        expect(newest(node, identity, r"epoch_0*(\d+)") == 60, f"{node.name} sees {outputs(node, identity)}")
+        expect(newest(node, identity, r"epoch_0*(\d+)") == 150, f"{node.name} sees {outputs(node, identity)}")
 
 
 def torch_or_skip():

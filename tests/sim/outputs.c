@@ -144,8 +144,21 @@ static void check_newest(struct sim *sim, int node, const struct view_trial *tri
     }
 }
 
+/* True if the node knows later files of the trial that have been durable, too: their record may stand in the place of the
+ * earlier one's, wherever the copies are. */
+static bool is_superseded(const struct view_trial *trial, const struct sim_left *left)
+{
+    for (const struct view_output *row = trial->outputs; row != NULL; row = row->next) {
+        int order = attempt_id_compare_order(&row->attempt, &left->attempt);
+        if (row->fact.durable && (order > 0 || (order == 0 && row->fact.sequence > left->sequence))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What a node has acknowledged as durable is not lost with one of its holders: a node that knew of it for a while begins with it,
- * or with later files. */
+ * or with later files. A holder counts where the node's own records name it. */
 static void check_durable(struct sim *sim, int node, const struct view_trial *trial, const attempt_id *attempt,
                           const struct fact_attempt *fact)
 {
@@ -153,19 +166,16 @@ static void check_durable(struct sim *sim, int node, const struct view_trial *tr
     for (uint32_t i = 0; i < sim->left_count; i++) {
         const struct sim_left *left = &sim->left[i];
         const struct sim_blob *blob = blobs_find(sim, left->blob);
+        const struct view_output *row = find_row(trial, left->blob);
         bool is_of_trial = experiment_id_equal(left->attempt.experiment, attempt->experiment) && left->attempt.trial == attempt->trial;
         if (!is_of_trial || left->known[node] == 0 || left->known[node] != sim->nodes[node].life || blob->struck != 0) {
             continue;
         }
-        for (int holder = 0; holder < (int)sim->plan.node_count; holder++) {
-            bool is_there = ((blob->holders & left->holders) >> holder & 1) != 0 && !sim->nodes[holder].is_twin &&
-                            (holder == node ||
-                             swim_state_of(&sim->nodes[node].core->members->swim, sim->nodes[holder].id) == SWIM_ALIVE);
-            if (is_there && (begun == NULL || !is_older(&left->attempt, left->sequence, begun))) {
-                sim_fail(sim, 3, "n%d starts attempt %u of trial %u, but durable files of attempt %u, sequence %llu, on n%d are lost to it",
-                         node, attempt->number, attempt->trial, left->attempt.number, (unsigned long long)left->sequence, holder);
-                return;
-            }
+        bool is_lost = row == NULL ? !is_superseded(trial, left) : is_within_reach(sim, node, row);
+        if (is_lost && (begun == NULL || !is_older(&left->attempt, left->sequence, begun))) {
+            sim_fail(sim, 3, "n%d starts attempt %u of trial %u, but durable files of attempt %u, sequence %llu, are lost to it", node,
+                     attempt->number, attempt->trial, left->attempt.number, (unsigned long long)left->sequence);
+            return;
         }
     }
 }
