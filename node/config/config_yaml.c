@@ -1,6 +1,7 @@
 #include "node/config/config_yaml.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -54,6 +55,9 @@ static int walk_section(struct parse *parse, const struct tree_node *map, const 
     for (const struct tree_node *child = map->first; child != NULL; child = child->next) {
         char path[TREE_PATH_BYTES];
         size_t path_bytes = (size_t)snprintf(path, sizeof path - 2, "%s%s", section, child->key);
+        if (section[0] == '\0' && strncmp(child->key, "x-", 2) == 0) {
+            continue; /* a place for anchors */
+        }
         bool is_done = tree_is_null(child); /* not given; its key must be known nevertheless */
         bool is_known = options_refusal(path) != NULL, is_section = false;
         const char *refusal = options_refusal(path);
@@ -171,7 +175,7 @@ static int check_hparams(struct parse *parse)
     if (result != 0) {
         return result == ERR_MEMORY ? result : tree_fail(&parse->tree, given(parse, "hyperparameters"), "%s", error);
     }
-    result = hparams_check_entrypoint(parse->config->entrypoint, &space, error);
+    result = hparams_check_entrypoint(config_entrypoint(parse->config), &space, error);
     if (result != 0) {
         return result == ERR_MEMORY ? result : tree_fail(&parse->tree, given(parse, "entrypoint"), "%s", error);
     }
@@ -205,7 +209,7 @@ static int read_all(struct parse *parse, const char *text, size_t text_bytes, co
     }
     error = config_finish(parse, root);
     if (error == 0) {
-        error = fields_read_entrypoint(tree, given(parse, "entrypoint"), parse->config);
+        error = fields_read_entrypoint(tree, given(parse, "entrypoint"), &parse->packed, parse->config);
     }
     if (error == 0) {
         error = fields_read_labels(tree, given(parse, "labels"), &parse->packed, parse->config);
@@ -223,23 +227,36 @@ static int read_all(struct parse *parse, const char *text, size_t text_bytes, co
     return error == 0 ? check_hparams(parse) : error;
 }
 
-/* A last check: the result can be packed, and config_unpack accepts it. */
+/* A last check: the result can be packed, and readers accept it. */
 static int check_packed(struct parse *parse)
 {
-    uint8_t bytes[CONFIG_PACKED_BYTES_MAX];
+    const struct config *config = parse->config;
+    bool is_plain = config_is_plain(config);
+    uint8_t *bytes = malloc(CONFIG_WHOLE_BYTES_MAX);
+    struct config lean, copy;
     struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    config_pack(&writer, parse->config);
     struct pack_reader reader;
-    struct config copy;
-    pack_reader_init(&reader, bytes, writer.used_bytes);
-    if (writer.failed || config_unpack(&reader, &copy) != 0) {
-        return tree_fail(&parse->tree, NULL,
-                         "the configuration is too large; allowed are %d bytes packed (shorten environment, "
-                         "description or hyperparameters)",
-                         CONFIG_PACKED_BYTES_MAX);
+    if (bytes == NULL) {
+        (void)tree_fail(&parse->tree, NULL, "no memory is left");
+        return ERR_MEMORY;
     }
-    return 0;
+    pack_writer_init(&writer, bytes, CONFIG_WHOLE_BYTES_MAX);
+    config_pack(&writer, config);
+    pack_reader_init(&reader, bytes, writer.used_bytes);
+    bool is_good = !writer.failed && config_unpack_form(&reader, is_plain ? CONFIG_PLAIN : CONFIG_WHOLE, &copy) == 0;
+    if (is_good && !is_plain) {
+        config_make_lean(config, &lean);
+        pack_writer_init(&writer, bytes, CONFIG_PACKED_BYTES_MAX);
+        config_pack(&writer, &lean);
+        pack_reader_init(&reader, bytes, writer.used_bytes);
+        is_good = !writer.failed && config_unpack_form(&reader, CONFIG_LEAN, &copy) == 0;
+    }
+    free(bytes);
+    return is_good ? 0
+                   : tree_fail(&parse->tree, NULL,
+                               "the configuration is too large; allowed are %u bytes packed (put data into files of the "
+                               "context directory)",
+                               CONFIG_WHOLE_BYTES_MAX);
 }
 
 int config_parse_yaml(const char *file_name, const char *text, size_t text_bytes, const char *const *overrides,

@@ -9,9 +9,9 @@
 #include "node/config/scalar.h"
 #include "node/core/facts/options.h"
 
-#define VARIABLES_MAX 64
+#define VARIABLES_MAX 256
 #define VARIABLE_BYTES_MAX (128u * 1024) /* Linux starts no program with a longer one (MAX_ARG_STRLEN), the NUL included */
-#define LABELS_MAX 16
+#define LABELS_MAX 64
 #define LABEL_BYTES_MAX 63
 
 /* A placeholder of a hyperparameter stays outside of quotes: its value brings its own. */
@@ -34,56 +34,64 @@ static int fail_option(struct tree *tree, const struct tree_node *node, const ch
     return tree_fail_type(tree, node, key, config_option_find(key)->allowed);
 }
 
-/* Appends `text` so that a POSIX shell reads it as one word. False if it does not fit. */
-static bool append_quoted(char *out, size_t size, const char *text)
+/* Room for an entrypoint, at the end of the packed parts. */
+struct text_writer {
+    char *text;
+    size_t used, size; /* with room for a NUL */
+};
+
+/* False if it does not fit. */
+static bool append(struct text_writer *to, const char *text, size_t bytes)
 {
-    size_t used = strlen(out);
-    bool is_safe = is_shell_safe(text);
-    size_t need = strlen(text) + 4; /* for quotes, blank and NUL */
-    for (const char *p = text; *p != '\0'; p++) {
-        need += *p == '\'' ? 3 : 0;
-    }
-    if (need > size - used) {
+    if (bytes >= to->size - to->used) {
         return false;
     }
-    char *to = out + used;
-    if (used > 0) {
-        *to++ = ' ';
-    }
-    if (!is_safe) {
-        *to++ = '\'';
-    }
-    for (const char *p = text; *p != '\0'; p++) {
-        if (*p == '\'') {
-            memcpy(to, "'\\''", 4);
-            to += 4;
-        } else {
-            *to++ = *p;
-        }
-    }
-    if (!is_safe) {
-        *to++ = '\'';
-    }
-    *to = '\0';
+    memcpy(to->text + to->used, text, bytes);
+    to->used += bytes;
+    to->text[to->used] = '\0';
     return true;
 }
 
-int fields_read_entrypoint(struct tree *tree, const struct tree_node *node, struct config *config)
+/* Appends `text` so that a POSIX shell reads it as one word. False if it does not fit. */
+static bool append_quoted(struct text_writer *to, const char *text)
 {
-    char *out = config->entrypoint;
-    bool good = node->kind != TREE_MAP;
-    if (node->kind == TREE_SCALAR) {
+    bool fits = to->used == 0 || append(to, " ", 1);
+    if (is_shell_safe(text)) {
+        return fits && append(to, text, strlen(text));
+    }
+    fits = fits && append(to, "'", 1);
+    for (size_t bytes; fits && *text != '\0'; text += bytes) {
+        bytes = strcspn(text, "'");
+        fits = append(to, text, bytes) && (text[bytes] == '\0' || append(to, "'\\''", 4));
+        bytes += text[bytes] != '\0';
+    }
+    return fits && append(to, "'", 1);
+}
+
+int fields_read_entrypoint(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config)
+{
+    struct text_writer text = {.text = (char *)packed->bytes + packed->used_bytes,
+                               .size = packed->capacity_bytes - packed->used_bytes};
+    bool good = node->kind != TREE_MAP && !packed->failed && text.size > 0;
+    if (good && node->kind == TREE_SCALAR) {
         size_t bytes = strlen(node->text);
         while (bytes > 0 && strchr(" \t\n", node->text[bytes - 1]) != NULL) { /* cut the newline of a block scalar */
             bytes--;
         }
-        good = bytes > 0 && bytes < CONFIG_ENTRYPOINT_BYTES && memchr(node->text, '\n', bytes) == NULL;
-        (void)bytes_copy_text_n(out, CONFIG_ENTRYPOINT_BYTES, node->text, bytes);
+        good = append(&text, node->text, bytes);
     }
     for (const struct tree_node *word = node->first; word != NULL && good; word = word->next) {
-        good = word->kind == TREE_SCALAR && append_quoted(out, CONFIG_ENTRYPOINT_BYTES, word->text);
+        good = word->kind == TREE_SCALAR && append_quoted(&text, word->text);
     }
-    return good && out[0] != '\0' ? 0 : fail_option(tree, node, "entrypoint");
+    if (!good || text.used == 0) {
+        return fail_option(tree, node, "entrypoint");
+    }
+    if (text.used < CONFIG_ENTRYPOINT_BYTES) {
+        return bytes_copy_text(config->entrypoint, sizeof config->entrypoint, text.text) ? 0 : ERR_MALFORMED;
+    }
+    config->command = text.text;
+    packed->used_bytes += text.used + 1;
+    return 0;
 }
 
 int fields_read_labels(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config)

@@ -5,8 +5,9 @@
 
 #include "node/config/tree.h"
 
-/* Reads the entrypoint; the words of a list are quoted for a POSIX shell. */
-int fields_read_entrypoint(struct tree *tree, const struct tree_node *node, struct config *config);
+/* Reads the entrypoint; the words of a list are quoted for a POSIX shell. A long one goes into `packed`, and the config's
+ * `command` then points there. */
+int fields_read_entrypoint(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config);
 
 /* Reads the labels and packs them into `packed`; the config's field then points there. `node` may be NULL: no labels. */
 int fields_read_labels(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config);

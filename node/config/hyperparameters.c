@@ -1,9 +1,11 @@
 #include "node/config/hyperparameters.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/edit_distance.h"
 #include "base/err.h"
 #include "node/config/packed.h"
 #include "node/config/scalar.h"
@@ -13,6 +15,7 @@
 struct reading {
     struct tree *tree;
     const struct config *config;
+    uint8_t *value_bytes; /* SEARCH_SPACE_BYTES_MAX: room for the values of one parameter */
 };
 
 struct parameter_type {
@@ -29,6 +32,118 @@ static const struct parameter_type parameter_types[] = {
     {"double", SEARCH_DOUBLE, {"type", "minval", "maxval", "count"}, 4},
     {"log", SEARCH_LOG, {"type", "base", "minval", "maxval", "count"}, 5},
 };
+
+#define TYPE_WORDS "const, categorical, int, double, log"
+
+static const struct parameter_type *type_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof parameter_types / sizeof parameter_types[0]; i++) {
+        if (strcmp(name, parameter_types[i].name) == 0) {
+            return &parameter_types[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- which maps describe a search, and which are values of the program's own ---- */
+
+/* Words that other systems have for bounds and choices: beside `type` they speak for a search. */
+static bool is_search_word(const char *key)
+{
+    static const char *const words[] = {"val",  "vals",  "minval", "maxval", "count",   "base",  "min",     "max",
+                                        "low",  "high",  "lower",  "upper",  "minimum", "maximum", "choices", "values",
+                                        "value", "options"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(key, words[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The word of the search language that `name` is probably meant to be; NULL: none. Short words allow one slip only, so that
+ * names of classes stay what they are. */
+static const struct parameter_type *type_meant(const char *name)
+{
+    for (size_t i = 0; i < sizeof parameter_types / sizeof parameter_types[0]; i++) {
+        size_t slips = strlen(parameter_types[i].name) < 5 ? 1 : 2;
+        if (edit_distance(name, parameter_types[i].name) <= slips) {
+            return &parameter_types[i];
+        }
+    }
+    return NULL;
+}
+
+static bool has_key(const struct parameter_type *type, const char *key)
+{
+    for (size_t i = 0; i < type->key_count; i++) {
+        if (strcmp(key, type->keys[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True if the key is probably meant to be one of the type's. */
+static bool is_near_key(const struct parameter_type *type, const char *key)
+{
+    for (size_t i = 0; i < type->key_count; i++) {
+        if (edit_distance(key, type->keys[i]) <= (strlen(type->keys[i]) < 5 ? 1u : 2u)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#define WAY_OUT "a map of the program's own is written {type: const, val: {...}}"
+
+/* Decides whether a map with `type` is a search (*out is its type) or a value of the program's own (*out is NULL): what
+ * cannot be a search is a value. ERR_MALFORMED, with a sentence, for a map that looks like a slip. */
+static int classify(struct reading *reading, const struct tree_node *map, const struct tree_node *type, const char *path,
+                    const struct parameter_type **out)
+{
+    const struct parameter_type *found = type_find(type->text), *meant = found == NULL ? type_meant(type->text) : NULL;
+    uint32_t others = 0, search_words = 0;
+    for (const struct tree_node *child = map->first; child != NULL; child = child->next) {
+        others += child != type;
+        search_words += child != type && (is_search_word(child->key) || (found != NULL && is_near_key(found, child->key)));
+    }
+    if (found == NULL && meant != NULL) {
+        return tree_fail(reading->tree, type, "%s.type is '%.40s'; did you mean '%s'? (allowed are " TYPE_WORDS "; " WAY_OUT ")",
+                         path, type->text, meant->name);
+    }
+    if (found == NULL && search_words > 0) {
+        return tree_fail(reading->tree, type, "%s.type is '%.40s'; allowed are " TYPE_WORDS " (" WAY_OUT ")", path, type->text);
+    }
+    *out = found != NULL && (others == 0 || search_words > 0) ? found : NULL;
+    return 0;
+}
+
+/* Sets *out if there is a search anywhere in the value. Lists are values as they are. Recursion is bounded by the tree's
+ * depth. */
+static int look_for_search(struct reading *reading, const struct tree_node *node, const char *path, bool *out)
+{
+    const struct tree_node *type = node->kind == TREE_MAP ? tree_find(node, "type") : NULL;
+    const struct parameter_type *found = NULL;
+    if (type != NULL && type->kind == TREE_SCALAR) {
+        int error = classify(reading, node, type, path, &found);
+        if (error != 0 || found != NULL) {
+            *out = true;
+            return error;
+        }
+    }
+    for (const struct tree_node *child = node->kind == TREE_MAP ? node->first : NULL; child != NULL; child = child->next) {
+        char child_path[TREE_PATH_BYTES];
+        (void)snprintf(child_path, sizeof child_path, "%.120s.%.120s", path, child->key);
+        int error = look_for_search(reading, child, child_path, out);
+        if (error != 0) {
+            return error;
+        }
+    }
+    return 0;
+}
+
+/* ---- reading ---- */
 
 /* Reads the number under `key`. If it is not given, the result is `standard`, or an error if `standard` is not a
  * number. */
@@ -107,37 +222,20 @@ static int parameter_values(struct reading *reading, const struct tree_node *map
     return packed_value(reading->tree, node, path, values);
 }
 
-/* Reads one {type: ...} map, or a bare value as a constant. */
-static int read_parameter(struct reading *reading, const struct tree_node *node, const char *path, const char *name,
-                          struct pack_writer *writer)
+/* Reads a search of the type `found`, or any value as a constant if `found` is NULL. */
+static int read_parameter(struct reading *reading, const struct tree_node *node, const struct parameter_type *found,
+                          const char *path, const char *name, struct pack_writer *writer)
 {
-    uint8_t value_bytes[SEARCH_SPACE_BYTES_MAX];
     struct pack_writer values;
-    pack_writer_init(&values, value_bytes, sizeof value_bytes);
+    pack_writer_init(&values, reading->value_bytes, SEARCH_SPACE_BYTES_MAX);
     struct search_parameter parameter = {.kind = SEARCH_CONST};
     (void)bytes_copy_text(parameter.name, sizeof parameter.name, name);
-    const struct tree_node *type = node->kind == TREE_MAP ? tree_find(node, "type") : NULL;
     int error;
-    if (type == NULL) {
+    if (found == NULL) {
         error = packed_value(reading->tree, node, path, &values);
     } else {
-        const struct parameter_type *found = NULL;
-        for (size_t i = 0; i < sizeof parameter_types / sizeof parameter_types[0]; i++) {
-            if (strcmp(type->text, parameter_types[i].name) == 0) {
-                found = &parameter_types[i];
-            }
-        }
-        if (found == NULL) {
-            char quoted[TREE_QUOTED_BYTES];
-            return tree_fail(reading->tree, type, "%s.type is %s; allowed are const, categorical, int, double, log",
-                             path, tree_describe(type, quoted));
-        }
         for (const struct tree_node *child = node->first; child != NULL; child = child->next) {
-            bool is_known = false;
-            for (size_t i = 0; i < found->key_count; i++) {
-                is_known = is_known || strcmp(child->key, found->keys[i]) == 0;
-            }
-            if (!is_known) {
+            if (!has_key(found, child->key)) {
                 char child_path[TREE_PATH_BYTES];
                 (void)snprintf(child_path, sizeof child_path, "%.120s.%.120s", path, child->key);
                 return tree_fail_unknown(reading->tree, child, child_path, found->keys, found->key_count);
@@ -151,12 +249,12 @@ static int read_parameter(struct reading *reading, const struct tree_node *node,
     if (error != 0) {
         return error;
     }
-    parameter.values = value_bytes;
+    parameter.values = reading->value_bytes;
     parameter.values_bytes = (uint32_t)values.used_bytes;
     size_t start = writer->used_bytes;
     search_parameter_pack(writer, &parameter);
     if (values.failed || writer->failed) {
-        return tree_fail(reading->tree, node, "the hyperparameters are too large at %s; allowed are %d bytes packed",
+        return tree_fail(reading->tree, node, "the hyperparameters are too large at %s; allowed are %u bytes packed",
                          path, SEARCH_SPACE_BYTES_MAX);
     }
     /* search_parameter_read checks the bounds. After the checks above only extreme numbers of log and lists that are too
@@ -183,6 +281,10 @@ static int read_parameters(struct reading *reading, const struct tree_node *map,
         for (const char *p = name; *p != '\0'; p++) {
             parts += *p == '.';
         }
+        bool has_search = false;
+        if (look_for_search(reading, child, path, &has_search) != 0) {
+            return ERR_MALFORMED;
+        }
         if (strchr(child->key, '.') != NULL || !scalar_is_clean(child->key, false)) {
             return tree_fail(reading->tree, child,
                              "the key '%.80s' in hyperparameters has a '.' or a control character; write nested "
@@ -193,26 +295,17 @@ static int read_parameters(struct reading *reading, const struct tree_node *map,
             return tree_fail(reading->tree, child, "the name %s is too long; allowed are %d bytes and 8 levels", path,
                              SEARCH_NAME_BYTES - 1);
         }
-        if (tree_is_null(child)) {
-            return tree_fail(reading->tree, child,
-                             "%s is empty; allowed are a value, {type: ...} or a map (write {type: const, val: null} "
-                             "for no value)",
-                             path);
-        }
-        const struct tree_node *type = child->kind == TREE_MAP ? tree_find(child, "type") : NULL;
-        int error;
-        if (child->kind == TREE_MAP && (type == NULL || type->kind != TREE_SCALAR)) {
-            if (child->first == NULL) {
-                return tree_fail(reading->tree, child,
-                                 "%s is an empty map; allowed are a value, {type: ...} or a map of such", path);
-            }
+        const struct parameter_type *found = NULL;
+        const struct tree_node *type = has_search ? tree_find(child, "type") : NULL;
+        int error = type != NULL && type->kind == TREE_SCALAR ? classify(reading, child, type, path, &found) : 0;
+        if (error == 0 && has_search && found == NULL) {
             error = read_parameters(reading, child, name, writer, count);
-        } else {
+        } else if (error == 0) {
             (*count)++;
             error = *count > SEARCH_PARAMETERS_MAX
                         ? tree_fail(reading->tree, child, "%s is one hyperparameter too many; allowed are %d", path,
                                     SEARCH_PARAMETERS_MAX)
-                        : read_parameter(reading, child, path, name, writer);
+                        : read_parameter(reading, child, found, path, name, writer);
         }
         if (error != 0) {
             return error;
@@ -224,7 +317,7 @@ static int read_parameters(struct reading *reading, const struct tree_node *map,
 static int check_space(struct reading *reading, const struct tree_node *at)
 {
     struct search_space space = config_search_space(reading->config);
-    uint32_t trials;
+    uint32_t trials = 0;
     int error = search_trial_count(&space, &trials);
     if (error == 0) {
         return 0;
@@ -234,28 +327,33 @@ static int check_space(struct reading *reading, const struct tree_node *at)
         return tree_fail(reading->tree, at, "the grid of hyperparameters has more than %d trials; use smaller counts",
                          SEARCH_TRIALS_MAX);
     }
-    return tree_fail(reading->tree, at, "the hyperparameters are too large; allowed are %d bytes packed",
+    return tree_fail(reading->tree, at, "the hyperparameters are too large; allowed are %u bytes packed",
                      SEARCH_SPACE_BYTES_MAX);
 }
 
 int hyperparameters_read(struct tree *tree, const struct tree_node *node, struct pack_writer *packed,
                          struct config *config)
 {
-    struct reading reading = {.tree = tree, .config = config};
-    uint8_t bytes[SEARCH_SPACE_BYTES_MAX];
+    uint8_t *room = malloc(2 * (size_t)SEARCH_SPACE_BYTES_MAX);
+    struct reading reading = {.tree = tree, .config = config, .value_bytes = room};
     struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
     uint32_t count = 0;
+    if (room == NULL) {
+        (void)tree_fail(tree, NULL, "no memory is left");
+        return ERR_MEMORY;
+    }
     if (node != NULL && node->kind != TREE_MAP) {
+        free(room);
         return tree_fail_type(tree, node, "hyperparameters", "a map of names to values");
     }
+    pack_writer_init(&writer, room + SEARCH_SPACE_BYTES_MAX, SEARCH_SPACE_BYTES_MAX);
     int error = node != NULL ? read_parameters(&reading, node, "", &writer, &count) : 0;
-    if (error != 0) {
-        return error;
+    if (error == 0) {
+        size_t start = packed->used_bytes;
+        pack_array(packed, count);
+        pack_raw(packed, writer.bytes, writer.used_bytes);
+        error = packed_since(tree, node, packed, start, &config->hyperparameters, &config->hyperparameters_bytes);
     }
-    size_t start = packed->used_bytes;
-    pack_array(packed, count);
-    pack_raw(packed, bytes, writer.used_bytes);
-    error = packed_since(tree, node, packed, start, &config->hyperparameters, &config->hyperparameters_bytes);
+    free(room);
     return error != 0 ? error : check_space(&reading, node);
 }

@@ -1,6 +1,8 @@
 #ifndef NODE_CONFIG_HYPERPARAMETERS_H
 #define NODE_CONFIG_HYPERPARAMETERS_H
-/* Reads the search space: maps of {type: ...}, of bare values and of further such maps. */
+/* Reads the search space: maps of {type: ...}, of bare values and of further such maps. A map in which nothing is searched for is
+ * one constant, whatever its keys; so are empty maps and nulls. A map with `type` that cannot be a search, such as
+ * {type: ResNet, depth: 50}, is a map like any other. */
 
 #include "node/config/tree.h"
 

@@ -58,8 +58,8 @@ int packed_since(struct tree *tree, const struct tree_node *node, const struct p
                  const uint8_t **bytes, uint32_t *count)
 {
     if (writer->failed) {
-        return tree_fail(tree, node, "the configuration is too large; allowed are %d bytes packed",
-                         CONFIG_PACKED_BYTES_MAX);
+        return tree_fail(tree, node, "the configuration is too large; allowed are %u bytes packed",
+                         CONFIG_WHOLE_BYTES_MAX);
     }
     *bytes = writer->bytes + start;
     *count = (uint32_t)(writer->used_bytes - start);

@@ -10,7 +10,9 @@
 #include "base/err.h"
 #include "node/config/scalar.h"
 
-#define NODES_MAX 4096
+#define NODES_MAX 16384 /* with all that aliases and merge keys stand for: so a small file cannot unfold into a large tree */
+#define ANCHORS_MAX 256
+#define MERGE_KEY "<<"
 #define SHOWN_BYTES (TREE_QUOTED_BYTES - 8) /* room for quoted input in an error sentence */
 
 /* ---- room ---- */
@@ -82,6 +84,12 @@ static void node_append(struct tree_node *parent, struct tree_node *child)
     parent->last = child;
 }
 
+/* A value with a name, for aliases. */
+struct anchor {
+    const char *name;
+    const struct tree_node *node;
+};
+
 /* A tree under construction: the open lists and maps, and the key that waits for its value. */
 struct builder {
     struct tree *tree;
@@ -90,8 +98,16 @@ struct builder {
     unsigned depth;
     const char *key;
     unsigned key_line;
+    bool merges; /* the waiting key is a merge key */
     struct tree_node *root;
+    struct anchor anchors[ANCHORS_MAX];
+    size_t anchor_count;
 };
+
+static int fail_too_many(struct tree *tree, const struct tree_node *at)
+{
+    return tree_fail(tree, at, "there are too many values; allowed are %d, with all that aliases stand for", NODES_MAX);
+}
 
 static int take_key(struct builder *builder, const yaml_event_t *event, const struct tree_node *at)
 {
@@ -106,6 +122,7 @@ static int take_key(struct builder *builder, const yaml_event_t *event, const st
         return tree_fail(tree, at, "the configuration is too large; allowed are %u bytes", CONFIG_TEXT_BYTES_MAX);
     }
     builder->key_line = at->line;
+    builder->merges = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(builder->key, MERGE_KEY) == 0;
     const struct tree_node *before = tree_find(builder->open[builder->depth - 1], builder->key);
     if (before != NULL) {
         return tree_fail(tree, at, "the key '%.80s' is here a second time (first on line %u); remove one of them",
@@ -124,6 +141,7 @@ static void place(struct builder *builder, struct tree_node *node)
     if (builder->key != NULL) {
         node->key = builder->key;
         node->line = builder->key_line;
+        node->is_merge = builder->merges;
         builder->key = NULL;
     }
     node_append(builder->open[builder->depth - 1], node);
@@ -144,7 +162,7 @@ static int take_value(struct builder *builder, const yaml_event_t *event, const 
     }
     struct tree_node *node = node_new(tree, kind, at->line, builder->override);
     if (node == NULL) {
-        return tree_fail(tree, at, "there are too many values; allowed are %d", NODES_MAX);
+        return fail_too_many(tree, at);
     }
     if (kind == TREE_SCALAR) {
         const char *text = (const char *)event->data.scalar.value;
@@ -167,44 +185,200 @@ static int take_value(struct builder *builder, const yaml_event_t *event, const 
     return 0;
 }
 
-static bool has_anchor_or_tag(const yaml_event_t *event)
+/* ---- anchors, aliases, merge keys ---- */
+
+/* Copies a value with all below it; the texts are shared. NULL: there are too many values. Nesting is bounded by the depth of
+ * the builder at the alias and the depth of the tree. */
+static struct tree_node *copy(struct tree *tree, const struct tree_node *from, unsigned depth)
+{
+    struct tree_node *node = depth > TREE_DEPTH_MAX ? NULL : node_new(tree, from->kind, from->line, from->override);
+    if (node == NULL) {
+        return NULL;
+    }
+    node->is_plain = from->is_plain;
+    node->text = from->text;
+    for (const struct tree_node *child = from->first; child != NULL; child = child->next) {
+        struct tree_node *copied = copy(tree, child, depth + 1);
+        if (copied == NULL) {
+            return NULL;
+        }
+        copied->key = child->key;
+        node_append(node, copied);
+    }
+    return node;
+}
+
+/* The name of the anchor of an event's value; NULL: it has none. */
+static const char *anchor_of(const yaml_event_t *event)
+{
+    const yaml_char_t *name = event->type == YAML_SCALAR_EVENT           ? event->data.scalar.anchor
+                              : event->type == YAML_SEQUENCE_START_EVENT ? event->data.sequence_start.anchor
+                              : event->type == YAML_MAPPING_START_EVENT  ? event->data.mapping_start.anchor
+                                                                         : NULL;
+    return (const char *)name;
+}
+
+static bool has_tag(const yaml_event_t *event)
 {
     switch (event->type) {
-    case YAML_ALIAS_EVENT:
-        return true;
     case YAML_SCALAR_EVENT:
-        return event->data.scalar.anchor != NULL || event->data.scalar.tag != NULL;
+        return event->data.scalar.tag != NULL;
     case YAML_SEQUENCE_START_EVENT:
-        return event->data.sequence_start.anchor != NULL || event->data.sequence_start.tag != NULL;
+        return event->data.sequence_start.tag != NULL;
     case YAML_MAPPING_START_EVENT:
-        return event->data.mapping_start.anchor != NULL || event->data.mapping_start.tag != NULL;
+        return event->data.mapping_start.tag != NULL;
     default:
         return false;
     }
 }
 
+/* Notes the value that was placed last under its anchor. A later anchor of the same name takes its place. */
+static int take_anchor(struct builder *builder, const char *name, const struct tree_node *node, const struct tree_node *at)
+{
+    struct tree *tree = builder->tree;
+    size_t i = 0;
+    while (i < builder->anchor_count && strcmp(builder->anchors[i].name, name) != 0) {
+        i++;
+    }
+    if (i == ANCHORS_MAX) {
+        return tree_fail(tree, at, "there are too many anchors; allowed are %d", ANCHORS_MAX);
+    }
+    if (i == builder->anchor_count) {
+        const char *kept = text_keep(tree, name, strlen(name));
+        if (kept == NULL) {
+            return tree_fail(tree, at, "the configuration is too large; allowed are %u bytes", CONFIG_TEXT_BYTES_MAX);
+        }
+        builder->anchors[builder->anchor_count++].name = kept;
+    }
+    builder->anchors[i].node = node;
+    return 0;
+}
+
+static bool is_open(const struct builder *builder, const struct tree_node *node)
+{
+    for (unsigned i = 0; i < builder->depth; i++) {
+        if (builder->open[i] == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int take_alias(struct builder *builder, const yaml_event_t *event, const struct tree_node *at)
+{
+    struct tree *tree = builder->tree;
+    const char *name = (const char *)event->data.alias.anchor;
+    const struct tree_node *found = NULL;
+    for (size_t i = 0; i < builder->anchor_count; i++) {
+        found = strcmp(builder->anchors[i].name, name) == 0 ? builder->anchors[i].node : found;
+    }
+    if (found == NULL) {
+        return tree_fail(tree, at, "the alias *%.80s has no anchor before it; write &%.80s at a value above, or quotes around a "
+                                   "text that begins with *", name, name);
+    }
+    if (is_open(builder, found)) {
+        return tree_fail(tree, at, "the alias *%.80s stands inside the value that it names; a value cannot contain itself", name);
+    }
+    bool is_key = builder->depth > 0 && builder->open[builder->depth - 1]->kind == TREE_MAP && builder->key == NULL;
+    if (is_key) {
+        return tree_fail(tree, at, "an alias is used as a key; allowed are texts (<<: *%.80s merges a map)", name);
+    }
+    size_t before = tree->node_count;
+    struct tree_node *node = copy(tree, found, builder->depth);
+    if (node == NULL && tree->node_count == NODES_MAX) {
+        return fail_too_many(tree, at);
+    }
+    if (node == NULL) {
+        return tree_fail(tree, at, "lists and maps are nested too deep; allowed are %d levels", TREE_DEPTH_MAX);
+    }
+    for (size_t i = before; i < tree->node_count; i++) { /* errors name the place of the alias */
+        tree->nodes[i].line = at->line;
+        tree->nodes[i].override = builder->override;
+    }
+    place(builder, node);
+    return 0;
+}
+
+/* Moves what a map lacks from another map, which is then of no use. */
+static int merge(struct tree *tree, struct tree_node *map, struct tree_node *from)
+{
+    if (from->kind != TREE_MAP) {
+        return tree_fail(tree, from, "the merge key << has a value that is no map; allowed are a map and a list of maps");
+    }
+    for (struct tree_node *child = from->first, *next; child != NULL; child = next) {
+        next = child->next;
+        if (tree_find(map, child->key) == NULL) {
+            child->next = NULL;
+            node_append(map, child);
+        }
+    }
+    return 0;
+}
+
+/* The map is complete: takes its merge key out, and what the key brings in. Keys of the map itself count, then those of the
+ * first map in a list. */
+static int map_end(struct tree *tree, struct tree_node *map)
+{
+    struct tree_node *merged = NULL, *before = NULL;
+    for (struct tree_node *child = map->first, *last = NULL; child != NULL; last = child, child = child->next) {
+        if (child->is_merge) {
+            merged = child;
+            before = last;
+        }
+    }
+    if (merged == NULL) {
+        return 0;
+    }
+    if (before != NULL) {
+        before->next = merged->next;
+    } else {
+        map->first = merged->next;
+    }
+    map->last = map->last == merged ? before : map->last;
+    if (merged->kind != TREE_LIST) {
+        return merge(tree, map, merged);
+    }
+    int error = 0;
+    for (struct tree_node *from = merged->first, *next; from != NULL && error == 0; from = next) {
+        next = from->next;
+        error = merge(tree, map, from);
+    }
+    return error;
+}
+
 static int take_event(struct builder *builder, const yaml_event_t *event)
 {
     struct tree_node at = {.line = (unsigned)event->start_mark.line + 1, .override = builder->override};
-    if (has_anchor_or_tag(event)) {
-        return tree_fail(builder->tree, &at,
-                         "anchors (&), aliases (*) and tags (!) are not allowed; write the value itself, "
-                         "in quotes if it begins with such a character");
+    struct tree *tree = builder->tree;
+    if (has_tag(event)) {
+        return tree_fail(tree, &at,
+                         "tags (!) are not allowed; write the value itself, in quotes if it begins with such a character");
     }
+    size_t before = tree->node_count;
+    int error = 0;
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (builder->root != NULL) {
-            return tree_fail(builder->tree, &at, "a second document begins here; allowed is one");
+            return tree_fail(tree, &at, "a second document begins here; allowed is one");
         }
         return 0;
+    case YAML_ALIAS_EVENT:
+        return take_alias(builder, event, &at);
     case YAML_SCALAR_EVENT:
     case YAML_SEQUENCE_START_EVENT:
     case YAML_MAPPING_START_EVENT:
-        return take_value(builder, event, &at);
+        error = take_value(builder, event, &at);
+        if (error == 0 && anchor_of(event) != NULL && tree->node_count > before) {
+            error = take_anchor(builder, anchor_of(event), &tree->nodes[before], &at);
+        } else if (error == 0 && anchor_of(event) != NULL) {
+            error = tree_fail(tree, &at, "a key has an anchor; allowed are anchors of values");
+        }
+        return error;
     case YAML_SEQUENCE_END_EVENT:
-    case YAML_MAPPING_END_EVENT:
         builder->depth--;
         return 0;
+    case YAML_MAPPING_END_EVENT:
+        return map_end(tree, builder->open[--builder->depth]);
     default:
         return 0;
     }
@@ -295,7 +469,7 @@ int tree_override(struct tree *tree, struct tree_node *root, const char *overrid
     if (value == NULL) {
         value = node_new(tree, TREE_SCALAR, 1, override);
         if (value == NULL) {
-            return tree_fail(tree, &at, "there are too many values; allowed are %d", NODES_MAX);
+            return fail_too_many(tree, &at);
         }
         value->is_plain = true;
     }
@@ -315,7 +489,7 @@ int tree_override(struct tree *tree, struct tree_node *root, const char *overrid
         if (child == NULL) {
             child = node_new(tree, TREE_MAP, 1, override);
             if (child == NULL) {
-                return tree_fail(tree, &at, "there are too many values; allowed are %d", NODES_MAX);
+                return fail_too_many(tree, &at);
             }
             child->key = key;
             node_append(map, child);

@@ -1,8 +1,9 @@
 #ifndef NODE_CONFIG_TREE_H
 #define NODE_CONFIG_TREE_H
 /* A configuration file as a tree: libyaml's events become lists, maps and single values that know their line; --set
- * texts replace branches; every error is one sentence that tells the place. Anchors, aliases and tags are refused, so a
- * small file cannot unfold into a large tree. An empty value or `null` means "not given". */
+ * texts replace branches; every error is one sentence that tells the place. Aliases (*) are copies of what their anchors (&)
+ * name, the merge key << brings the keys of other maps in; what they stand for counts like written values, so a small file
+ * cannot unfold into a large tree. Tags are refused. In options an empty value or `null` means "not given". */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@ enum tree_kind { TREE_SCALAR, TREE_LIST, TREE_MAP };
 struct tree_node {
     enum tree_kind kind;
     bool is_plain;        /* a scalar without quotes */
+    bool is_merge;        /* the value of a merge key, until its map is complete */
     unsigned line;        /* counts from 1; the line of the key, if there is one */
     const char *key;      /* the key of a value in a map; otherwise NULL */
     const char *text;     /* the text of a scalar; otherwise "" */

@@ -91,7 +91,8 @@ enum node_event_kind {
 
 /* What a user can ask for; beside each kind the fields of u.request in use. The answer is NODE_EFFECT_REPLY. */
 enum node_request_kind {
-    NODE_REQUEST_SUBMIT, /* experiment, code, config_text; bytes: the packed config; the blobs are on this disk already */
+    NODE_REQUEST_SUBMIT, /* experiment, code, config_text, trial_count; bytes: the packed config, in lean form if trial_count is
+                          * not 0; the blobs are on this disk already */
     NODE_REQUEST_CANCEL, /* experiment */
     NODE_REQUEST_PAUSE,  /* experiment */
     NODE_REQUEST_RESUME, /* experiment */
@@ -160,6 +161,7 @@ struct node_event {
             hash256 code;
             uint64_t code_bytes;
             hash256 config_text;
+            uint32_t trial_count; /* of a large experiment, whose whole configuration is in config_text; else 0 */
             uint8_t public_key[PUBLIC_KEY_BYTES];
             uint64_t expires_s;
             uint64_t slots; /* bit i: slot i; 0: all */
@@ -301,6 +303,7 @@ struct node_effect {
             uint32_t node_rank, node_count;  /* SPAWN: the group's nodes, in the order of their first ranks */
             uint8_t local_slots[FACT_SLOTS_MAX]; /* SPAWN: [local_size], the slots of those workers by local rank */
             hash256 code;               /* PREPARE: fetched from any living peer if not on this disk */
+            hash256 config;             /* PREPARE: the whole configuration, fetched likewise; none: the record has it */
             hash256 checkpoint;         /* PREPARE: fetched likewise; none: there is no checkpoint */
             uint64_t step;              /* PREPARE, SPAWN: of that checkpoint; GROUP; DURABLE */
             uint64_t seed;              /* SPAWN: the trial's seed */

@@ -260,6 +260,7 @@ static int open_core(struct daemon *daemon, char error[256])
         bytes_copy_text(node->addresses[i], sizeof node->addresses[i], announced->items[i].text);
     }
     node->bulk_port = bulk_port(daemon->bulk);
+    node->reads = FACT_READS_LARGE;
     node->slot_count = (uint32_t)daemon->slot_count;
     for (uint32_t i = 0; i < node->slot_count; i++) {
         bytes_copy_text(node->slots[i].uuid, sizeof node->slots[i].uuid, daemon->slots[i].uuid);
@@ -299,6 +300,9 @@ static int find_programs(struct daemon *daemon, char error[256])
 
 static void free_rooms(struct daemon *daemon)
 {
+    if (daemon->peers != NULL) {
+        daemon_configs_close(daemon);
+    }
     free(daemon->api);
     free(daemon->workers);
     free(daemon->outputs);

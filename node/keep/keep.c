@@ -55,17 +55,14 @@ static void link_init(struct keep_link *link, const char *run_directory, int fd)
 #define ARGUMENTS_BYTES_MAX (6 * 1024 * 1024) /* Linux takes no more, however large the stack may become */
 #define ARGUMENTS_SPARE_BYTES 8192 /* of what the kernel takes: the shell's own arguments, and what the kernel adds */
 
-/* Linux starts no program with an entrypoint or a variable of KEEP_VARIABLE_BYTES, nor with more than a share of the stack in
- * all (execve(2)). */
+/* Linux starts no program with a variable of KEEP_VARIABLE_BYTES, nor with more than a share of the stack in all (execve(2)). An
+ * entrypoint as long goes into a file. */
 static int texts_check(const struct keep_spec *spec, char error[KEEP_ERROR_BYTES])
 {
     long most = sysconf(_SC_ARG_MAX);
     most = most > 0 && most < ARGUMENTS_BYTES_MAX ? most : ARGUMENTS_BYTES_MAX;
-    size_t bytes = strlen(spec->entrypoint) + ARGUMENTS_SPARE_BYTES;
-    if (strlen(spec->entrypoint) + sizeof "exec " > KEEP_VARIABLE_BYTES) {
-        return fail(error, ERR_USAGE, "the entrypoint has %zu bytes, and the kernel takes fewer than %u; put it into a script",
-                    strlen(spec->entrypoint), KEEP_VARIABLE_BYTES);
-    }
+    bool is_argument = strlen(spec->entrypoint) < KEEP_VARIABLE_BYTES;
+    size_t bytes = (is_argument ? strlen(spec->entrypoint) : 0) + ARGUMENTS_SPARE_BYTES;
     for (size_t i = 0; i < spec->environment_count; i++) {
         const char *variable = spec->environment[i];
         bytes += strlen(variable) + 1 + sizeof(char *);

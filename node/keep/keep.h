@@ -8,6 +8,7 @@
  *     work/       the attempt's copy of the code (created by the caller)
  *     spec        what runs, with its environment (mode 0600)
  *     token       the lease's token (mode 0600)
+ *     entrypoint  the command, if it is too long for an argument (128 KiB)
  *     log, log.N  the worker's output, capped (node/keep/log.h)
  *     keep.sock   the socket by which a restarted daemon finds its shoal-keep
  *     status      how the run ended; appears when no process of the run is alive

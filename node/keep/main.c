@@ -46,6 +46,7 @@ struct peer {
 };
 
 struct keep {
+    const char *directory;
     int directory_fd;
     int status_fd;
     int lock_fds[KEEP_LOCKS_MAX];
@@ -358,7 +359,8 @@ static void oom_prefer_worker(void)
     }
 }
 
-_Noreturn static void child_run(const struct keep *keep, const struct keep_run *spec, pid_t parent, int output_fd,
+/* `script`: the file with the command, if the command is too long for an argument; else NULL. */
+_Noreturn static void child_run(const struct keep *keep, const struct keep_run *spec, char *script, pid_t parent, int output_fd,
                                 int report_fd)
 {
     if (setsid() < 0) {
@@ -394,11 +396,30 @@ _Noreturn static void child_run(const struct keep *keep, const struct keep_run *
     if (chdir(spec->working_directory) != 0) {
         child_fail(report_fd, "entering the working directory");
     }
-    char option[] = "-o", pipefail[] = "pipefail", run_command[] = "-c";
-    char *const bash[] = {spec->shell, option, pipefail, run_command, spec->command, NULL};
-    char *const sh[] = {spec->shell, run_command, spec->command, NULL};
+    char option[] = "-o", pipefail[] = "pipefail", run_command[] = "-c", source[] = ". \"$0\"";
+    char *const command = script != NULL ? source : spec->command;
+    char *const bash[] = {spec->shell, option, pipefail, run_command, command, script, NULL};
+    char *const sh[] = {spec->shell, run_command, command, script, NULL};
     (void)execve(spec->shell, spec->is_bash ? bash : sh, spec->environment);
     child_fail(report_fd, "starting the shell");
+}
+
+/* Writes a command that is too long for an argument into a file. 0, or -1 with errno. */
+static int script_write(const struct keep *keep, const char *command)
+{
+    size_t bytes = strlen(command), done = 0;
+    int fd = openat(keep->directory_fd, KEEP_FILE_SCRIPT, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    while (fd >= 0 && done < bytes) {
+        ssize_t n = write(fd, command + done, bytes - done);
+        if (n < 0 && errno != EINTR) {
+            int error = errno;
+            (void)close(fd);
+            errno = error;
+            return -1;
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return fd < 0 ? -1 : close(fd);
 }
 
 /* Starts the worker: 0, or -1 with `failure` filled in. */
@@ -406,6 +427,14 @@ static int worker_start(struct keep *keep, const struct keep_run *spec, struct c
 {
     int output[2];
     int report[2];
+    char path[KEEP_PATH_BYTES + sizeof KEEP_FILE_SCRIPT + 1];
+    char *script = strlen(spec->command) >= KEEP_VARIABLE_BYTES ? path : NULL;
+    (void)snprintf(path, sizeof path, "%s/%s", keep->directory, KEEP_FILE_SCRIPT);
+    if (script != NULL && script_write(keep, spec->command) != 0) {
+        (void)bytes_copy_text(failure->step, sizeof failure->step, "writing the entrypoint into a file");
+        failure->error = errno;
+        return -1;
+    }
     (void)bytes_copy_text(failure->step, sizeof failure->step, "making a pipe");
     if (pipe2(output, O_CLOEXEC) != 0) {
         failure->error = errno;
@@ -420,7 +449,7 @@ static int worker_start(struct keep *keep, const struct keep_run *spec, struct c
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        child_run(keep, spec, parent, output[1], report[1]);
+        child_run(keep, spec, script, parent, output[1], report[1]);
     }
     int fork_error = errno;
     (void)close(output[1]);
@@ -726,6 +755,7 @@ int main(int argc, char **argv)
     /* Descriptors that the daemon's libraries left open without close-on-exec must not live on in the worker. */
     (void)close_range(KEEP_FD_HELD + 1, ~0u, 0);
     static struct keep keep;
+    keep.directory = argv[1];
     keep.directory_fd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (keep.directory_fd < 0) {
         (void)fprintf(stderr, "shoal-keep: run directory %s cannot be opened: %s\n", argv[1], strerror(errno));

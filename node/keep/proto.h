@@ -10,6 +10,7 @@
 
 /* Files of a run directory. */
 #define KEEP_FILE_SPEC "spec"       /* what to run; locked (flock) for as long as the run's shoal-keep lives */
+#define KEEP_FILE_SCRIPT "entrypoint" /* a command that is too long for an argument */
 #define KEEP_FILE_TOKEN "token"     /* 32 hexadecimal digits and a newline */
 #define KEEP_FILE_STATUS "status"   /* appears, complete, when no process of the run lives */
 #define KEEP_FILE_STATUS_NEW "status.new" /* its bytes are reserved at the start, so that a full disk cannot refuse them */

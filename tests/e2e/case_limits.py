@@ -1,5 +1,6 @@
 """Limits that a lab hits: how many clients, how long events are kept, how large a configuration may be."""
 
+import json
 import resource
 import signal
 import subprocess
@@ -70,3 +71,159 @@ def events_outlive_a_restart_and_a_damaged_file(lab):
     expect("before is submitted" in shown and "garbage" not in shown, shown[-500:])
     wait_over(mesh, lab.submit(node, {"name": "after", "entrypoint": "true", "searcher": {"name": "single", "metric": "a"}}), 30)
     expect("after is submitted" in node.run("events", "--since", "1h"), "nothing is written any more")
+
+
+def long_script(lines):
+    return "".join(f"echo line {i} of a script that is longer than a record\n" for i in range(lines)) + "echo the end\n"
+
+
+@case(limit_s=120)
+def an_entrypoint_and_an_environment_of_any_size_run_on_any_node(lab):
+    """alder knows the configuration, birch runs it, cedar shows it; then alder is gone, and the next trial still runs."""
+    mesh = lab.mesh(["alder", "birch", "cedar"], start=False)
+    alder, birch, cedar = mesh.nodes
+    alder.slots, birch.slots, cedar.slots = "none", "cpu:1", "cpu:1"
+    mesh.start()
+    parameters = {f"p{i}": {"type": "int", "minval": i, "maxval": i} for i in range(200)}
+    identity = lab.submit(alder, {
+        "name": "large", "entrypoint": long_script(5000) + "echo $V7 $V199 hp=$SHOAL_HPARAMS | cut -c 1-400000",
+        "environment": {"variables": {f"V{i}": f"{i}" * 300 for i in range(200)}},
+        "hyperparameters": {**parameters, "model": {"type": "ResNet", "empty": {}, "nothing": None}},
+        "labels": [f"label{i}" for i in range(64)],
+        "searcher": {"name": "random", "metric": "a", "max_trials": 2}})
+    wait_over(mesh, identity, 60)
+    said = alder.run("logs", f"{identity}/0").splitlines()
+    expect(sum(" of a script that is longer" in line for line in said) == 5000, f"{len(said)} lines")
+    expect("[rank=0] the end" in said, said[-2:])
+    expect("7" * 300 in said[-1] and "199" * 300 in said[-1] and '"p199": 199' in said[-1], said[-1][-200:])
+    for node in (alder, birch):
+        expect(node.json("show", identity)["experiment"]["trials"][0]["hyperparameters"]["p199"] == 199, f"{node.name} shows no parameters")
+    wait_until(lambda: (cedar.json("show", identity)["experiment"]["trials"][1]["hyperparameters"] or {}).get("p3") == 3, 20, "cedar to know them")
+    hparams = cedar.json("show", identity)["experiment"]["trials"][0]["hyperparameters"]
+    expect(hparams["model"] == {"type": "ResNet", "empty": {}, "nothing": None}, hparams["model"])
+    later = lab.submit(alder, {"name": "later", "entrypoint": "# " + "x" * 150_000 + "\nsleep 6; echo done",
+                               "searcher": {"name": "random", "metric": "a", "max_trials": 2}, "resources": {"slots_per_trial": 2}})
+    wait_until(lambda: birch.json("show", later)["experiment"]["trials"][0]["state"] == "running", 30, "a trial to run")
+    alder.kill_machine()
+    wait_over(mesh, later, 60)
+    expect("[rank=1] done" in birch.run("logs", f"{later}/1"), "the second trial said nothing")
+
+
+@case(limit_s=60)
+def a_restarted_daemon_still_has_the_large_configuration(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    identity = lab.submit(node, {"name": "large", "entrypoint": long_script(100), "searcher": {"name": "random", "metric": "a", "max_trials": 6}})
+    wait_until(lambda: any(trial["state"] == "completed" for trial in node.json("show", identity)["experiment"]["trials"]), 30, "a trial")
+    node.kill_daemon()
+    node.start()
+    wait_over(mesh, identity, 40)
+    node.run("delete", identity, "--yes")
+    expect(node.json("ls")["experiments"] == [], "it is not deleted")
+
+
+@case(limit_s=60)
+def a_file_that_unfolds_is_refused_with_a_sentence(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    path = node.tree / "laughs.yaml"
+    lines = ["a0: &a0 [" + ", ".join(["ha"] * 10) + "]"] + [f"a{i}: &a{i} [" + ", ".join([f"*a{i - 1}"] * 10) + "]" for i in range(1, 10)]
+    path.write_text("entrypoint: 'true'\nhyperparameters:\n" + "".join(f"  {line}\n" for line in lines))
+    said = refusal(node, "submit", path, code=1)
+    expect("too many values" in said and "aliases" in said, said)
+    path.write_text("entrypoint: 'true'\n# " + "x" * (1 << 20))
+    expect("larger than 1024 KiB" in refusal(node, "submit", path, code=1), said)
+
+
+FIELD_SCALARS = """entrypoint: echo $SHOAL_HPARAMS
+hyperparameters: {a: 1e-3, b: 1E5, c: .5, d: 5., e: 1_000, f: 0777, g: no, h: 0x10, i: 1:30, j: "1e-3", k: -0.0,
+  l: {type: categorical, vals: [[1, "0", null, true, [1, 2], 2.5]]}}
+"""
+
+
+@case(limit_s=60)
+def yaml_values_arrive_as_they_were_written(lab):
+    """`no`, `1_000` and `1:30` are texts; 0777 is 777; a BOM and line ends of DOS change nothing."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    wanted = {"a": 0.001, "b": 100000.0, "c": 0.5, "d": 5.0, "e": "1_000", "f": 777, "g": "no", "h": 16, "i": "1:30", "j": "1e-3", "k": -0.0,
+              "l": [1, "0", None, True, [1, 2], 2.5]}
+    context = node.tree / "context"
+    context.mkdir()
+    for name, text in (("plain", FIELD_SCALARS), ("dos", "\ufeff" + FIELD_SCALARS.replace("\n", "\r\n"))):
+        (context / f"{name}.yaml").write_text(text, newline="")
+        identity = node.run("submit", context / f"{name}.yaml").split()[-1]
+        wait_over(mesh, identity, 30)
+        said = node.run("logs", f"{identity}/0", "--rank", "0")
+        expect(json.loads(said) == wanted and isinstance(json.loads(said)["b"], float), said)
+    for text in ("entrypoint: x\n\tname: y\n", "entrypoint: x\nseed: 1\nseed: 2\n", "entrypoint: !!str x\n"):
+        (context / "wrong.yaml").write_text(text)
+        refusal(node, "submit", context / "wrong.yaml", code=1)
+
+
+@case(limit_s=60)
+def a_map_with_a_key_named_type_is_the_programs_own(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    identity = lab.submit(node, {
+        "name": "typed", "entrypoint": "echo $SHOAL_HPARAMS", "searcher": {"name": "single", "metric": "a"},
+        "hyperparameters": {"model": {"type": "ResNet", "depth": 50},
+                            "optimizer": {"type": "int8_adam", "lr": {"type": "log", "minval": -4, "maxval": -2}},
+                            "written": {"type": "const", "val": {"type": "ResNet", "depth": 50}}}})
+    wait_over(mesh, identity, 30)
+    hparams = json.loads(node.run("logs", f"{identity}/0", "--rank", "0"))
+    expect(hparams["model"] == hparams["written"] == {"type": "ResNet", "depth": 50}, hparams)
+    expect(hparams["optimizer"]["type"] == "int8_adam" and 1e-4 <= hparams["optimizer"]["lr"] <= 1e-2, hparams)
+
+
+def strict(text):
+    """JSON as other languages read it: without NaN and Infinity."""
+    def refuse(word):
+        raise ValueError(f"{word} is no JSON")
+    return json.loads(text, parse_constant=refuse)
+
+
+@case(limit_s=90)
+def a_metric_that_is_no_number_is_never_the_best(lab):
+    """nan, 0.5 and inf, each with a checkpoint: the best is 0.5, and what is printed stays JSON."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    worker = f"{lab.build}/scripted_worker"
+    cases = " ".join(f"{trial}) v={value};;" for trial, value in enumerate(("nan", "0.5", "inf")))
+    identity = lab.submit(node, {
+        "name": "nan", "entrypoint": f"case $SHOAL_TRIAL in {cases} esac; {worker} report:validation:accuracy:1:$v flush save:1:4096 flush",
+        "max_restarts": 0, "searcher": {"name": "random", "metric": "accuracy", "smaller_is_better": False, "max_trials": 3},
+        "checkpoint": {"save_experiment_best": 1, "save_trial_best": 1, "save_trial_latest": 0}})
+    wait_over(mesh, identity, 60)
+    shown = strict(node.run("show", identity, "--json"))["experiment"]
+    expect(shown["best"] == {"trial": 1, "metric": "accuracy", "value": 0.5}, shown["best"])
+    points = [strict(line) for line in node.run("metrics", identity, "--json").splitlines()]
+    expect(sorted(str(point["metrics"]["accuracy"]) for point in points) == ["0.5", "None", "None"], points)
+    text = node.run("metrics", identity)
+    expect("accuracy=nan" in text and "accuracy=inf" in text and "accuracy=0.5" in text, text)
+    kept = strict(node.run("checkpoint", "ls", identity, "--json"))["checkpoints"]
+    expect(any(row["trial"] == 1 for row in kept), kept)
+    strict(node.run("ls", "--json"))
+
+
+@case(limit_s=90)
+def bounds_are_drawn_inclusively(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+
+    def values(name, parameter, searcher):
+        identity = lab.submit(node, {"name": name, "entrypoint": "true", "hyperparameters": {"n": parameter},
+                                     "searcher": {"metric": "a", **searcher}})
+        got = [trial["hyperparameters"]["n"] for trial in node.json("show", identity)["experiment"]["trials"]]
+        node.run("cancel", identity)
+        return got
+
+    whole = {"type": "int", "minval": 1, "maxval": 4}
+    expect(values("grid", whole, {"name": "grid"}) == [1, 2, 3, 4], "the grid lacks a bound")
+    drawn = values("random", whole, {"name": "random", "max_trials": 400})
+    expect(all(drawn.count(n) >= 60 for n in (1, 2, 3, 4)) and set(drawn) == {1, 2, 3, 4}, sorted(drawn))
+    log = {"type": "log", "base": 10, "minval": -3, "maxval": -1, "count": 3}
+    expect(values("log", log, {"name": "grid"}) == [0.001, 0.01, 0.1], "the grid of powers")
+    for kind in ("int", "double", "log"):
+        same = values(f"one-{kind}", {"type": kind, "minval": 2, "maxval": 2}, {"name": "random", "max_trials": 2})
+        expect(same == [100.0 if kind == "log" else 2] * 2, same)

@@ -103,3 +103,27 @@ def one_mesh_holds_daemons_of_two_versions(lab):
     back.run("delete", identity)
     for node in mesh.nodes:
         wait_until(lambda node=node: identity not in node.run("ls"), 30, f"{node.name} to hear of the deletion")
+
+
+@case(limit_s=420)
+def a_large_experiment_runs_beside_an_older_daemon(lab):
+    """The older daemon cannot read it: it gets no work of it, and disturbs nobody; then it is updated."""
+    older = older_build()
+    mesh = lab.mesh(["alder", "birch", "cedar"], start=False)
+    alder, birch, cedar = mesh.nodes
+    alder.bin = older
+    mesh.start()
+    large = dict(config("large", trials=6, epochs=1), entrypoint="# " + "x" * 20_000 + "\nexec shoal-train mlp")
+    identity = lab.submit(cedar, large)
+    small = lab.submit(alder, config("small", trials=4))
+    final = wait_until(lambda: (lambda shown: shown["state"] == "completed" and shown)(cedar.json("show", identity)["experiment"]), 180,
+                       "the large experiment to complete")
+    names = {slot["node_name"] for trial in final["trials"] for slot in trial["slots"]}
+    expect("alder" not in names, f"trials ran on {sorted(names)}")
+    wait_over(mesh, small, 120)
+    expect([row["name"] for row in alder.json("ls")["experiments"]] == ["small"], "the older daemon lists what it cannot read")
+    alder.kill_daemon(signal.SIGTERM)
+    alder.bin = Path(lab.build)
+    alder.start()
+    wait_until(lambda: len(alder.json("ls")["experiments"]) == 2, 40, "the updated daemon to list it")
+    expect(kept(alder.json("show", identity)["experiment"])[0]["state"] == "completed", "the updated daemon shows another state")

@@ -34,38 +34,51 @@ static void check_trial(const struct config *config, uint32_t index)
     CHECK(json_from_pack(&reader, text, sizeof text) == 0);
     int named = hparams_variables(again, visit_variable, NULL);
     CHECK(named == 0 || named == ERR_FULL);
-    char *entrypoint = hparams_fill(config->entrypoint, again);
+    char *entrypoint = hparams_fill(config_entrypoint(config), again);
     CHECK(entrypoint != NULL && strlen(entrypoint) > 0);
     free(entrypoint);
 }
 
-void fuzz_one(const uint8_t *data, size_t size)
+static void check_form(const uint8_t *data, size_t size, enum config_form form)
 {
-    static uint8_t first[CONFIG_PACKED_BYTES_MAX], second[CONFIG_PACKED_BYTES_MAX];
+    static uint8_t first[CONFIG_WHOLE_BYTES_MAX], second[CONFIG_WHOLE_BYTES_MAX];
     struct pack_reader reader;
     struct config config, again;
     pack_reader_init(&reader, data, size);
-    if (config_unpack(&reader, &config) != 0) {
+    if (config_unpack_form(&reader, form, &config) != 0) {
         CHECK(reader.failed);
         return;
     }
+    CHECK((config_entrypoint(&config)[0] == '\0') == (form == CONFIG_LEAN));
     struct search_space space = config_search_space(&config);
     uint32_t trials;
-    CHECK(search_trial_count(&space, &trials) == 0 && trials >= 1 && trials <= SEARCH_TRIALS_MAX);
-    char error[HPARAMS_ERROR_BYTES];
-    CHECK((hparams_check_variables(&space, error) == 0) == (error[0] == '\0'));
-    CHECK((hparams_check_entrypoint(config.entrypoint, &space, error) == 0) == (error[0] == '\0'));
-    check_trial(&config, 0);
-    check_trial(&config, trials - 1);
+    if (form != CONFIG_LEAN) {
+        CHECK(search_trial_count(&space, &trials) == 0 && trials >= 1 && trials <= SEARCH_TRIALS_MAX);
+        char error[HPARAMS_ERROR_BYTES];
+        CHECK((hparams_check_variables(&space, error) == 0) == (error[0] == '\0'));
+        CHECK((hparams_check_entrypoint(config_entrypoint(&config), &space, error) == 0) == (error[0] == '\0'));
+        check_trial(&config, 0);
+        check_trial(&config, trials - 1);
+        (void)config_is_plain(&config);
+    }
     struct pack_writer writer, other;
     pack_writer_init(&writer, first, sizeof first);
     config_pack(&writer, &config);
     CHECK(!writer.failed);
     pack_reader_init(&reader, first, writer.used_bytes);
-    CHECK(config_unpack(&reader, &again) == 0);
+    CHECK(config_unpack_form(&reader, form, &again) == 0);
     pack_writer_init(&other, second, sizeof second);
     config_pack(&other, &again);
     CHECK(other.used_bytes == writer.used_bytes && memcmp(first, second, writer.used_bytes) == 0);
+}
+
+void fuzz_one(const uint8_t *data, size_t size)
+{
+    struct config config;
+    check_form(data, size, CONFIG_PLAIN);
+    check_form(data, size, CONFIG_LEAN);
+    check_form(data, size, CONFIG_WHOLE);
+    (void)config_blob_read(data, size, &config);
 }
 
 /* The parameters of each kind, and what may be said about them. */
@@ -109,5 +122,17 @@ void fuzz_seeds(void)
             make_config(&config, 1, 0); /* one random parameter alone */
         }
         fuzz_seed(packed, make_packed_config(&config, packed));
+        struct config lean;
+        config_make_lean(&config, &lean);
+        fuzz_seed(packed, make_packed_config(&lean, packed));
+        static char command[CONFIG_ENTRYPOINT_BYTES + 8];
+        memset(command, 'x', sizeof command - 1);
+        config.command = command;
+        config.entrypoint[0] = '\0';
+        struct pack_writer writer;
+        pack_writer_init(&writer, packed, sizeof packed);
+        config_blob_pack(&writer, &config, "text", 4);
+        CHECK(!writer.failed);
+        fuzz_seed(packed, writer.used_bytes);
     }
 }

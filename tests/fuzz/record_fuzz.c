@@ -19,7 +19,7 @@ union fact {
     struct fact_node node;
     struct fact_invite invite;
     struct fact_slot slot;
-    struct fact_experiment experiment;
+    struct fact_experiment experiment, experiment_large;
     struct fact_control control;
     struct fact_claim claim;
     struct fact_attempt attempt;
@@ -33,7 +33,7 @@ union fact {
 #define KINDS(X)                                                                                                         \
     X(FACT_MEMBER, member) X(FACT_NODE, node) X(FACT_INVITE, invite) X(FACT_SLOT, slot) X(FACT_EXPERIMENT, experiment)    \
     X(FACT_CONTROL, control) X(FACT_CLAIM, claim) X(FACT_ATTEMPT, attempt) X(FACT_WORKER, worker)                         \
-    X(FACT_VERDICT, verdict) X(FACT_MANIFEST, manifest) X(FACT_OUTPUT, output)
+    X(FACT_VERDICT, verdict) X(FACT_MANIFEST, manifest) X(FACT_OUTPUT, output) X(FACT_EXPERIMENT_LARGE, experiment_large)
 
 static int read_fact(const struct record *record, union fact *out)
 {
@@ -145,7 +145,7 @@ static size_t fold_render(const struct node_core *core, uint8_t *out, size_t siz
         const struct view_experiment *experiment = view->experiments[i];
         if (experiment->known && experiment->trial_count < 1000) {
             from = 0;
-            more |= render_show(core, experiment, &from, &writer);
+            more |= render_show(core, experiment, experiment->config, &from, &writer);
             from = 0;
             more |= render_checkpoints(core, experiment, RENDER_ALL_TRIALS, &from, &writer);
         }

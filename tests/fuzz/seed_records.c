@@ -38,6 +38,13 @@ static void say_experiment(struct maker *maker, const struct person people[2])
     experiment.config = packed;
     experiment.config_bytes = make_packed_config(&config, packed);
     say(maker, people[0].id, FACT_EXPERIMENT, fact_key_experiment(id), &experiment);
+    static uint8_t packed_lean[CONFIG_PACKED_BYTES_MAX];
+    struct config lean;
+    config_make_lean(&config, &lean);
+    experiment.config = packed_lean;
+    experiment.config_bytes = make_packed_config(&lean, packed_lean);
+    experiment.trial_count = 3;
+    say(maker, people[0].id, FACT_EXPERIMENT_LARGE, fact_key_experiment(make_experiment_id(1)), &experiment);
     for (uint32_t i = 0; i < 2; i++) {
         struct fact_control control = {.lamport = 3 + i, .paused = i == 0};
         struct fact_claim claim = {.term = 4 + i, .released = i == 0};

@@ -9,20 +9,31 @@
 
 #define OVERRIDES_MAX 4
 
-static void check_config(const struct config *config)
+static void check_form(const struct config *config, enum config_form form, size_t room)
 {
-    static uint8_t first[CONFIG_PACKED_BYTES_MAX], second[CONFIG_PACKED_BYTES_MAX];
+    static uint8_t first[CONFIG_WHOLE_BYTES_MAX], second[CONFIG_WHOLE_BYTES_MAX];
     struct pack_writer writer, other;
-    pack_writer_init(&writer, first, sizeof first);
+    pack_writer_init(&writer, first, room);
     config_pack(&writer, config);
     CHECK(!writer.failed);
     struct pack_reader reader;
     struct config again;
     pack_reader_init(&reader, first, writer.used_bytes);
-    CHECK(config_unpack(&reader, &again) == 0);
+    CHECK(config_unpack_form(&reader, form, &again) == 0);
     pack_writer_init(&other, second, sizeof second);
     config_pack(&other, &again);
     CHECK(other.used_bytes == writer.used_bytes && memcmp(first, second, writer.used_bytes) == 0);
+}
+
+static void check_config(const struct config *config)
+{
+    struct config lean;
+    config_make_lean(config, &lean);
+    check_form(&lean, CONFIG_LEAN, CONFIG_PACKED_BYTES_MAX);
+    check_form(config, CONFIG_WHOLE, CONFIG_WHOLE_BYTES_MAX);
+    if (config_is_plain(config)) {
+        check_form(config, CONFIG_PLAIN, CONFIG_PACKED_BYTES_MAX);
+    }
 }
 
 void fuzz_one(const uint8_t *data, size_t size)
@@ -83,5 +94,7 @@ void fuzz_seeds(void)
     seed("name: a\nentrypoint: |\n  line\n  line\nsearcher:\n  name: grid\nhyperparameters:\n  x: {type: int, minval: 1, maxval: 3, "
          "count: 3}\n",
          "hyperparameters.x.count=2");
+    seed("x-a: &a {b: &c [1], d: {type: log}}\nentrypoint: x\nhyperparameters: {<<: [*a, {e: *c}], f: *a, g: {}, h: }\n",
+         "hyperparameters.a={<<: {a: 1}, b: &x 2, c: *x}");
     seed("{\"name\": \"json\", \"entrypoint\": \"true\", \"hyperparameters\": {\"a\": [1, 2.5, null, true]}}", "seed=0x10");
 }

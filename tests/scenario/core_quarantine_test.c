@@ -88,7 +88,7 @@ static void a_trial_that_fails_on_three_nodes_is_quarantined_and_the_rest_goes_o
     struct pack_writer writer;
     uint32_t from = 0;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    assert_false(render_show(world->nodes[1].core, world_experiment(world, 1), &from, &writer));
+    assert_false(render_show(world->nodes[1].core, world_experiment(world, 1), world_experiment(world, 1)->config, &from, &writer));
     assert_non_null(memmem(bytes, writer.used_bytes, "quarantined: it failed on ", 26));
     world_free(world);
 }

@@ -192,7 +192,7 @@ static void a_failing_program_is_tried_max_restarts_and_one_times(void **state)
     struct pack_writer writer;
     uint32_t from = 0;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    assert_false(render_show(world->nodes[1].core, experiment, &from, &writer));
+    assert_false(render_show(world->nodes[1].core, experiment, experiment->config, &from, &writer));
     assert_non_null(memmem(bytes, writer.used_bytes, "no such file: data.idx", 22));
     assert_non_null(memmem(bytes, writer.used_bytes, "a worker failed: rank 0 ended with status 3", 43));
     world_free(world);

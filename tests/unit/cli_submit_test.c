@@ -50,17 +50,18 @@ static void submit_sends_the_file_and_the_code(void **state)
     assert_has(out_text, "submitted tiny (");
     assert_has(out_text, "stored on 2 nodes: ");
     assert_string_equal(strrchr(out_text, ' ') + 1, strcat(memcpy(text, id, 17), "\n")); /* the last word */
-    const msgpack_object *config = document_find(&request, "config");
-    assert_int_equal(config->type, MSGPACK_OBJECT_STR);
-    assert_int_equal(config->via.str.size, sizeof yaml - 1);
-    assert_memory_equal(config->via.str.ptr, yaml, sizeof yaml - 1);
     msgpack_object_array overrides = document_list(&request, "overrides");
     assert_int_equal(overrides.size, 2);
     document_value(&overrides.ptr[0], text, sizeof text);
     assert_string_equal(text, "max_restarts=2");
     struct stat status;
     assert_int_equal(fstat(fake.passed_fd, &status), 0);
-    assert_int_equal(document_number(&request, "bytes"), status.st_size);
+    uint64_t archive_bytes = document_number(&request, "bytes");
+    char config[sizeof yaml];
+    assert_int_equal(document_number(&request, "config_bytes"), sizeof yaml - 1);
+    assert_int_equal(archive_bytes + sizeof yaml - 1, status.st_size);
+    assert_int_equal(pread(fake.passed_fd, config, sizeof yaml - 1, (off_t)archive_bytes), sizeof yaml - 1);
+    assert_memory_equal(config, yaml, sizeof yaml - 1);
     assert_int_equal(lseek(fake.passed_fd, 0, SEEK_SET), 0);
     assert_int_equal(archive_unpack(fake.passed_fd, copy, 0, ARCHIVE_LINKS_INSIDE, error, sizeof error), 0);
     (void)close(fake.passed_fd);

@@ -51,10 +51,12 @@ static void parse_bad(const char *text, const char *override, const char *expect
 
 static const char *json(const uint8_t *bytes, size_t count)
 {
-    static char out[8192];
+    static char outs[2][65536];
+    static unsigned turn;
+    char *out = outs[turn++ % 2]; /* two may be compared */
     struct pack_reader reader;
     pack_reader_init(&reader, bytes, count);
-    assert_int_equal(json_from_pack(&reader, out, sizeof out), 0);
+    assert_int_equal(json_from_pack(&reader, out, sizeof outs[0]), 0);
     return out;
 }
 
@@ -244,8 +246,9 @@ static void mistakes_are_named_with_line_key_and_what_is_allowed(void **state)
         {"entrypoint: x\nsync: local\n", NULL, "sync cannot be used"},
         {"name: x\n", NULL, "exp.yaml:1: entrypoint is missing"},
         {"", NULL, "entrypoint is missing"},
-        {"entrypoint: ''\n", NULL, "entrypoint is empty; allowed is one command line"},
-        {"entrypoint: |\n  a\n  b\n", NULL, "exp.yaml:1: entrypoint is"},
+        {"entrypoint: ''\n", NULL, "entrypoint is empty; allowed is a command of one or more lines"},
+        {"entrypoint: |\n\n  \n", NULL, "exp.yaml:1: entrypoint is"},
+        {"entrypoint: [a, [b]]\n", NULL, "exp.yaml:1: entrypoint is a list"},
         {"entrypoint: {a: b}\n", NULL, "entrypoint is a map"},
         {"entrypoint: x\nname: \"a\\eb\"\n", NULL, "name is 'a?b'; allowed are a text of 1 ... 127 bytes without '/' and control characters"},
         {"entrypoint: x\nname: a/0\n", NULL, "exp.yaml:2: name is 'a/0'; allowed are a text of 1 ... 127 bytes without '/'"},
@@ -257,7 +260,13 @@ static void mistakes_are_named_with_line_key_and_what_is_allowed(void **state)
         {"entrypoint: x\nenvironment: {variables: {SHOAL_TOKEN: a}}\n", NULL, "'SHOAL_TOKEN' is set by the daemon"},
         {"entrypoint: x\nenvironment: {environment_variables: [A=1], variables: {A: 2}}\n", NULL, "'A' is given twice"},
         {"entrypoint: x\nhyperparameters: 5\n", NULL, "hyperparameters is '5'; allowed is a map"},
-        {"entrypoint: x\nhyperparameters:\n  a: {type: integer}\n", NULL, "exp.yaml:3: hyperparameters.a.type is 'integer'; allowed are const"},
+        {"entrypoint: x\nhyperparameters:\n  a: {type: integer, minval: 1, maxval: 2}\n", NULL, "exp.yaml:3: hyperparameters.a.type is 'integer'; allowed are const"},
+        {"entrypoint: x\nhyperparameters: {a: {type: lgo, base: 2}}\n", NULL, "a.type is 'lgo'; did you mean 'log'? (allowed are const, categorical, int, "
+         "double, log; a map of the program's own is written {type: const, val: {...}})"},
+        {"entrypoint: x\nhyperparameters: {a: {type: catgorical}}\n", NULL, "did you mean 'categorical'?"},
+        {"entrypoint: x\nhyperparameters: {a: {b: {c: {type: uniform, min: 0, max: 1}}}}\n", NULL, "hyperparameters.a.b.c.type is 'uniform'; allowed are"},
+        {"entrypoint: x\nhyperparameters: {a: {type: log, min: -4, max: -2}}\n", NULL, "unknown key 'hyperparameters.a.min'"},
+        {"entrypoint: x\nhyperparameters: {a: {type: categorical, values: [1]}}\n", NULL, "a.values'; did you mean 'vals'?"},
         {"entrypoint: x\nhyperparameters: {a: {type: int, minval: 1}}\n", NULL, "hyperparameters.a.maxval is missing"},
         {"entrypoint: x\nhyperparameters: {a: {type: int, minval: 1, maxvall: 2}}\n", NULL, "hyperparameters.a.maxvall'; did you mean 'maxval'?"},
         {"entrypoint: x\nhyperparameters: {a: {type: int, minval: 1.5, maxval: 2}}\n", NULL, "a.minval is '1.5'; allowed are whole numbers"},
@@ -269,14 +278,16 @@ static void mistakes_are_named_with_line_key_and_what_is_allowed(void **state)
         {"entrypoint: x\nhyperparameters: {a: {type: categorical}}\n", NULL, "a.vals is missing"},
         {"entrypoint: x\nhyperparameters: {a: .inf}\n", NULL, "hyperparameters.a is '.inf'; allowed are finite numbers"},
         {"entrypoint: x\nhyperparameters: {a: 1e999}\n", NULL, "hyperparameters.a is '1e999'"},
-        {"entrypoint: x\nhyperparameters: {a: }\n", NULL, "hyperparameters.a is empty"},
-        {"entrypoint: x\nhyperparameters: {a: {}}\n", NULL, "hyperparameters.a is an empty map"},
         {"entrypoint: x\nhyperparameters: {a.b: 1}\n", NULL, "has a '.' or a control character"},
         {"entrypoint: x\nsearcher: {name: grid}\nhyperparameters:\n  a: {type: double, minval: 0, maxval: 1}\n", NULL,
          "exp.yaml:4: hyperparameters.a has no count; searcher.name grid needs it"},
         {"entrypoint: x\nsearcher: {name: grid}\nhyperparameters:\n  a: {type: int, minval: 0, maxval: 100000}\n", NULL, "more than 100000 trials"},
-        {"entrypoint: &a x\nname: *a\n", NULL, "exp.yaml:1: anchors (&), aliases (*) and tags (!) are not allowed"},
-        {"entrypoint: !!str x\n", NULL, "exp.yaml:1: anchors"},
+        {"entrypoint: x\nname: *a\n", NULL, "exp.yaml:2: the alias *a has no anchor before it"},
+        {"entrypoint: !!str x\n", NULL, "exp.yaml:1: tags (!) are not allowed"},
+        {"entrypoint: x\nhyperparameters: &a {b: *a}\n", NULL, "exp.yaml:2: the alias *a stands inside the value that it names"},
+        {"entrypoint: x\nhyperparameters: {a: &a 1, <<: *a}\n", NULL, "exp.yaml:2: the merge key << has a value that is no map"},
+        {"entrypoint: x\nhyperparameters: {a: &a 1, *a : 2}\n", NULL, "an alias is used as a key"},
+        {"entrypoint: x\nhyperparameters: {&a b: 2}\n", NULL, "a key has an anchor"},
         {"entrypoint: x\n---\nname: y\n", NULL, "exp.yaml:2: a second document begins here"},
         {"entrypoint: [x\nname: y\n", NULL, "this is not valid YAML"},
         {"entrypoint: x\n\tname: y\n", NULL, "exp.yaml:2: this is not valid YAML"},
@@ -292,7 +303,7 @@ static void mistakes_are_named_with_line_key_and_what_is_allowed(void **state)
         {"entrypoint: x\n", "sead=1", "--set sead=1: unknown key 'sead'; did you mean 'seed'?"},
         {"entrypoint: x\nname: a\n", "name.b=1", "--set name.b=1: 'name' is not a map"},
         {"entrypoint: x\n", "name=[1", "--set name=[1: this is not valid YAML"},
-        {"entrypoint: x\n", "name=*a", "--set name=*a: anchors"},
+        {"entrypoint: x\n", "name=*a", "--set name=*a: the alias *a has no anchor"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         parse_bad(cases[i].text, cases[i].override, cases[i].expected);
@@ -307,31 +318,145 @@ static void large_files_are_refused_in_time(void **state)
     struct config c;
     memset(text, '#', sizeof text);
     assert_int_equal(parse_n(text, sizeof text, NULL, 0, &c), ERR_MALFORMED);
-    assert_non_null(strstr(error_text, "the file has 65537 bytes; allowed are 65536"));
+    assert_non_null(strstr(error_text, "the file has 1048577 bytes; allowed are 1048576"));
     size_t used = (size_t)snprintf(text, sizeof text, "entrypoint: x\nlabels: [");
     while (used < CONFIG_TEXT_BYTES_MAX - 2) {
         text[used++] = 'a';
         text[used++] = ',';
     }
     assert_int_equal(parse_n(text, used, NULL, 0, &c), ERR_MALFORMED);
-    assert_non_null(strstr(error_text, "there are too many values; allowed are 4096"));
-    /* More than 64 hyperparameters, and values that do not fit. */
+    assert_non_null(strstr(error_text, "there are too many values; allowed are 16384"));
+    /* More than 256 hyperparameters, and values that do not fit. */
     used = (size_t)snprintf(text, sizeof text, "entrypoint: x\nhyperparameters:\n");
-    for (int i = 0; i < 65; i++) {
+    for (int i = 0; i < 257; i++) {
         used += (size_t)snprintf(text + used, sizeof text - used, "  h%d: 1\n", i);
     }
     assert_int_equal(parse_n(text, used, NULL, 0, &c), ERR_MALFORMED);
-    assert_non_null(strstr(error_text, "exp.yaml:67: hyperparameters.h64 is one hyperparameter too many; allowed are 64"));
+    assert_non_null(strstr(error_text, "exp.yaml:259: hyperparameters.h256 is one hyperparameter too many; allowed are 256"));
     used = (size_t)snprintf(text, sizeof text, "entrypoint: x\nhyperparameters: {a: ");
-    memset(text + used, 'v', 5000);
-    memcpy(text + used + 5000, "}\n", 3);
-    assert_int_equal(parse_n(text, used + 5002, NULL, 0, &c), ERR_MALFORMED);
+    memset(text + used, 'v', 70000);
+    memcpy(text + used + 70000, "}\n", 3);
+    assert_int_equal(parse_n(text, used + 70002, NULL, 0, &c), ERR_MALFORMED);
     assert_non_null(strstr(error_text, "too large"));
-    used = (size_t)snprintf(text, sizeof text, "entrypoint: x\nenvironment: {variables: {A: ");
-    memset(text + used, 'v', 7000);
-    memcpy(text + used + 7000, "}}\n", 4);
-    assert_int_equal(parse_n(text, used + 7003, NULL, 0, &c), ERR_MALFORMED);
-    assert_non_null(strstr(error_text, "allowed are 7168 bytes packed"));
+    /* Aliases of a long text: the tree is small, what it stands for is not. */
+    used = (size_t)snprintf(text, sizeof text, "entrypoint: &a ");
+    memset(text + used, 'v', 130000);
+    used += 130000;
+    used += (size_t)snprintf(text + used, sizeof text - used, "\nenvironment:\n  variables:\n");
+    for (int i = 0; i < 17; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "    V%d: *a\n", i);
+    }
+    assert_int_equal(parse_n(text, used, NULL, 0, &c), ERR_MALFORMED);
+    assert_non_null(strstr(error_text, "allowed are 2097152 bytes packed"));
+}
+
+static void a_billion_laughs_are_refused(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct config c;
+    size_t used = (size_t)snprintf(text, sizeof text, "entrypoint: x\nhyperparameters:\n  a0: &a0 [ha, ha, ha, ha, ha, ha, ha, ha, ha, ha]\n");
+    for (int i = 1; i < 10; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "  a%d: &a%d [", i, i);
+        for (int j = 0; j < 10; j++) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s*a%d", j > 0 ? ", " : "", i - 1);
+        }
+        used += (size_t)snprintf(text + used, sizeof text - used, "]\n");
+    }
+    assert_int_equal(parse_n(text, used, NULL, 0, &c), ERR_MALFORMED);
+    assert_non_null(strstr(error_text, "there are too many values; allowed are 16384, with all that aliases stand for"));
+}
+
+static void aliases_and_merge_keys_stand_for_what_they_name(void **state)
+{
+    (void)state;
+    struct config c;
+    parse_good("x-base: &base {lr: 0.1, depth: 3, deep: {a: 1}}\nx-more: &more {depth: 4, width: 5}\nentrypoint: x\n"
+               "hyperparameters:\n  <<: [*base, *more]\n  lr: 0.2\n  again: *base\n  list: &l [1, 2]\n  lists: [*l, *l]\n"
+               "  kept: {'<<': 1}\n", NULL, &c);
+    assert_string_equal(values_of(&c, 0), "{\"lr\": 0.2, \"again\": {\"lr\": 0.1, \"depth\": 3, \"deep\": {\"a\": 1}}, \"list\": "
+                                          "[1, 2], \"lists\": [[1, 2], [1, 2]], \"kept\": {\"<<\": 1}, \"depth\": 3, \"deep\": {\"a\": 1}, \"width\": 5}");
+    parse_good("entrypoint: &run x\nname: *run\nhyperparameters: {a: &s {type: int, minval: 1, maxval: 1}, b: *s, c: {<<: *s, maxval: 9}}\n",
+               "hyperparameters.c.minval=9", &c);
+    assert_string_equal(c.name, "x");
+    assert_string_equal(values_of(&c, 0), "{\"a\": 1, \"b\": 1, \"c\": 9}");
+}
+
+static void a_map_that_cannot_be_a_search_is_a_value(void **state)
+{
+    (void)state;
+    struct config c;
+    parse_good("entrypoint: x\nhyperparameters:\n  model: {type: ResNet, depth: 50}\n"
+               "  optimizer: {type: int8_adam, lr: {type: int, minval: 7, maxval: 7}}\n"
+               "  logger: {type: log, path: /tmp}\n  kind: {type: integer}\n  written: {type: const, val: {type: log, minval: 1}}\n"
+               "  nothing:\n  null: null\n  empty: {}\n  deep: {a.b: {}, c: ~, d: []}\n", NULL, &c);
+    assert_string_equal(values_of(&c, 0),
+                        "{\"model\": {\"type\": \"ResNet\", \"depth\": 50}, \"optimizer\": {\"type\": \"int8_adam\", \"lr\": 7}, "
+                        "\"logger\": {\"type\": \"log\", \"path\": \"/tmp\"}, \"kind\": {\"type\": \"integer\"}, \"written\": "
+                        "{\"type\": \"log\", \"minval\": 1}, \"nothing\": null, \"null\": null, \"empty\": {}, \"deep\": {\"a.b\": "
+                        "{}, \"c\": null, \"d\": []}}");
+}
+
+/* What does not fit into a record: the record has the lean form, and a blob the whole. */
+static void check_large(const struct config *c)
+{
+    static uint8_t bytes[CONFIG_PACKED_BYTES_MAX], blob[CONFIG_BLOB_BYTES_MAX];
+    struct config lean, read;
+    struct pack_writer writer;
+    struct pack_reader reader;
+    assert_false(config_is_plain(c));
+    config_make_lean(c, &lean);
+    assert_string_equal(config_entrypoint(&lean), "");
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    config_pack(&writer, &lean);
+    assert_false(writer.failed);
+    pack_reader_init(&reader, bytes, writer.used_bytes);
+    assert_int_equal(config_unpack_form(&reader, CONFIG_PLAIN, &read), ERR_MALFORMED); /* no version runs it by mistake */
+    pack_reader_init(&reader, bytes, writer.used_bytes);
+    assert_int_equal(config_unpack_form(&reader, CONFIG_LEAN, &read), 0);
+    assert_int_equal(read.slots_per_trial, c->slots_per_trial);
+    assert_int_equal(read.max_trials, c->max_trials);
+    pack_writer_init(&writer, blob, sizeof blob);
+    config_blob_pack(&writer, c, "the file", 8);
+    assert_false(writer.failed);
+    assert_int_equal(config_blob_read(blob, writer.used_bytes, &read), 0);
+    assert_string_equal(config_entrypoint(&read), config_entrypoint(c));
+    assert_int_equal(read.environment_bytes, c->environment_bytes);
+    assert_string_equal(values_of(&read, 0), values_of(c, 0));
+}
+
+static void what_is_too_large_for_a_record_goes_beside_it(void **state)
+{
+    (void)state;
+    static char text[CONFIG_TEXT_BYTES_MAX];
+    struct config c;
+    parse_good("entrypoint: |\n  cd a\n  exec b\n", NULL, &c);
+    assert_string_equal(config_entrypoint(&c), "cd a\nexec b");
+    assert_true(config_is_plain(&c));
+    size_t used = (size_t)snprintf(text, sizeof text, "searcher: {name: random, max_trials: 3}\nentrypoint: |\n");
+    for (int i = 0; i < 20000; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "  echo line %d of a script\n", i);
+    }
+    assert_int_equal(parse_n(text, used, NULL, 0, &c), 0);
+    assert_non_null(strstr(config_entrypoint(&c), "\necho line 19999 of a script"));
+    assert_string_equal(c.entrypoint, "");
+    check_large(&c);
+    used = (size_t)snprintf(text, sizeof text, "entrypoint: x\nenvironment:\n  variables:\n");
+    for (int i = 0; i < 256; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "    V%d: %0200d\n", i, i);
+    }
+    assert_int_equal(parse_n(text, used, NULL, 0, &c), 0);
+    check_large(&c);
+    used = (size_t)snprintf(text, sizeof text, "searcher: {name: grid}\nentrypoint: x\nhyperparameters:\n");
+    for (int i = 0; i < 256; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "  a_name_of_some_length_%d: {type: int, minval: %d, maxval: %d}\n", i, i, i);
+    }
+    assert_int_equal(parse_n(text, used, NULL, 0, &c), 0);
+    check_large(&c);
+    used = (size_t)snprintf(text, sizeof text, "entrypoint: [echo, '%01500d', \"it's\"]\n", 7);
+    assert_int_equal(parse_n(text, used, NULL, 0, &c), 0);
+    assert_non_null(strstr(config_entrypoint(&c), "7 'it'\\''s'"));
+    check_large(&c);
 }
 
 static size_t packed_sample(uint8_t bytes[CONFIG_PACKED_BYTES_MAX], struct config *c)
@@ -515,6 +640,10 @@ int main(void)
         cmocka_unit_test(overrides_are_applied_before_checking),
         cmocka_unit_test(mistakes_are_named_with_line_key_and_what_is_allowed),
         cmocka_unit_test(large_files_are_refused_in_time),
+        cmocka_unit_test(a_billion_laughs_are_refused),
+        cmocka_unit_test(aliases_and_merge_keys_stand_for_what_they_name),
+        cmocka_unit_test(a_map_that_cannot_be_a_search_is_a_value),
+        cmocka_unit_test(what_is_too_large_for_a_record_goes_beside_it),
         cmocka_unit_test(packed_configurations_read_back),
         cmocka_unit_test(records_say_balance_only_where_it_is_on),
         cmocka_unit_test(changed_records_never_give_values_out_of_bounds),

@@ -160,6 +160,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_EXPERIMENT:
         fact_experiment_pack(writer, fact);
         break;
+    case FACT_EXPERIMENT_LARGE:
+        fact_experiment_large_pack(writer, fact);
+        break;
     case FACT_CONTROL:
         fact_control_pack(writer, fact);
         break;

@@ -17,7 +17,8 @@
 static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE,  FACT_SLOT,     FACT_EXPERIMENT,
                                        FACT_CONTROL, FACT_CLAIM,   FACT_ATTEMPT, FACT_WORKER,   FACT_VERDICT,
                                        FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE,
-                                       FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS};
+                                       FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
+                                       FACT_EXPERIMENT_LARGE};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -106,6 +107,7 @@ static struct fact_key random_node(struct random *random, struct fact_node *out)
         out->slots[i].kind = (enum fact_slot_kind)below(random, 2);
         out->slots[i].memory_bytes = random_number(random);
     }
+    out->reads = random_number(random);
     return fact_key_empty();
 }
 
@@ -216,9 +218,15 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         out->slot.withheld = below(random, 2) == 1;
         out->slot.withheld_s = below(random, FACT_WITHHELD_S_MAX + 1);
         return fact_key_slot(below(random, FACT_SLOTS_MAX));
-    case FACT_EXPERIMENT: {
-        struct config config;
+    case FACT_EXPERIMENT:
+    case FACT_EXPERIMENT_LARGE: {
+        struct config config, lean;
         make_config(&config, 1 + below(random, 1000), below(random, 10));
+        if (kind == FACT_EXPERIMENT_LARGE) {
+            config_make_lean(&config, &lean);
+            config = lean;
+            out->experiment.trial_count = 1 + below(random, SEARCH_TRIALS_MAX);
+        }
         out->experiment.config = packed_config;
         out->experiment.config_bytes = make_packed_config(&config, packed_config);
         out->experiment.submitted_s = random_number(random);
@@ -339,6 +347,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_slot_read(record, &out->slot);
     case FACT_EXPERIMENT:
         return fact_experiment_read(record, &out->experiment);
+    case FACT_EXPERIMENT_LARGE:
+        return fact_experiment_large_read(record, &out->experiment);
     case FACT_CONTROL:
         return fact_control_read(record, &out->control);
     case FACT_CLAIM:
@@ -394,7 +404,7 @@ static bool same_beginnings(const struct fact_attempt *a, const struct fact_atte
 static bool same_node(const struct fact_node *a, const struct fact_node *b)
 {
     bool same = SAME(name) && SAME(version) && SAME(protocol_min) && SAME(protocol_max) && SAME(address_count) &&
-                SAME(addresses) && SAME(bulk_port) && SAME(left) && SAME(slot_count);
+                SAME(addresses) && SAME(bulk_port) && SAME(left) && SAME(slot_count) && SAME(reads);
     for (uint32_t i = 0; i < FACT_SLOTS_MAX; i++) {
         same = same && SAME(slots[i].uuid) && SAME(slots[i].model) && SAME(slots[i].kind) && SAME(slots[i].memory_bytes);
     }
@@ -452,6 +462,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return SAME(slot.state) && SAME(slot.attempt) && SAME(slot.rank) && SAME(slot.token_hash) &&
                SAME(slot.withheld) && SAME(slot.withheld_s);
     case FACT_EXPERIMENT:
+    case FACT_EXPERIMENT_LARGE:
         return same_experiment(&a->experiment, &b->experiment);
     case FACT_CONTROL:
         return SAME(control.lamport) && SAME(control.paused) && SAME(control.cancelled);
@@ -552,6 +563,10 @@ static void check_bounds(const struct record *record, const union any_fact *fact
     case FACT_SLOT:
         assert_true(fact->slot.state <= LEASE_WITHHELD && fact->slot.rank <= UINT16_MAX);
         assert_true(fact->slot.withheld_s <= FACT_WITHHELD_S_MAX);
+        break;
+    case FACT_EXPERIMENT_LARGE:
+        assert_in_range(fact->experiment.trial_count, 1, SEARCH_TRIALS_MAX);
+        check_within(record, fact->experiment.config, fact->experiment.config_bytes, record->body_bytes);
         break;
     case FACT_EXPERIMENT:
         check_within(record, fact->experiment.config, fact->experiment.config_bytes, record->body_bytes);

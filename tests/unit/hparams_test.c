@@ -67,7 +67,7 @@ static void two_hyperparameters_with_one_variable_are_refused(void **state)
         const char *hyperparameters, *says; /* NULL: taken */
     } cases[] = {
         {"{lr: 1, LR: 2}", "the hyperparameters lr and LR both give the variable SHOAL_HP_LR; rename one of them"},
-        {"{a: {b: 1}, a__b: 2}", "the hyperparameters a.b and a__b both give the variable SHOAL_HP_A__B"},
+        {"{a: {b: 1}, a__b: 2}", "the hyperparameters a and a__b both give the variable SHOAL_HP_A__B"},
         {"{a: {type: categorical, vals: [{b: 1}, 3]}, a__b: 2}", "a and a__b both give the variable SHOAL_HP_A__B"},
         {"{m: {type: const, val: {x-y: 1, x_y: 2}}}", "two keys in the value of hyperparameter m give"},
         {"{a: {type: categorical, vals: [{b: 1}, {b: 2}, 3]}}", NULL},

@@ -129,10 +129,8 @@ static void overrides_that_cannot_all_be_taken_are_refused(void **state)
 static void a_configuration_longer_than_its_bound_is_refused(void **state)
 {
     (void)state;
-    static char text[CONFIG_TEXT_BYTES_MAX + 1];
     struct request_submit submit;
     struct request request;
-    memset(text, ' ', sizeof text);
     begin(4, 1, "submit");
     pack_text(&writer, "experiment");
     pack_text(&writer, "00000000000000ff");
@@ -140,12 +138,14 @@ static void a_configuration_longer_than_its_bound_is_refused(void **state)
     pack_text(&writer, "exp.yaml");
     pack_text(&writer, "bytes");
     pack_u64(&writer, 0);
-    pack_text(&writer, "config");
+    pack_text(&writer, "config_bytes");
     struct pack_writer before = writer;
-    pack_text_n(&writer, text, sizeof text - 1);
+    pack_u64(&writer, CONFIG_TEXT_BYTES_MAX);
     assert_int_equal(read_submit(&submit), 0);
+    assert_null(submit.config); /* it lies behind the archive */
+    assert_int_equal(submit.config_bytes, CONFIG_TEXT_BYTES_MAX);
     writer = before;
-    pack_text_n(&writer, text, sizeof text);
+    pack_u64(&writer, UINT64_C(1) << 40);
     assert_int_equal(read_request(&request), 0);
     assert_int_equal(request_submit_read(&request.map, &submit), ERR_MALFORMED);
 }

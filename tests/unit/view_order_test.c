@@ -231,7 +231,7 @@ static uint32_t render_all(const struct mesh *mesh, uint8_t *out, uint32_t size)
             continue;
         }
         from = 0;
-        assert_false(render_show(mesh->core, view->experiments[i], &from, &writer));
+        assert_false(render_show(mesh->core, view->experiments[i], view->experiments[i]->config, &from, &writer));
         from = 0;
         assert_false(render_checkpoints(mesh->core, view->experiments[i], RENDER_ALL_TRIALS, &from, &writer));
     }

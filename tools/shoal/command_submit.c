@@ -33,7 +33,7 @@ struct submission {
     int archive_fd;
     uint64_t archive_bytes;
     char name[CONFIG_NAME_BYTES];
-    char entrypoint[CONFIG_ENTRYPOINT_BYTES];
+    char *entrypoint;
     enum config_links links;
     uint32_t slots_per_trial;
 };
@@ -49,7 +49,8 @@ static void help_row(void *context, const struct config_option_text *text)
 
 static int help_config(struct cli *cli)
 {
-    (void)fputs("Keys of the configuration file (YAML); a.b means b inside of the map a.\n\n", cli->out);
+    (void)fputs("Keys of the configuration file (YAML); a.b means b inside of the map a. Anchors (&), aliases (*) and merge keys (<<)\n"
+                "work; keys that begin with x- are ignored, so that anchors can stand there.\n\n", cli->out);
     config_describe(help_row, cli->out);
     return CLI_DONE;
 }
@@ -98,7 +99,8 @@ static int check_config(struct cli *cli, struct submission *submission)
     }
     if (result == 0) {
         (void)bytes_copy_text(submission->name, sizeof submission->name, config->name);
-        (void)bytes_copy_text(submission->entrypoint, sizeof submission->entrypoint, config->entrypoint);
+        submission->entrypoint = strdup(config_entrypoint(config));
+        result = submission->entrypoint != NULL ? 0 : ERR_MEMORY;
         submission->links = config->context_links;
         submission->slots_per_trial = config->max_slots;
     }
@@ -135,6 +137,11 @@ static int pack_context(struct cli *cli, const char *dir, struct submission *sub
         submit_context_warn(cli, list, submission->entrypoint);
         code = submit_context_pack(cli, list, &submission->archive_fd, &submission->archive_bytes);
         context_list_free(&list);
+    }
+    /* The configuration goes behind the archive: it may be longer than a request. */
+    if (code == CLI_DONE && pwrite(submission->archive_fd, submission->text, submission->text_bytes,
+                                   (off_t)submission->archive_bytes) != (ssize_t)submission->text_bytes) {
+        return cli_fail(cli, CLI_REFUSED, "no memory is left for the code: %s", strerror(errno));
     }
     return code;
 }
@@ -173,8 +180,8 @@ static int send_submission(struct client *client, const struct submission *submi
     pack_text(&client->request, submission->id);
     pack_text(&client->request, "file");
     pack_text(&client->request, submission->file);
-    pack_text(&client->request, "config");
-    pack_text_n(&client->request, submission->text, submission->text_bytes);
+    pack_text(&client->request, "config_bytes");
+    pack_u64(&client->request, submission->text_bytes);
     pack_text(&client->request, "overrides");
     pack_array(&client->request, (uint32_t)submission->override_count);
     for (size_t i = 0; i < submission->override_count; i++) {
@@ -309,5 +316,6 @@ int command_submit(struct cli *cli, const struct arguments *arguments)
         (void)close(submission.archive_fd);
     }
     free(submission.text);
+    free(submission.entrypoint);
     return code;
 }

@@ -144,7 +144,7 @@ int search_parameter_read(struct pack_reader *reader, struct search_parameter *o
     return 0;
 }
 
-/* The parameters of a space, read anew in each call. About 8 KiB, on the stack. */
+/* The parameters of a space, read anew in each call. About 32 KiB, on the stack. */
 struct parameters {
     struct search_parameter list[SEARCH_PARAMETERS_MAX];
     uint32_t count;
@@ -199,7 +199,8 @@ static size_t value_bytes_max(const struct search_parameter *parameter)
     return most;
 }
 
-static int read_parameters(const struct search_space *space, struct parameters *out)
+/* Reads a space; *values_max becomes the most bytes that the values of a trial take. ERR_FULL: those are too many. */
+static int read_space(const struct search_space *space, struct parameters *out, size_t *values_max)
 {
     struct pack_reader reader;
     pack_reader_init(&reader, space->bytes, space->byte_count);
@@ -229,7 +230,22 @@ static int read_parameters(const struct search_space *space, struct parameters *
     if (!pack_at_end(&reader)) {
         return ERR_MALFORMED;
     }
+    *values_max = values_bytes;
     return values_bytes <= SEARCH_VALUES_BYTES_MAX ? 0 : ERR_FULL;
+}
+
+static int read_parameters(const struct search_space *space, struct parameters *out)
+{
+    size_t values_max;
+    return read_space(space, out, &values_max);
+}
+
+size_t search_values_bytes_max(const struct search_space *space)
+{
+    struct parameters parameters;
+    size_t values_max = SIZE_MAX;
+    (void)read_space(space, &parameters, &values_max);
+    return values_max;
 }
 
 /* ---- grid ---- */

@@ -12,10 +12,10 @@
 
 #include "base/pack.h"
 
-#define SEARCH_PARAMETERS_MAX 64
+#define SEARCH_PARAMETERS_MAX 256
 #define SEARCH_NAME_BYTES 64
-#define SEARCH_SPACE_BYTES_MAX 4096  /* a packed space */
-#define SEARCH_VALUES_BYTES_MAX 4096 /* the packed values of a trial */
+#define SEARCH_SPACE_BYTES_MAX (256u * 1024) /* a packed space */
+#define SEARCH_VALUES_BYTES_MAX (64u * 1024) /* the packed values of a trial */
 #define SEARCH_TRIALS_MAX 100000
 
 /* A single trial with the constants, every point of a grid, or random draws. */
@@ -53,6 +53,9 @@ struct search_space {
  * bytes, ERR_REFUSED if a grid has a double or log without count, ERR_FULL above SEARCH_TRIALS_MAX or if the values of a trial
  * might not fit in SEARCH_VALUES_BYTES_MAX. *out is untouched on failure. */
 int search_trial_count(const struct search_space *space, uint32_t *out);
+
+/* The most bytes that the values of a trial take; SIZE_MAX for broken bytes. */
+size_t search_values_bytes_max(const struct search_space *space);
 
 /* Writes the values of trial `index` as a nested MessagePack map to `writer`. They are the same on every machine: random draws
  * come from random_init_stream(seed, index), numbers are rounded by number_round9, ints are ints. Returns 0, ERR_MALFORMED,

@@ -380,13 +380,14 @@ void core_coordinator_receive(struct node_core *core, node_id from, const struct
 /* A drained node hands over as soon as another node can take over: a node without a drain, and up for ELECTION_UP_MS. */
 static bool wants_to_hand_over(const struct node_core *core, const struct core_coordination *coordination)
 {
-    if (!core_node_drained(core, core->options.self) || core->now_ms < coordination->hand_over_ms) {
+    const struct view_experiment *experiment = view_find_experiment(&core->view, coordination->experiment);
+    if (!core_node_drained(core, core->options.self) || core->now_ms < coordination->hand_over_ms || experiment == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < core->members->election_member_count; i++) {
         const struct election_member *member = &core->members->election_members[i];
         if (!node_id_equal(member->node, core->options.self) && core_node_accepts(core, member->node) &&
-            core->now_ms - member->up_since_ms >= ELECTION_UP_MS) {
+            core_node_reads(core, member->node, experiment) && core->now_ms - member->up_since_ms >= ELECTION_UP_MS) {
             return true;
         }
     }

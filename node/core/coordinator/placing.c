@@ -174,7 +174,7 @@ static uint32_t look_at_nodes(const struct node_core *core, const struct wish *w
         bool is_suspected = peer != NULL && peer->state == SWIM_SUSPECT && !member->left &&
                             core_node_speaks(core, member->id) && !core_node_drained(core, member->id);
         if (!member->has_node || member->slots == NULL || (!core_node_accepts(core, member->id) && !is_suspected) ||
-            is_unwilling(core, member->id)) {
+            is_unwilling(core, member->id) || !core_node_reads(core, member->id, wish->experiment)) {
             *awaited |= has_program && is_awaited(core, wish, member, program);
             continue;
         }

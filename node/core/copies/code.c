@@ -78,7 +78,8 @@ static void repair_code(struct node_core *core, const struct view_experiment *ex
         nodes[count++] = core->options.self;
     }
     for (uint32_t i = 0; i < core->members->peer_count && count < NODE_MEMBERS_MAX; i++) {
-        if (core_node_accepts(core, core->members->peers[i]->id)) {
+        bool keeps = core_node_reads(core, core->members->peers[i]->id, experiment); /* else the copies are collected there */
+        if (keeps && core_node_accepts(core, core->members->peers[i]->id)) {
             nodes[count++] = core->members->peers[i]->id;
         }
     }

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "node/core/facts/options.h"
+#include "node/core/facts/program.h"
 
 struct search_space config_search_space(const struct config *config)
 {
@@ -16,8 +17,11 @@ struct search_space config_search_space(const struct config *config)
 
 /* ---- packing ---- */
 
-/* The environment, the labels and the hyperparameters are MessagePack already and follow the options of the table. */
+/* The environment, the labels and the hyperparameters are MessagePack already and follow the options of the table; then comes
+ * an entrypoint that does not fit into the option. */
 #define BYTE_FIELDS 3 /* and `keep`, where there is one */
+#define COMMAND_KEY "command"
+#define PROGRAM_KEY "program" /* behind all others */
 
 static bool is_standard(const struct config_option *option, const struct config *config)
 {
@@ -71,7 +75,10 @@ void config_pack(struct pack_writer *writer, const struct config *config)
             count++;
         }
     }
-    pack_map(writer, count + BYTE_FIELDS + (config->keep_bytes > 0));
+    count += config->keep_bytes > 0 ? 1 : 0;
+    count += config->command != NULL ? 1 : 0;
+    count += config->program[0] != '\0' ? 1 : 0;
+    pack_map(writer, count + BYTE_FIELDS);
     for (size_t place = 0; place < CONFIG_OPTIONS_MAX; place++) {
         if (by_place[place] != NULL) {
             option_pack(writer, by_place[place], config);
@@ -86,6 +93,14 @@ void config_pack(struct pack_writer *writer, const struct config *config)
     if (config->keep_bytes > 0) {
         pack_text(writer, "keep");
         pack_raw(writer, config->keep, config->keep_bytes);
+    }
+    if (config->command != NULL) { /* bytes with a NUL at the end, so that readers can borrow it */
+        pack_text(writer, COMMAND_KEY);
+        pack_bin(writer, (const uint8_t *)config->command, strlen(config->command) + 1);
+    }
+    if (config->program[0] != '\0') {
+        pack_text(writer, PROGRAM_KEY);
+        pack_text(writer, config->program);
     }
 }
 
@@ -140,7 +155,21 @@ static bool bytes_unpack(const struct pack_reader *map, const char *key, const u
     struct pack_reader value = pack_find(map, key);
     *bytes = value.bytes;
     *count = (uint32_t)value.count;
-    return !value.failed && value.count <= CONFIG_PACKED_BYTES_MAX;
+    return !value.failed && value.count <= CONFIG_WHOLE_BYTES_MAX;
+}
+
+/* False if the command is not one text that ends in NUL and is longer than an entrypoint may be. */
+static bool command_unpack(const struct pack_reader *map, const char **out)
+{
+    struct pack_reader value = pack_find(map, COMMAND_KEY);
+    size_t bytes = 0;
+    if (value.failed) {
+        *out = NULL;
+        return true;
+    }
+    const uint8_t *command = pack_read_bin(&value, &bytes);
+    *out = (const char *)command;
+    return !value.failed && bytes > CONFIG_ENTRYPOINT_BYTES && memchr(command, '\0', bytes) == command + bytes - 1;
 }
 
 static bool is_word_char(char c, bool first)
@@ -246,11 +275,14 @@ static bool search_is_good(const struct config *config)
 
 /* Checks what the table cannot say. node/config/config_yaml.c refuses the same configurations with a sentence for
  * the user; a record from another node may still contain them. */
-static bool config_is_good(const struct config *config)
+static bool config_is_good(const struct config *config, enum config_form form)
 {
-    return config->name[0] != '\0' && config->entrypoint[0] != '\0' && config->metric[0] != '\0' &&
-           config->min_slots <= config->slots_per_trial && config->max_slots >= config->slots_per_trial &&
-           environment_is_good(config) && labels_are_good(config) && keep_is_good(config) && search_is_good(config);
+    bool has_entrypoint = config->entrypoint[0] != '\0', has_command = config->command != NULL;
+    bool is_whole = form == CONFIG_PLAIN ? has_entrypoint && !has_command : has_entrypoint != has_command;
+    return config->name[0] != '\0' && (form == CONFIG_LEAN ? !has_entrypoint && !has_command : is_whole) &&
+           config->metric[0] != '\0' && config->min_slots <= config->slots_per_trial &&
+           config->max_slots >= config->slots_per_trial && environment_is_good(config) && labels_are_good(config) &&
+           keep_is_good(config) && (form == CONFIG_LEAN || search_is_good(config));
 }
 
 /* Most records have no `keep`. */
@@ -259,11 +291,22 @@ static bool keep_unpack(const struct pack_reader *map, struct config *config)
     return pack_find(map, "keep").failed || bytes_unpack(map, "keep", &config->keep, &config->keep_bytes);
 }
 
-int config_unpack(struct pack_reader *reader, struct config *out)
+/* The lean form only has it. False if it is no word of a program. */
+static bool program_unpack(const struct pack_reader *map, enum config_form form, struct config *config)
+{
+    struct pack_reader value = pack_find(map, PROGRAM_KEY);
+    if (form == CONFIG_LEAN && !value.failed) {
+        pack_read_text_copy(&value, config->program, sizeof config->program);
+        return !value.failed && program_name_is_good(config->program);
+    }
+    return true;
+}
+
+int config_unpack_form(struct pack_reader *reader, enum config_form form, struct config *out)
 {
     size_t bytes;
     const uint8_t *start = pack_read_any(reader, &bytes);
-    bool is_good = !reader->failed && bytes <= CONFIG_PACKED_BYTES_MAX;
+    bool is_good = !reader->failed && bytes <= (form == CONFIG_WHOLE ? CONFIG_WHOLE_BYTES_MAX : CONFIG_PACKED_BYTES_MAX);
     struct pack_reader map;
     pack_reader_init(&map, start, bytes);
     struct config config;
@@ -274,11 +317,104 @@ int config_unpack(struct pack_reader *reader, struct config *out)
     is_good = is_good && bytes_unpack(&map, "environment", &config.environment, &config.environment_bytes) &&
               bytes_unpack(&map, "labels", &config.labels, &config.labels_bytes) &&
               bytes_unpack(&map, "hyperparameters", &config.hyperparameters, &config.hyperparameters_bytes) &&
-              keep_unpack(&map, &config) && config_is_good(&config);
+              keep_unpack(&map, &config) && program_unpack(&map, form, &config) && command_unpack(&map, &config.command) &&
+              config_is_good(&config, form);
     if (!is_good) {
         reader->failed = true;
         return ERR_MALFORMED;
     }
     *out = config;
     return 0;
+}
+
+int config_unpack(struct pack_reader *reader, struct config *out)
+{
+    return config_unpack_form(reader, CONFIG_PLAIN, out);
+}
+
+/* ---- forms ---- */
+
+const char *config_entrypoint(const struct config *config)
+{
+    return config->command != NULL ? config->command : config->entrypoint;
+}
+
+/* The bounds of the first versions, which read records of experiments as they are now. Never changed. */
+#define PLAIN_PARAMETERS 64
+#define PLAIN_SEARCH_BYTES 4096 /* of the packed search space, and of the values of a trial */
+#define PLAIN_NAME_BYTES 256    /* of a variable, with a NUL */
+#define PLAIN_VALUE_BYTES 2048
+#define PLAIN_SLOTS 64
+
+static bool search_is_plain(const struct config *config)
+{
+    struct search_space space = config_search_space(config);
+    struct pack_reader reader;
+    pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
+    return config->hyperparameters_bytes <= PLAIN_SEARCH_BYTES && pack_read_array(&reader) <= PLAIN_PARAMETERS &&
+           search_values_bytes_max(&space) <= PLAIN_SEARCH_BYTES;
+}
+
+static bool environment_is_plain(const struct config *config)
+{
+    struct pack_reader map;
+    size_t name_bytes = 0, value_bytes = 0;
+    pack_reader_init(&map, config->environment, config->environment_bytes);
+    for (uint32_t left = pack_read_map(&map); left > 0 && !map.failed; left--) {
+        (void)pack_read_text(&map, &name_bytes);
+        (void)pack_read_text(&map, &value_bytes);
+        if (name_bytes >= PLAIN_NAME_BYTES || value_bytes >= PLAIN_VALUE_BYTES) {
+            return false;
+        }
+    }
+    return !map.failed;
+}
+
+/* The length when packed; above CONFIG_PACKED_BYTES_MAX: it does not fit into a record. */
+static size_t packed_bytes(const struct config *config)
+{
+    uint8_t bytes[CONFIG_PACKED_BYTES_MAX];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    config_pack(&writer, config);
+    return writer.failed ? sizeof bytes + 1 : writer.used_bytes;
+}
+
+bool config_is_plain(const struct config *config)
+{
+    return config->command == NULL && config->max_slots <= PLAIN_SLOTS && search_is_plain(config) &&
+           environment_is_plain(config) && packed_bytes(config) <= CONFIG_PACKED_BYTES_MAX;
+}
+
+void config_make_lean(const struct config *config, struct config *lean)
+{
+    static const uint8_t no_pairs[] = {0x80}, no_elements[] = {0x90};
+    *lean = *config;
+    (void)program_of_config(config, lean->program);
+    memset(lean->entrypoint, 0, sizeof lean->entrypoint);
+    lean->command = NULL;
+    lean->environment = no_pairs;
+    lean->labels = no_elements;
+    lean->environment_bytes = lean->labels_bytes = 1;
+    if (!search_is_plain(config) || packed_bytes(lean) > CONFIG_PACKED_BYTES_MAX) {
+        lean->hyperparameters = no_elements;
+        lean->hyperparameters_bytes = 1;
+    }
+}
+
+void config_blob_pack(struct pack_writer *writer, const struct config *config, const char *text, size_t text_bytes)
+{
+    pack_array(writer, 2);
+    config_pack(writer, config);
+    pack_text_n(writer, text, text_bytes);
+}
+
+int config_blob_read(const uint8_t *bytes, size_t count, struct config *out)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    if (count > CONFIG_BLOB_BYTES_MAX || pack_read_array(&reader) < 2) {
+        return ERR_MALFORMED;
+    }
+    return config_unpack_form(&reader, CONFIG_WHOLE, out);
 }

@@ -10,18 +10,20 @@
 #include "base/pack.h"
 #include "train/search/search.h"
 
-#define CONFIG_TEXT_BYTES_MAX (64u * 1024) /* the YAML file */
-#define CONFIG_PACKED_BYTES_MAX 7168       /* the other fields of a record of 8 KiB fit beside it */
+#define CONFIG_TEXT_BYTES_MAX (1u << 20) /* the YAML file */
+#define CONFIG_PACKED_BYTES_MAX 7168 /* in a record: its other fields fit beside the configuration in 8 KiB */
+#define CONFIG_WHOLE_BYTES_MAX (2u << 20) /* in a blob */
 #define CONFIG_NAME_BYTES 128
-#define CONFIG_ENTRYPOINT_BYTES 1024
+#define CONFIG_ENTRYPOINT_BYTES 1024 /* of an entrypoint in a record, with its NUL */
 #define CONFIG_METRIC_BYTES 64
+#define CONFIG_PROGRAM_BYTES 64 /* as FACT_PROGRAM_BYTES */
 #define CONFIG_SLOTS_MAX 64
 #define CONFIG_RESTARTS_MAX 1000
 #define CONFIG_REPLICAS_MAX 8 /* as FACT_HOLDERS_MAX: the holders that a manifest can name */
 #define CONFIG_SAVE_MAX 1000
 #define CONFIG_PREEMPTION_TIMEOUT_S_MAX 86400
 #define CONFIG_STALL_S_MAX 604800
-#define CONFIG_SCRATCH_BYTES (2 * CONFIG_PACKED_BYTES_MAX) /* enough for config_parse_yaml */
+#define CONFIG_SCRATCH_BYTES CONFIG_WHOLE_BYTES_MAX /* enough for config_parse_yaml */
 #define CONFIG_ERROR_BYTES 512
 
 enum config_slot_kind { CONFIG_SLOT_ANY, CONFIG_SLOT_CPU, CONFIG_SLOT_CUDA };
@@ -31,10 +33,21 @@ enum config_keep_ranks { CONFIG_KEEP_FIRST, CONFIG_KEEP_ALL };
 enum config_links { CONFIG_LINKS_REFUSE, CONFIG_LINKS_KEEP, CONFIG_LINKS_FOLLOW };
 enum config_on_partition { CONFIG_PARTITION_CONTINUE, CONFIG_PARTITION_PAUSE_MINORITY };
 
+/* How much of a configuration a packed form holds. An experiment whose configuration fits into a record has the plain form
+ * there. All others have the lean form in the record, with all that coordinators and owners decide by, and the whole
+ * configuration in a blob, which the worker's node reads before the start. */
+enum config_form {
+    CONFIG_PLAIN, /* whole, within the bounds of every version: CONFIG_PACKED_BYTES_MAX and config_is_plain */
+    CONFIG_LEAN,  /* without entrypoint (but with the name of its program), environment and labels; without
+                     hyperparameters, unless these are plain */
+    CONFIG_WHOLE  /* whole, up to CONFIG_WHOLE_BYTES_MAX */
+};
+
 struct config {
     char name[CONFIG_NAME_BYTES];
     char description[256];
-    char entrypoint[CONFIG_ENTRYPOINT_BYTES]; /* for the shell, in the attempt's copy of the code */
+    char entrypoint[CONFIG_ENTRYPOINT_BYTES]; /* for the shell; "": it is in `command`. Read both with config_entrypoint */
+    char program[CONFIG_PROGRAM_BYTES];       /* of the lean form: what program_of_config found in the entrypoint, or "" */
     char metric[CONFIG_METRIC_BYTES];         /* searcher.metric; looked up in group validation */
     bool smaller_is_better;
     enum search_kind searcher;
@@ -62,6 +75,7 @@ struct config {
     enum config_links context_links; /* symbolic links that lead out of the context directory */
     bool balance; /* parts of a step follow the ranks' speeds (train/plan/balance.h) */
     /* Borrowed from the bytes that were parsed or unpacked: */
+    const char *command; /* an entrypoint that is longer, ends in NUL; NULL: it is in `entrypoint` */
     const uint8_t *environment; /* a MessagePack map text -> text; environment.variables */
     uint32_t environment_bytes;
     const uint8_t *labels; /* a MessagePack array of texts */
@@ -92,14 +106,30 @@ bool config_keep_is_good(const char *path, size_t bytes);
 /* The search space of the configuration; its bytes are borrowed from `config`. */
 struct search_space config_search_space(const struct config *config);
 
+/* The command that the shell runs in the attempt's copy of the code; "" in the lean form. */
+const char *config_entrypoint(const struct config *config);
+
+/* True if every version of Shoal can read the whole configuration from a record. */
+bool config_is_plain(const struct config *config);
+
+/* Makes `lean` the lean form of a configuration; it borrows from the same bytes. */
+void config_make_lean(const struct config *config, struct config *lean);
+
 /* Appends the configuration as one MessagePack map, the options in the order of their places (options.h). The writer
  * fails if its buffer is too small. */
 void config_pack(struct pack_writer *writer, const struct config *config);
 
-/* Takes one packed configuration and checks every bound, since it may come from any peer. Unknown keys are ignored: a
- * later version has written them. An option that a record from before it lacks has its default. The borrowed parts of
- * `out` point into the reader's bytes. 0, or ERR_MALFORMED: the reader has failed and `out` is unchanged. */
-int config_unpack(struct pack_reader *reader, struct config *out);
+/* Takes one packed configuration of a form and checks every bound, since it may come from any peer. Unknown keys are
+ * ignored: a later version has written them. An option that a record from before it lacks has its default. The borrowed
+ * parts of `out` point into the reader's bytes. 0, or ERR_MALFORMED: the reader has failed and `out` is unchanged. */
+int config_unpack_form(struct pack_reader *reader, enum config_form form, struct config *out);
+int config_unpack(struct pack_reader *reader, struct config *out); /* CONFIG_PLAIN */
+
+/* A blob with a whole configuration: the array of the packed configuration and the text of its file. config_blob_read gives the
+ * configuration, and borrows from `bytes`; 0 or ERR_MALFORMED. */
+#define CONFIG_BLOB_BYTES_MAX (CONFIG_WHOLE_BYTES_MAX + CONFIG_TEXT_BYTES_MAX + 64)
+void config_blob_pack(struct pack_writer *writer, const struct config *config, const char *text, size_t text_bytes);
+int config_blob_read(const uint8_t *bytes, size_t count, struct config *out);
 
 /* Reads YAML (libyaml). `overrides` are "key.path=value" texts of --set, applied before checking, values in YAML. The
  * borrowed parts of `out` point into `scratch`, which the caller keeps. 0, ERR_MALFORMED or ERR_MEMORY; after

@@ -34,7 +34,8 @@
     ROW(ADDRESSES, 18, addresses, false, fold_addresses) /* a node about itself: where it can be reached */ \
     ROW(LINKS, 19, links, false, fold_links) /* a node about itself: on which networks it reached which nodes */ \
     ROW(OUTPUT, 20, output, true, fold_output) /* files that a worker has left, and their holders */ \
-    ROW(PROGRAMS, 22, programs, false, fold_programs) /* a node about itself: which programs it has */
+    ROW(PROGRAMS, 22, programs, false, fold_programs) /* a node about itself: which programs it has */ \
+    ROW(EXPERIMENT_LARGE, 25, experiment_large, true, fold_experiment_large) /* as EXPERIMENT, its configuration in a blob */
 
 enum fact_kind {
 #define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
@@ -78,6 +79,8 @@ struct fact_slot_info {
     uint64_t memory_bytes;
 };
 
+#define FACT_READS_LARGE (UINT64_C(1) << 0) /* EXPERIMENT_LARGE: the node can run and coordinate such an experiment */
+
 /* A node about itself. Key: empty. */
 struct fact_node {
     char name[FACT_NAME_BYTES];
@@ -89,6 +92,7 @@ struct fact_node {
     bool left;                                              /* the node has left the mesh */
     uint32_t slot_count;
     struct fact_slot_info slots[FACT_SLOTS_MAX];
+    uint64_t reads; /* FACT_READS_...: kinds of records that earlier versions do not know; 0 of those versions */
 };
 
 /* One address of a node. */
@@ -141,9 +145,12 @@ struct fact_experiment {
     uint64_t submitted_s; /* seconds since 1970 by the submitting node: for order and display only */
     hash256 code;         /* blob: the packed context directory */
     uint64_t code_bytes;
-    hash256 config_text; /* blob: the YAML file as submitted */
-    const uint8_t *config; /* packed struct config (node/core/facts/config.h); in the record's body */
+    /* Blob: the YAML file as submitted; of EXPERIMENT_LARGE the whole configuration and the file (config_blob_read). */
+    hash256 config_text;
+    /* Packed struct config (node/core/facts/config.h), in the record's body: in plain form, of EXPERIMENT_LARGE in lean form. */
+    const uint8_t *config;
     uint32_t config_bytes;
+    uint32_t trial_count; /* EXPERIMENT_LARGE only: 1 ... SEARCH_TRIALS_MAX; else 0, and it follows from the configuration */
 };
 
 /* Pause, resume and cancel. Key: experiment id; one per writer. Pause and resume are a register: the highest lamport counts,
@@ -377,7 +384,8 @@ struct fact_key fact_key_node_id(node_id node); /* MEMBER, EVICTION, DRAIN: the 
 struct fact_key fact_key_empty(void); /* NODE, QUARANTINE, ADDRESSES, LINKS, PROGRAMS */
 struct fact_key fact_key_public_key(const uint8_t key[PUBLIC_KEY_BYTES]); /* INVITE */
 struct fact_key fact_key_slot(uint32_t slot); /* SLOT; slot < FACT_SLOTS_MAX */
-struct fact_key fact_key_experiment(experiment_id experiment); /* EXPERIMENT, CONTROL (pause), CLAIM, TOMBSTONE */
+struct fact_key fact_key_experiment(experiment_id experiment); /* EXPERIMENT, EXPERIMENT_LARGE, CONTROL (pause), CLAIM,
+                                                                 TOMBSTONE */
 struct fact_key fact_key_cancel(experiment_id experiment); /* CONTROL, of a cancel: {.cancelled = true} */
 struct fact_key fact_key_attempt(const attempt_id *attempt); /* ATTEMPT; the coordinator is the writer, not in the key */
 struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t number); /* WORKER; number <= UINT16_MAX */
@@ -421,6 +429,7 @@ void fact_node_pack(struct pack_writer *writer, const struct fact_node *fact);
 void fact_invite_pack(struct pack_writer *writer, const struct fact_invite *fact);
 void fact_slot_pack(struct pack_writer *writer, const struct fact_slot *fact);
 void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact);
+void fact_experiment_large_pack(struct pack_writer *writer, const struct fact_experiment *fact);
 void fact_control_pack(struct pack_writer *writer, const struct fact_control *fact);
 void fact_claim_pack(struct pack_writer *writer, const struct fact_claim *fact);
 void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fact);
@@ -445,6 +454,7 @@ int fact_node_read(const struct record *record, struct fact_node *out);
 int fact_invite_read(const struct record *record, struct fact_invite *out);
 int fact_slot_read(const struct record *record, struct fact_slot *out);
 int fact_experiment_read(const struct record *record, struct fact_experiment *out);
+int fact_experiment_large_read(const struct record *record, struct fact_experiment *out);
 int fact_control_read(const struct record *record, struct fact_control *out);
 int fact_claim_read(const struct record *record, struct fact_claim *out);
 int fact_attempt_read(const struct record *record, struct fact_attempt *out);

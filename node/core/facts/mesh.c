@@ -35,7 +35,7 @@ int fact_member_read(const struct record *record, struct fact_member *out)
 
 void fact_node_pack(struct pack_writer *writer, const struct fact_node *fact)
 {
-    pack_array(writer, 8);
+    pack_array(writer, 9);
     pack_text(writer, fact->name);
     pack_text(writer, fact->version);
     pack_u64(writer, fact->protocol_min);
@@ -55,6 +55,7 @@ void fact_node_pack(struct pack_writer *writer, const struct fact_node *fact)
         pack_u64(writer, slot->kind);
         pack_u64(writer, slot->memory_bytes);
     }
+    pack_u64(writer, fact->reads);
 }
 
 int fact_node_read(const struct record *record, struct fact_node *out)
@@ -89,6 +90,10 @@ int fact_node_read(const struct record *record, struct fact_node *out)
         pack_read_text_copy(&reader, slot->model, sizeof slot->model);
         slot->kind = (enum fact_slot_kind)pack_read_u64_max(&reader, FACT_SLOT_CUDA);
         slot->memory_bytes = pack_read_u64(&reader);
+    }
+    if (extra > 0) { /* records of the first versions end here */
+        out->reads = pack_read_u64(&reader);
+        extra--;
     }
     return record->key_bytes == 0 ? fact_body_close(&reader, extra) : ERR_MALFORMED;
 }

@@ -44,33 +44,36 @@ const struct config_option config_options[] = {
      .standard_words = "none",
      .help = "What it is for."},
     {OTHER("labels", "list"),
-     .allowed = "a list of at most 16 texts of 1 ... 63 bytes",
+     .allowed = "a list of at most 64 texts of 1 ... 63 bytes",
      .standard_words = "none",
      .help = "Words attached to the experiment."},
     {TEXT("entrypoint", entrypoint), ALWAYS(2, "entrypoint"),
      .type = "text or list",
-     .allowed = "one command line, or a list of words, of at most 1023 bytes",
+     .allowed = "a command of one or more lines, or a list of words",
      .standard_words = "required",
      .help = "The command that runs a trial, in a copy of the context directory, by `bash -o pipefail -c` (`sh -c` on a node "
-             "without bash). Its status is the last command's; of a pipe, the status of the last part that failed. Words of a "
-             "list are quoted for the shell. {{hp.NAME}} stands for a hyperparameter (nested: {{hp.optimizer.lr}}), as one word."},
+             "without bash). Its status is the last command's; of a pipe, the status of the last part that failed. Several lines, "
+             "written as a block (|), are a script: only its last command's status counts, unless it begins with set -e. Words of "
+             "a list are quoted for the shell. {{hp.NAME}} stands for a hyperparameter (nested: {{hp.optimizer.lr}}), as one word."},
     {WORD("context.links", context_links, links_words, CONFIG_LINKS_REFUSE), SPARSE(28, "context_links"),
      .help = "What happens to symbolic links that lead out of the context directory: refuse fails the submit, keep sends the "
              "link (to data that is on every node), follow sends a copy of what it leads to."},
     {OTHER("environment.environment_variables", "list"),
-     .allowed = "a list of NAME=VALUE texts",
+     .allowed = "a list of NAME=VALUE texts, at most 256",
      .standard_words = "none",
      .help = "Variables for the program; they take the place of Shoal's, but for the ranks, MASTER_ADDR, MASTER_PORT and the GPUs."},
     {OTHER("environment.variables", "map"),
-     .allowed = "a map of names to single values",
+     .allowed = "a map of names to single values, at most 256",
      .standard_words = "none",
      .help = "Variables for the program, written as a map."},
     {OTHER("hyperparameters", "map"),
      .allowed = "a map of names to values, {type: const, val}, {type: categorical, vals}, {type: int or double, minval, "
                 "maxval, count}, {type: log, base, minval, maxval, count}, or maps of such",
      .standard_words = "none",
-     .help = "The search space; minval and maxval of log are exponents, its base is 10 if not given. Programs find the values as "
-             "SHOAL_HP_NAME (nested: SHOAL_HP_OPTIMIZER__LR) and in the JSON file $SHOAL_HPARAMS_FILE."},
+     .help = "The search space; minval and maxval of log are exponents, its base is 10 if not given. A map with a type that is "
+             "none of these words, such as {type: ResNet, depth: 50}, is a value like any other; {type: const, val: {...}} "
+             "makes any map one. Programs find the values as SHOAL_HP_NAME (nested: SHOAL_HP_OPTIMIZER__LR) and in the JSON file "
+             "$SHOAL_HPARAMS_FILE."},
     {WORD("searcher.name", searcher, searcher_words, SEARCH_SINGLE), ALWAYS(5, "searcher"),
      .help = "How trials are chosen."},
     {TEXT("searcher.metric", metric), ALWAYS(3, "metric"),

@@ -145,19 +145,29 @@ static bool program_of_line(const char *at, char word[WORD_BYTES], bool *sets_pa
     return false;
 }
 
+_Static_assert(CONFIG_PROGRAM_BYTES == FACT_PROGRAM_BYTES, "the lean form of a configuration has the name");
+
+bool program_name_is_good(const char *name)
+{
+    size_t bytes = 0;
+    while (is_plain(name[bytes])) {
+        bytes++;
+    }
+    return bytes > 0 && name[bytes] == '\0';
+}
+
 bool program_of_config(const struct config *config, char out[FACT_PROGRAM_BYTES])
 {
     char word[WORD_BYTES];
     bool sets_path = false;
     memset(out, 0, FACT_PROGRAM_BYTES);
-    if (!program_of_line(config->entrypoint, word, &sets_path) || strlen(word) >= FACT_PROGRAM_BYTES || word[0] == '-' ||
-        is_one_of(word, shell_words)) {
-        return false;
+    if (config->program[0] != '\0') { /* the lean form, which has no entrypoint */
+        memcpy(out, config->program, FACT_PROGRAM_BYTES);
+        return true;
     }
-    for (const char *p = word; *p != '\0'; p++) {
-        if (!is_plain(*p)) {
-            return false;
-        }
+    if (!program_of_line(config_entrypoint(config), word, &sets_path) || strlen(word) >= FACT_PROGRAM_BYTES || word[0] == '-' ||
+        is_one_of(word, shell_words) || !program_name_is_good(word)) {
+        return false;
     }
     bool has_slash = strchr(word, '/') != NULL;
     if (has_slash ? word[0] != '/' : sets_path || sets_path_variable(config)) {

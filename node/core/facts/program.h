@@ -15,4 +15,7 @@
  * configuration sets PATH. */
 bool program_of_config(const struct config *config, char out[FACT_PROGRAM_BYTES]);
 
+/* True if the name consists of letters, digits and . _ + - / only. */
+bool program_name_is_good(const char *name);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "train/search/search.h"
 
 void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact)
 {
@@ -26,7 +27,41 @@ int fact_experiment_read(const struct record *record, struct fact_experiment *ou
     size_t bytes;
     fact.config = pack_read_any(&reader, &bytes);
     fact.config_bytes = (uint32_t)bytes;
+    fact.trial_count = 0;
     if (fact_body_close(&reader, extra) != 0 || record->key_bytes != KEY_EXPERIMENT_BYTES) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_experiment_large_pack(struct pack_writer *writer, const struct fact_experiment *fact)
+{
+    pack_array(writer, 6);
+    pack_u64(writer, fact->submitted_s);
+    pack_bin(writer, fact->code.bytes, HASH_BYTES);
+    pack_u64(writer, fact->code_bytes);
+    pack_bin(writer, fact->config_text.bytes, HASH_BYTES);
+    pack_raw(writer, fact->config, fact->config_bytes);
+    pack_u64(writer, fact->trial_count);
+}
+
+int fact_experiment_large_read(const struct record *record, struct fact_experiment *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_experiment fact;
+    fact_body_open(&reader, record, 6, &extra);
+    fact.submitted_s = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, fact.code.bytes, HASH_BYTES);
+    fact.code_bytes = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, fact.config_text.bytes, HASH_BYTES);
+    size_t bytes;
+    fact.config = pack_read_any(&reader, &bytes);
+    fact.config_bytes = (uint32_t)bytes;
+    fact.trial_count = (uint32_t)pack_read_u64_max(&reader, SEARCH_TRIALS_MAX);
+    if (fact_body_close(&reader, extra) != 0 || record->key_bytes != KEY_EXPERIMENT_BYTES || fact.trial_count == 0 ||
+        hash256_is_none(fact.config_text)) {
         return ERR_MALFORMED;
     }
     *out = fact;

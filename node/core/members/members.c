@@ -216,6 +216,13 @@ bool core_node_accepts(const struct node_core *core, node_id node)
     return core_node_trusted(core, node) && core_node_speaks(core, node) && !core_node_drained(core, node);
 }
 
+bool core_node_reads(const struct node_core *core, node_id node, const struct view_experiment *experiment)
+{
+    const struct view_member *member = view_find_member(&core->view, node);
+    return !experiment->is_large || node_id_equal(node, core->options.self) ||
+           (member != NULL && (member->reads & FACT_READS_LARGE) != 0);
+}
+
 /* Records of a node in step come here as they are written, and no earlier record of the node is still to come. So a record's
  * arrival tells when the thing happened, by our own clock. (The wall clocks of two machines may be hours apart, and tell
  * nothing: DESIGN 5.) Records loaded from our disk before the start are no news. */

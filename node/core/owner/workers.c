@@ -140,6 +140,7 @@ static void prepare(struct node_core *core, uint32_t slot, const struct view_exp
     struct node_effect *effect = &core->out->items[core->out->count - 1];
     effect->u.worker.size = attempt->member_count;
     effect->u.worker.code = experiment->code;
+    effect->u.worker.config = experiment->is_large ? experiment->config_text : (hash256){{0}};
     if (!owner_group_joins(attempt, rank)) {
         core->owner->workers[slot].step = attempt->start_step;
         core->owner->workers[slot].checkpoint = attempt->checkpoint;

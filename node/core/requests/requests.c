@@ -51,19 +51,20 @@ static uint64_t bytes_spoken_for(const struct node_core *core)
     return bytes;
 }
 
-static bool refused_for_memory(struct node_core *core, uint64_t client, const struct config *config)
+static bool refused_for_memory(struct node_core *core, uint64_t client, const struct config *config, uint32_t trial_count)
 {
     uint64_t spoken_for = bytes_spoken_for(core) + core->arena.capacity_bytes / CORE_MEMORY_SHORT + core->arena.used_bytes;
     uint64_t room = core->arena.capacity_bytes > spoken_for ? core->arena.capacity_bytes - spoken_for : 0;
     struct search_space space = config_search_space(config);
-    uint32_t trials = 0;
+    uint32_t trials = trial_count;
     char text[NODE_REPLY_BYTES];
     if (core->memory.is_short) {
         core_reply(core, client, ERR_MEMORY, 0,
                    "The daemon's memory for experiments is nearly full; delete experiments that are over, and submit again.");
         return true;
     }
-    if (search_trial_count(&space, &trials) == 0 && bytes_of_trials(config, trials) > room) {
+    bool is_counted = trials != 0 || search_trial_count(&space, &trials) == 0;
+    if (is_counted && bytes_of_trials(config, trials) > room) {
         format_text(text, sizeof text,
                     "The experiment has %u trials, and the daemon's memory has room for about %u more like these; ask for "
                     "fewer, or delete experiments that are over, and submit again.",
@@ -85,8 +86,10 @@ static void submit(struct node_core *core, const struct node_event *event)
     struct fact_key key = fact_key_experiment(id);
     const struct view_experiment *known = view_find_experiment(&core->view, id);
     node_id submitter = known != NULL && known->known ? known->submitter : core->options.self;
+    bool is_large = event->u.request.trial_count != 0;
+    enum fact_kind kind = is_large ? FACT_EXPERIMENT_LARGE : FACT_EXPERIMENT;
     const struct records_entry *entry =
-        records_find(&core->records, record_ident_of(submitter, FACT_EXPERIMENT, key.bytes, key.count));
+        records_find(&core->records, record_ident_of(submitter, kind, key.bytes, key.count));
     if (entry != NULL) {
         MARK(submit_repeated);
         /* A retry, perhaps at another node than before: the record is there, so the client is answered without a new one. */
@@ -107,27 +110,32 @@ static void submit(struct node_core *core, const struct node_event *event)
                                    .code_bytes = event->u.request.code_bytes,
                                    .config_text = event->u.request.config_text,
                                    .config = event->bytes,
-                                   .config_bytes = event->byte_count};
+                                   .config_bytes = event->byte_count,
+                                   .trial_count = event->u.request.trial_count};
     struct config config;
     struct pack_reader reader;
     pack_reader_init(&reader, event->bytes, event->byte_count);
-    if (config_unpack(&reader, &config) != 0 || experiment_id_is_none(id)) {
+    if (config_unpack_form(&reader, is_large ? CONFIG_LEAN : CONFIG_PLAIN, &config) != 0 || experiment_id_is_none(id)) {
         core_reply(core, client, ERR_MALFORMED, 0, "The submitted configuration is not in the packed form.");
         return;
     }
-    if (refused_for_memory(core, client, &config)) {
+    if (refused_for_memory(core, client, &config, fact.trial_count)) {
         return;
     }
     uint8_t bytes[RECORD_BODY_BYTES_MAX];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_experiment_pack(&writer, &fact);
+    if (is_large) {
+        fact_experiment_large_pack(&writer, &fact);
+    } else {
+        fact_experiment_pack(&writer, &fact);
+    }
     if (writer.failed) {
         core_reply(core, client, ERR_FULL, 0, "The configuration is larger than a record may be; shorten it.");
         return;
     }
     TRACE(&core->options.trace, "%s is submitted", config.name);
-    (void)core_ack_begin(core, client, core_put(core, FACT_EXPERIMENT, key, &writer), fact.code, fact.config_text);
+    (void)core_ack_begin(core, client, core_put(core, kind, key, &writer), fact.code, fact.config_text);
 }
 
 static struct core_pending *put_cancel(struct node_core *core, experiment_id experiment)

@@ -21,6 +21,7 @@ int fold_programs(struct view *view, const struct records_entry *entry); /* ERR_
 
 /* fold_experiments.c */
 int fold_experiment(struct view *view, const struct records_entry *entry);
+int fold_experiment_large(struct view *view, const struct records_entry *entry);
 int fold_control(struct view *view, const struct records_entry *entry);
 int fold_claim(struct view *view, const struct records_entry *entry);
 

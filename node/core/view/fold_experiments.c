@@ -5,58 +5,93 @@
 #include "base/err.h"
 #include "train/search/search.h"
 
-int fold_experiment(struct view *view, const struct records_entry *entry)
+/* The number of trials by the configuration; of a large experiment whose grid is in the blob, by the record. */
+static int count_trials(const struct config *config, const struct fact_experiment *fact, bool is_large, uint32_t *out)
 {
-    const struct record *record = &entry->record;
-    struct fact_experiment fact;
+    struct search_space space = config_search_space(config);
+    struct pack_reader reader;
+    pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
+    bool is_elsewhere = is_large && config->searcher == SEARCH_GRID && pack_read_array(&reader) == 0;
+    if (is_elsewhere) {
+        *out = fact->trial_count;
+        return 0;
+    }
+    int error = search_trial_count(&space, out);
+    return error != 0 || (is_large && *out != fact->trial_count) ? ERR_MALFORMED : 0;
+}
+
+/* True if the row's record counts, and not the given one: two nodes have submitted one id, and the smaller writer counts. Of one
+ * writer the record that every version can read counts. */
+static bool is_behind(const struct view_experiment *experiment, const struct record *record, bool is_large)
+{
+    int order = experiment->known ? node_id_compare(experiment->submitter, record->writer) : 1;
+    return order < 0 || (order == 0 && is_large && !experiment->is_large);
+}
+
+static int fold(struct view *view, const struct record *record, const struct fact_experiment *fact, bool is_large)
+{
     experiment_id id;
     struct config config;
-    if (fact_experiment_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0) {
+    if (fact_key_read_experiment(record, &id) != 0) {
         return ERR_MALFORMED;
     }
     struct view_experiment *experiment = view_experiment_row(view, id);
     if (experiment == NULL) {
         return ERR_FULL;
     }
-    if (experiment->known && node_id_compare(experiment->submitter, record->writer) < 0) {
-        return 0; /* two nodes have submitted one id: the smaller writer counts */
+    if (is_behind(experiment, record, is_large)) {
+        return 0;
     }
-    uint8_t *bytes = arena_take(view->arena, fact.config_bytes);
+    uint8_t *bytes = arena_take(view->arena, fact->config_bytes);
     struct config *kept = experiment->config != NULL ? experiment->config : arena_take(view->arena, sizeof *kept);
     if (bytes == NULL || kept == NULL) {
-        arena_give(view->arena, bytes, fact.config_bytes);
+        arena_give(view->arena, bytes, fact->config_bytes);
         arena_give(view->arena, kept != experiment->config ? kept : NULL, sizeof *kept);
         return ERR_FULL;
     }
     experiment->config = kept; /* the row owns it, even if the bytes are refused below; read only if `known` */
-    memcpy(bytes, fact.config, fact.config_bytes);
+    memcpy(bytes, fact->config, fact->config_bytes);
     struct pack_reader reader;
-    pack_reader_init(&reader, bytes, fact.config_bytes);
+    pack_reader_init(&reader, bytes, fact->config_bytes);
     uint32_t trial_count = 0;
-    struct search_space space;
-    if (config_unpack(&reader, &config) != 0 || (space = config_search_space(&config), false) ||
-        search_trial_count(&space, &trial_count) != 0) {
-        arena_give(view->arena, bytes, fact.config_bytes);
+    if (config_unpack_form(&reader, is_large ? CONFIG_LEAN : CONFIG_PLAIN, &config) != 0 ||
+        count_trials(&config, fact, is_large, &trial_count) != 0) {
+        arena_give(view->arena, bytes, fact->config_bytes);
         return ERR_MALFORMED;
     }
     if (!view_strays_settle(view, experiment, trial_count)) {
-        arena_give(view->arena, bytes, fact.config_bytes);
+        arena_give(view->arena, bytes, fact->config_bytes);
         return ERR_FULL;
     }
     arena_give(view->arena, experiment->config_bytes, experiment->config_byte_count);
     *kept = config;
     experiment->config = kept;
     experiment->config_bytes = bytes;
-    experiment->config_byte_count = fact.config_bytes;
+    experiment->config_byte_count = fact->config_bytes;
     experiment->trial_count = trial_count;
     experiment->known = true;
     experiment->submitter = record->writer;
-    experiment->submitted_s = fact.submitted_s;
-    experiment->code = fact.code;
-    experiment->code_bytes = fact.code_bytes;
-    experiment->config_text = fact.config_text;
+    experiment->submitted_s = fact->submitted_s;
+    experiment->code = fact->code;
+    experiment->code_bytes = fact->code_bytes;
+    experiment->config_text = fact->config_text;
+    experiment->is_large = is_large;
     experiment->changed = true;
     return 0;
+}
+
+int fold_experiment(struct view *view, const struct records_entry *entry)
+{
+    struct fact_experiment fact;
+    int error = fact_experiment_read(&entry->record, &fact);
+    return error != 0 ? error : fold(view, &entry->record, &fact, false);
+}
+
+int fold_experiment_large(struct view *view, const struct records_entry *entry)
+{
+    struct fact_experiment fact;
+    int error = fact_experiment_large_read(&entry->record, &fact);
+    return error != 0 ? error : fold(view, &entry->record, &fact, true);
 }
 
 static int control_order(const void *row, const void *wanted)

@@ -77,6 +77,7 @@ int fold_node(struct view *view, const struct records_entry *entry)
     member->address_count = fact.address_count;
     memcpy(member->addresses, fact.addresses, sizeof member->addresses);
     member->bulk_port = fact.bulk_port;
+    member->reads = fact.reads;
     member->slot_count = fact.slot_count;
     member->slot_parts = 0;
     for (uint32_t i = 0; i < fact.slot_count; i++) {

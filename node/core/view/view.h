@@ -70,6 +70,7 @@ struct view_member {
     uint64_t announced_boot;        /* of that record */
     struct view_links *links;       /* by the node's LINKS record; NULL: the record is not here */
     uint32_t bulk_port;
+    uint64_t reads; /* FACT_READS_... */
     uint32_t slot_count;
     enum fact_slot_kind slot_kinds[FACT_SLOTS_MAX];
     uint64_t slot_parts; /* bit i: slot i is a part of a GPU (a MIG device) */
@@ -237,6 +238,7 @@ struct view_experiment {
     hash256 code;
     uint64_t code_bytes;
     hash256 config_text;
+    bool is_large;         /* `config` is in lean form, and the blob config_text has the whole configuration */
     struct config *config; /* its borrowed parts point into config_bytes */
     uint8_t *config_bytes;
     uint32_t config_byte_count;

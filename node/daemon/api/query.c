@@ -74,58 +74,61 @@ void query_status(struct daemon *daemon, struct client_request *request, int arg
     }
 }
 
-typedef bool part_fn(const struct node_core *core, const struct view_experiment *experiment, uint64_t argument,
-                     uint32_t *from, struct pack_writer *writer);
+/* What a document is about. */
+struct shown {
+    const struct view_experiment *experiment;
+    const struct config *config; /* with the search space; NULL: not here */
+    uint32_t trial;              /* of checkpoints; RENDER_ALL_TRIALS: all */
+};
 
-static bool part_nodes(const struct node_core *core, const struct view_experiment *e, uint64_t argument, uint32_t *from,
-                       struct pack_writer *writer)
+typedef bool part_fn(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer);
+
+static bool part_nodes(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
 {
-    (void)e;
-    (void)argument;
+    (void)shown;
     return render_nodes(core, from, writer);
 }
 
-static bool part_invites(const struct node_core *core, const struct view_experiment *e, uint64_t argument, uint32_t *from,
-                         struct pack_writer *writer)
+static bool part_invites(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
 {
-    (void)e;
-    (void)argument;
+    (void)shown;
     return render_invites(core, from, writer);
 }
 
-static bool part_slots(const struct node_core *core, const struct view_experiment *e, uint64_t argument, uint32_t *from,
-                       struct pack_writer *writer)
+static bool part_slots(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
 {
-    (void)e;
-    (void)argument;
+    (void)shown;
     return render_slots(core, from, writer);
 }
 
-static bool part_ls(const struct node_core *core, const struct view_experiment *e, uint64_t argument, uint32_t *from,
-                    struct pack_writer *writer)
+static bool part_ls(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
 {
-    (void)e;
-    (void)argument;
+    (void)shown;
     return render_ls(core, from, writer);
 }
 
-static bool part_show(const struct node_core *core, const struct view_experiment *experiment, uint64_t argument,
-                      uint32_t *from, struct pack_writer *writer)
+static bool part_show(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
 {
-    (void)argument;
-    return render_show(core, experiment, from, writer);
+    return render_show(core, shown->experiment, shown->config, from, writer);
 }
 
-static bool part_checkpoints(const struct node_core *core, const struct view_experiment *experiment, uint64_t argument,
-                             uint32_t *from, struct pack_writer *writer)
+static bool part_checkpoints(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
 {
-    return render_checkpoints(core, experiment, (uint32_t)argument, from, writer);
+    return render_checkpoints(core, shown->experiment, shown->trial, from, writer);
+}
+
+/* The record's search space does, where the rest of the configuration is not here. */
+static struct shown shown_of(struct daemon *daemon, const struct view_experiment *experiment)
+{
+    const struct config *whole = daemon_config(daemon, experiment);
+    bool has_space = experiment->config->hyperparameters_bytes > 1;
+    return (struct shown){.experiment = experiment, .config = whole == NULL && has_space ? experiment->config : whole};
 }
 
 /* Sends a document with a list, in as many replies as it takes. The document says whether more records may arrive soon.
  * `end` is the last reply's. */
-static void reply_parts(struct daemon *daemon, struct client *client, uint64_t id, part_fn *part,
-                        const struct view_experiment *experiment, uint64_t argument, bool end)
+static void reply_parts(struct daemon *daemon, struct client *client, uint64_t id, part_fn *part, const struct shown *shown,
+                        bool end)
 {
     uint32_t from = 0;
     bool more = true;
@@ -139,7 +142,7 @@ static void reply_parts(struct daemon *daemon, struct client *client, uint64_t i
         struct pack_writer writer;
         bool is_nodes = part == part_nodes;
         pack_writer_init(&writer, bytes, FRAME_BYTES_MAX - (is_nodes ? RENDER_BYTES_MIN : 128));
-        more = part(daemon->core, experiment, argument, &from, &writer);
+        more = part(daemon->core, shown, &from, &writer);
         uint32_t pairs = more ? 3 : is_nodes ? 2 + RENDER_BLOCKED_PAIRS : 2;
         if (!writer.failed && client_reply_begin(&body, id, end && !more, pairs)) {
             pack_text(&body.writer, "syncing");
@@ -208,7 +211,8 @@ static void stream_watch(struct daemon *daemon, struct client *client, struct cl
     struct pack_writer writer;
     uint32_t from = 0;
     pack_writer_init(&writer, bytes, FRAME_BYTES_MAX);
-    (void)render_show(daemon->core, experiment, &from, &writer);
+    struct shown shown = shown_of(daemon, experiment);
+    (void)render_show(daemon->core, experiment, shown.config, &from, &writer);
     bool over = view_experiment_over(experiment);
     uint32_t alive = node_core_peers_alive(daemon->core) + 1;
     uint32_t drained = render_nodes_drained(daemon->core);
@@ -230,7 +234,7 @@ static void stream_watch(struct daemon *daemon, struct client *client, struct cl
         pack_u64(&reply.writer, node_core_peer_count(daemon->core) + 1u);
         client_reply_send(daemon, client, &reply, -1);
     }
-    reply_parts(daemon, client, stream->id, part_show, experiment, 0, over);
+    reply_parts(daemon, client, stream->id, part_show, &shown, over);
     stream->kind = over ? STREAM_NONE : stream->kind;
 }
 
@@ -401,7 +405,7 @@ void query_list(struct daemon *daemon, struct client_request *request, int list)
                                      [QUERY_INVITES] = part_invites,
                                      [QUERY_SLOTS] = part_slots,
                                      [QUERY_EXPERIMENTS] = part_ls};
-    reply_parts(daemon, request->client, request->id, parts[list], NULL, 0, true);
+    reply_parts(daemon, request->client, request->id, parts[list], NULL, true);
 }
 
 void query_show(struct daemon *daemon, struct client_request *request, int argument)
@@ -409,7 +413,8 @@ void query_show(struct daemon *daemon, struct client_request *request, int argum
     (void)argument;
     struct view_experiment *experiment;
     if (client_argument_experiment(daemon, request, &experiment)) {
-        reply_parts(daemon, request->client, request->id, part_show, experiment, 0, true);
+        struct shown shown = shown_of(daemon, experiment);
+        reply_parts(daemon, request->client, request->id, part_show, &shown, true);
     }
 }
 
@@ -423,7 +428,8 @@ void query_checkpoints(struct daemon *daemon, struct client_request *request, in
         trial = SEARCH_TRIALS_MAX; /* no trial has this number */
     }
     if (client_argument_experiment(daemon, request, &experiment)) {
-        reply_parts(daemon, request->client, request->id, part_checkpoints, experiment, trial, true);
+        struct shown shown = {.experiment = experiment, .trial = (uint32_t)trial};
+        reply_parts(daemon, request->client, request->id, part_checkpoints, &shown, true);
     }
 }
 

@@ -23,6 +23,7 @@ struct submit_job {
     int archive_fd;
     uint64_t archive_bytes;
     hash256 code, config_text;
+    uint32_t trial_count; /* of a large experiment; else 0 */
     uint8_t packed[CONFIG_PACKED_BYTES_MAX];
     size_t packed_bytes;
     int result;
@@ -30,14 +31,55 @@ struct submit_job {
     char error[CONFIG_ERROR_BYTES];
 };
 
-static int text_fd(const char *text, size_t bytes)
+static int memory_fd(const void *bytes, size_t count)
 {
     int fd = memfd_create("shoal-config", MFD_CLOEXEC);
-    if (fd >= 0 && write(fd, text, bytes) != (ssize_t)bytes) {
+    if (fd >= 0 && write(fd, bytes, count) != (ssize_t)count) {
         (void)close(fd);
         return -1;
     }
     return fd;
+}
+
+static int store(struct submit_job *submit, const void *bytes, size_t count)
+{
+    int fd = memory_fd(bytes, count);
+    if (fd < 0) {
+        return ERR_IO;
+    }
+    int result = chunks_put_blob_from_fd(submit->chunks, fd, count, 0, &submit->config_text, submit->error, sizeof submit->error);
+    (void)close(fd);
+    return result;
+}
+
+/* Packs the configuration for the record, and stores what goes beside the record: the file, or with a configuration that does
+ * not fit into a record also the whole configuration. */
+static int pack_and_store(struct submit_job *submit, const struct config *config)
+{
+    struct config lean;
+    struct pack_writer writer;
+    bool is_plain = config_is_plain(config);
+    config_make_lean(config, &lean);
+    pack_writer_init(&writer, submit->packed, sizeof submit->packed);
+    config_pack(&writer, is_plain ? config : &lean);
+    submit->packed_bytes = writer.used_bytes;
+    if (writer.failed) {
+        return ERR_FULL;
+    }
+    if (is_plain) {
+        return store(submit, submit->text, submit->text_bytes);
+    }
+    struct search_space space = config_search_space(config);
+    uint8_t *blob = malloc(CONFIG_BLOB_BYTES_MAX);
+    if (blob == NULL || search_trial_count(&space, &submit->trial_count) != 0) {
+        free(blob);
+        return ERR_MEMORY;
+    }
+    pack_writer_init(&writer, blob, CONFIG_BLOB_BYTES_MAX);
+    config_blob_pack(&writer, config, submit->text, submit->text_bytes);
+    int result = writer.failed ? ERR_FULL : store(submit, blob, writer.used_bytes);
+    free(blob);
+    return result;
 }
 
 static void submit_work(struct job *job)
@@ -45,8 +87,6 @@ static void submit_work(struct job *job)
     struct submit_job *submit = (struct submit_job *)job;
     uint8_t *scratch = malloc(CONFIG_SCRATCH_BYTES);
     struct config config;
-    struct pack_writer writer;
-    int fd = -1;
     if (scratch == NULL) {
         submit->result = ERR_MEMORY;
         return;
@@ -56,23 +96,11 @@ static void submit_work(struct job *job)
                                        CONFIG_SCRATCH_BYTES, &config, submit->error);
     submit->is_config_error = submit->result != 0;
     if (submit->result == 0) {
-        pack_writer_init(&writer, submit->packed, sizeof submit->packed);
-        config_pack(&writer, &config);
-        submit->packed_bytes = writer.used_bytes;
-        submit->result = writer.failed ? ERR_FULL : 0;
-    }
-    if (submit->result == 0) {
-        fd = text_fd(submit->text, submit->text_bytes);
-        submit->result = fd < 0 ? ERR_IO
-                                : chunks_put_blob_from_fd(submit->chunks, fd, submit->text_bytes, 0, &submit->config_text,
-                                                          submit->error, sizeof submit->error);
+        submit->result = pack_and_store(submit, &config);
     }
     if (submit->result == 0) {
         submit->result = chunks_put_blob_from_fd(submit->chunks, submit->archive_fd, submit->archive_bytes, 0,
                                                  &submit->code, submit->error, sizeof submit->error);
-    }
-    if (fd >= 0) {
-        (void)close(fd);
     }
     free(scratch);
 }
@@ -110,6 +138,7 @@ static void submit_done(void *context, struct job *job)
             event.u.request.code = submit->code;
             event.u.request.code_bytes = submit->archive_bytes;
             event.u.request.config_text = submit->config_text;
+            event.u.request.trial_count = submit->trial_count;
             event.bytes = submit->packed;
             event.byte_count = (uint32_t)submit->packed_bytes;
             daemon_event(daemon, &event);
@@ -130,19 +159,24 @@ void submit_request(struct daemon *daemon, struct client_request *request, int a
     struct stat status;
     bool ok = request_submit_read(&request->map, &wanted) == 0 && submit->archive_fd >= 0 &&
               fstat(submit->archive_fd, &status) == 0 && S_ISREG(status.st_mode) &&
-              (uint64_t)status.st_size >= wanted.archive_bytes;
+              wanted.archive_bytes <= (uint64_t)status.st_size &&
+              (wanted.config != NULL || wanted.config_bytes <= (uint64_t)status.st_size - wanted.archive_bytes);
     submit->text = ok ? malloc(wanted.config_bytes + 1) : NULL;
-    if (submit->text == NULL) {
+    ok = submit->text != NULL && (wanted.config != NULL || pread(submit->archive_fd, submit->text, wanted.config_bytes,
+                                                                 (off_t)wanted.archive_bytes) == (ssize_t)wanted.config_bytes);
+    if (!ok) {
         submit_free(submit);
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "The request to submit is malformed: it wants `experiment`, `file`, `config` (at most 64 KiB), "
-                           "`overrides` (at most %d texts), `bytes` and a descriptor with as many bytes.",
+                           "The request to submit is malformed: it wants `experiment`, `file`, `config` or `config_bytes` (at most "
+                           "1 MiB), `overrides` (at most %d texts), `bytes` and a descriptor with as many bytes.",
                            REQUEST_OVERRIDES_MAX);
         return;
     }
     submit->experiment = wanted.experiment;
     bytes_copy_text(submit->file, sizeof submit->file, wanted.file);
-    memcpy(submit->text, wanted.config, wanted.config_bytes);
+    if (wanted.config != NULL) {
+        memcpy(submit->text, wanted.config, wanted.config_bytes);
+    }
     submit->text[wanted.config_bytes] = '\0';
     submit->text_bytes = wanted.config_bytes;
     submit->archive_bytes = wanted.archive_bytes;

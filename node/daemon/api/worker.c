@@ -116,8 +116,9 @@ void api_worker_open(struct daemon *daemon, struct client_request *request, int 
     pack_text(w, "seed");
     pack_u64(w, worker->seed);
     pack_text(w, "hyperparameters");
-    struct search_space space = config_search_space(experiment->config);
-    if (search_trial_values(&space, experiment->config->seed, effect->u.worker.attempt.trial, w) != 0) {
+    const struct config *config = daemon_config(daemon, experiment);
+    struct search_space space = config_search_space(config != NULL ? config : experiment->config);
+    if (config == NULL || search_trial_values(&space, config->seed, effect->u.worker.attempt.trial, w) != 0) {
         pack_map(w, 0);
     }
     pack_text(w, "host");

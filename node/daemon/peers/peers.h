@@ -35,6 +35,16 @@ struct daemon_blocked {
     uint64_t until_ms; /* of a worker's port: it is no longer listed then */
 };
 
+/* The whole configuration of a large experiment. */
+struct daemon_config {
+    hash256 blob;
+    uint8_t *bytes; /* NULL: the row is free */
+    struct config config; /* borrows from `bytes` */
+    uint64_t used;        /* number of the last use: the row that was unused for the longest gives way */
+};
+
+#define DAEMON_CONFIGS_MAX 16
+
 /* The state of the room, as daemon->peers. */
 struct daemon_peers {
     /* peer_hints.c */
@@ -53,6 +63,12 @@ struct daemon_peers {
     struct daemon_blocked blocked[DAEMON_BLOCKED_MAX];
     uint32_t blocked_count;
     uint64_t reach_id; /* number of the bulk request that tries a peer now; 0: none */
+
+    /* configs.c */
+    struct daemon_config configs[DAEMON_CONFIGS_MAX];
+    uint64_t config_uses;
+    hash256 config_asked; /* the blob that other nodes were asked for last */
+    uint64_t config_asked_ms;
 };
 
 /* ---- peer_hints.c: where absent members may be ---------------------------------------------------------------------- */
@@ -119,6 +135,15 @@ uint32_t daemon_holders_output(const struct daemon *daemon, const attempt_id *at
 /* Writes the first `capacity` living nodes, this node included, to `out`, in the order in which they should hold the
  * series of the attempt's trial; returns how many were written. */
 uint32_t daemon_holders_series(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);
+
+/* ---- configs.c: whole configurations ------------------------------------------------------------------------------- */
+
+/* The whole configuration of an experiment that is `known`: the record's, or that of a blob. NULL: the blob is not on this disk
+ * (yet; other nodes have been asked for it), or is malformed. Valid until the next call. */
+const struct config *daemon_config(struct daemon *daemon, const struct view_experiment *experiment);
+
+/* Frees the configurations. */
+void daemon_configs_close(struct daemon *daemon);
 
 /* ---- rekey.c: two daemons with one key ------------------------------------------------------------------------------ */
 

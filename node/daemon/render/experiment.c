@@ -319,11 +319,14 @@ static void put_attempt_reason(const struct node_core *core, const struct view_a
 }
 
 /* The core writes the values itself, into the same frame. */
-static void put_hyperparameters(const struct view_experiment *experiment, uint32_t index, msgpack_packer *packer)
+static void put_hyperparameters(const struct config *config, uint32_t index, msgpack_packer *packer)
 {
-    struct search_space space = config_search_space(experiment->config);
     struct pack_writer *frame = render_frame(packer), before = *frame;
-    int error = search_trial_values(&space, experiment->config->seed, index, frame);
+    int error = ERR_NOT_FOUND;
+    if (config != NULL) {
+        struct search_space space = config_search_space(config);
+        error = search_trial_values(&space, config->seed, index, frame);
+    }
     if (error == ERR_FULL) {
         frame->failed = true;
     } else if (error != 0) {
@@ -592,8 +595,8 @@ static void put_attempt_numbers(const struct view_attempt *shown, msgpack_packer
     }
 }
 
-static void put_trial(const struct node_core *core, const struct view_experiment *experiment, uint32_t index,
-                      msgpack_packer *packer)
+static void put_trial(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
+                      uint32_t index, msgpack_packer *packer)
 {
     const struct view_trial *trial = view_find_trial(experiment, index);
     enum view_trial_state state = view_trial_state(experiment, index);
@@ -607,7 +610,7 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     render_put_text(packer, "state", view_trial_state_name(state));
     put_attempt_numbers(shown, packer);
     render_put_string(packer, "hyperparameters");
-    put_hyperparameters(experiment, index, packer);
+    put_hyperparameters(config, index, packer);
     render_put_string(packer, "metrics");
     if (shown != NULL) {
         put_attempt_metrics(core, experiment, shown, packer);
@@ -730,8 +733,8 @@ void render_program(const struct node_core *core, const struct view_experiment *
     render_list_close(&list);
 }
 
-bool render_show(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from,
-                 struct pack_writer *frame)
+bool render_show(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
+                 uint32_t *from, struct pack_writer *frame)
 {
     msgpack_packer packer = render_packer(frame);
     render_put_string(&packer, "experiment");
@@ -748,7 +751,7 @@ bool render_show(const struct node_core *core, const struct view_experiment *exp
     struct render_list list = render_list_open(&packer);
     uint32_t i = *from;
     for (; i < experiment->trial_count; i++) {
-        put_trial(core, experiment, i, &packer);
+        put_trial(core, experiment, config, i, &packer);
         if (!render_list_took_row(&list)) {
             break;
         }

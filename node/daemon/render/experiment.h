@@ -27,10 +27,11 @@ void render_lacks(const struct node_core *core, const struct view_experiment *ex
 #define RENDER_PROGRAM_NODES 64
 void render_program(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *frame);
 
-/* Writes `experiment`, a map; its list is the trials. The experiment must be `known`. */
+/* Writes `experiment`, a map; its list is the trials. The experiment must be `known`. `config`: the configuration with the search
+ * space; NULL: it is not here, and the hyperparameters are nil. */
 #define RENDER_SHOW_PAIRS 1
-bool render_show(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from,
-                 struct pack_writer *frame);
+bool render_show(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
+                 uint32_t *from, struct pack_writer *frame);
 
 /* The worker whose last lines are shown of a trial: of the newest attempt that failed, which `*attempt` becomes. NULL: none, or
  * the trial is completed. */

@@ -26,7 +26,7 @@
 #include "node/core/view/view.h"
 
 #define RENDER_RESERVE_BYTES 256
-#define RENDER_BYTES_MIN (64u * 1024)
+#define RENDER_BYTES_MIN (128u * 1024)
 
 /* Facts of status that only the shell knows. Texts are borrowed for the call. */
 struct render_status_extra {

@@ -95,9 +95,15 @@ int request_submit_read(const struct pack_reader *map, struct request_submit *ou
 {
     struct request_submit submit = {0};
     struct pack_reader config = pack_find(map, "config");
-    submit.config = pack_read_text(&config, &submit.config_bytes);
+    uint64_t behind = 0;
+    bool is_behind = request_u64(map, "config_bytes", &behind);
+    if (!is_behind) {
+        submit.config = pack_read_text(&config, &submit.config_bytes);
+    } else {
+        submit.config_bytes = behind <= CONFIG_TEXT_BYTES_MAX ? (size_t)behind : CONFIG_TEXT_BYTES_MAX + 1;
+    }
     if (!request_experiment_id(map, &submit.experiment) || !request_text(map, "file", submit.file, sizeof submit.file) ||
-        config.failed || submit.config_bytes > CONFIG_TEXT_BYTES_MAX || !request_u64(map, "bytes", &submit.archive_bytes) ||
+        (!is_behind && config.failed) || submit.config_bytes > CONFIG_TEXT_BYTES_MAX || !request_u64(map, "bytes", &submit.archive_bytes) ||
         overrides_read(map, &submit) != 0) {
         return ERR_MALFORMED;
     }

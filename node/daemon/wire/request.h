@@ -44,7 +44,7 @@ bool request_flag(const struct pack_reader *map, const char *key);             /
 struct request_submit {
     experiment_id experiment;
     char file[REQUEST_FILE_BYTES];
-    const char *config; /* not NUL-terminated */
+    const char *config; /* not NUL-terminated; NULL: it lies behind the archive, in the request's descriptor */
     size_t config_bytes; /* at most CONFIG_TEXT_BYTES_MAX */
     uint64_t archive_bytes;
     uint32_t override_count;

@@ -321,7 +321,7 @@ static void add_hparams(struct worker_start *start, const struct node_effect *ef
     }
     pack_reader_init(&values, bytes, writer.used_bytes);
     start->hparams = hparams_text(values);
-    start->entrypoint = hparams_fill(config->entrypoint, values);
+    start->entrypoint = hparams_fill(config_entrypoint(config), values);
     start->failed |= bytes == NULL || start->hparams == NULL || start->entrypoint == NULL;
     if (start->failed) {
         free(bytes);

@@ -278,7 +278,7 @@ static void unpack_done(void *context, struct job *job)
         worker->fetch_tries++;
         worker->asked_rounds = 0;
         worker_move(worker, WORKER_FETCHING);
-        worker->fetching_checkpoint = false;
+        worker->fetching = WORKER_CODE;
         worker->fetched_outputs = 0;
         fetch(daemon, slot);
     } else if (unpack->result == 0 && unpack->port == 0) {
@@ -335,34 +335,42 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
     jobs_run(daemon->file_jobs, &unpack->job);
 }
 
-/* What a worker's start needs, in the order in which it is fetched. */
-enum fetched { FETCHED_CODE, FETCHED_CHECKPOINT, FETCHED_OUTPUT };
-
-static enum fetched fetched_now(const struct daemon_worker *worker)
+/* The part that is fetched now. */
+static hash256 part_of(const struct daemon_worker *worker)
 {
-    return worker->fetched_outputs > 0 ? FETCHED_OUTPUT : worker->fetching_checkpoint ? FETCHED_CHECKPOINT : FETCHED_CODE;
+    const struct node_effect *effect = &worker->prepare;
+    switch (worker->fetching) {
+    case WORKER_CODE:
+        break;
+    case WORKER_CONFIG:
+        return effect->u.worker.config;
+    case WORKER_CHECKPOINT:
+        return effect->u.worker.checkpoint;
+    case WORKER_OUTPUT:
+        return worker->beginnings[worker->fetched_outputs - 1].blob;
+    }
+    return effect->u.worker.code;
 }
 
-/* Fetches the code, the checkpoint or kept files from living nodes, likely holders first; chunks that are here already
- * cost nothing. */
+/* Fetches the code, the configuration, the checkpoint or kept files from living nodes, likely holders first; chunks that are here
+ * already cost nothing. */
 static void fetch(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     const struct node_effect *effect = &worker->prepare;
+    hash256 blob = part_of(worker);
     const attempt_id *attempt = &effect->u.worker.attempt;
     node_id holders[DAEMON_HOLDERS_MAX];
     uint32_t holder_count = 0;
-    hash256 blob = effect->u.worker.code;
-    switch (fetched_now(worker)) {
-    case FETCHED_CODE:
+    switch (worker->fetching) {
+    case WORKER_CODE:
+    case WORKER_CONFIG:
         holder_count = daemon_holders_code(daemon, attempt->experiment, worker->asked_rounds, holders);
         break;
-    case FETCHED_CHECKPOINT:
-        blob = effect->u.worker.checkpoint;
+    case WORKER_CHECKPOINT:
         holder_count = daemon_holders_checkpoint(daemon, attempt, blob, holders);
         break;
-    case FETCHED_OUTPUT:
-        blob = worker->beginnings[worker->fetched_outputs - 1].blob;
+    case WORKER_OUTPUT:
         holder_count = daemon_holders_output(daemon, attempt, blob, holders);
         break;
     }
@@ -377,31 +385,34 @@ static void fetch(struct daemon *daemon, uint32_t slot)
 /* The next part is to be fetched. False: all parts are here. */
 static bool fetch_next(struct daemon_worker *worker)
 {
-    if (fetched_now(worker) == FETCHED_CODE && !hash256_is_none(worker->prepare.u.worker.checkpoint)) {
-        worker->fetching_checkpoint = true;
-        return true;
+    while (worker->fetching < WORKER_CHECKPOINT) {
+        worker->fetching++;
+        worker->asked_rounds = 0;
+        if (!hash256_is_none(part_of(worker))) {
+            return true;
+        }
     }
+    worker->fetching = WORKER_OUTPUT;
     return worker->fetched_outputs++ < worker->beginning_count;
 }
 
 void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
 {
-    static const char *const names[] = {
-        [FETCHED_CODE] = "code", [FETCHED_CHECKPOINT] = "checkpoint", [FETCHED_OUTPUT] = "kept files"};
+    static const char *const parts[] = {
+        [WORKER_CODE] = "code", [WORKER_CONFIG] = "configuration", [WORKER_CHECKPOINT] = "checkpoint", [WORKER_OUTPUT] = "kept files"};
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct daemon_worker *worker = &daemon->workers->slots[slot];
         if (worker->state != WORKER_FETCHING || worker->fetch_id != request) {
             continue;
         }
-        enum fetched now = fetched_now(worker);
-        bool has_more = now == FETCHED_CODE && worker->asked_rounds + 1 < FETCH_ROUNDS &&
+        bool has_more = worker->fetching <= WORKER_CONFIG && worker->asked_rounds + 1 < FETCH_ROUNDS &&
                         daemon_holders_any(daemon, worker->asked_rounds + 1);
         if (code != 0 && has_more) {
             worker->asked_rounds++;
             fetch(daemon, slot);
         } else if (code != 0) {
             char why[600];
-            (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s", names[now], text);
+            (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s", parts[worker->fetching], text);
             daemon_blocked_append(daemon, why, sizeof why);
             prepared(daemon, slot, code, 0, why);
         } else if (fetch_next(worker)) {
@@ -579,12 +590,15 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     const struct view_experiment *experiment =
         view_find_experiment(node_core_view(daemon->core), effect->u.worker.attempt.experiment);
+    bool is_known = experiment != NULL && experiment->known;
+    const struct config *config = is_known ? daemon_config(daemon, experiment) : NULL;
     struct spawn_job *spawn = calloc(1, sizeof *spawn);
-    if (!worker_is(worker, WORKER_READY, &effect->u.worker.attempt) || experiment == NULL || !experiment->known ||
-        spawn == NULL) {
+    if (!worker_is(worker, WORKER_READY, &effect->u.worker.attempt) || config == NULL || spawn == NULL) {
         free(spawn);
         worker->prepare = *effect;
-        worker_not_started(daemon, slot, "the worker's directory was not ready");
+        worker_not_started(daemon, slot,
+                           is_known && config == NULL ? "the experiment's configuration is not on this disk, or damaged"
+                                                      : "the worker's directory was not ready");
         return;
     }
     hash256 checkpoint = worker->prepare.u.worker.checkpoint;
@@ -594,7 +608,7 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
     worker->seed = effect->u.worker.seed;
     worker->size = effect->u.worker.size;
     memcpy(worker->group_key, effect->u.worker.group_key, sizeof worker->group_key);
-    environment_build(daemon, effect, experiment->config, worker->directory, &spawn->start);
+    environment_build(daemon, effect, config, worker->directory, &spawn->start);
     if (spawn->start.failed) {
         environment_close(&spawn->start);
         free(spawn);
@@ -616,7 +630,7 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
         (void)close(worker->port_fd);
     }
     worker->port_fd = 0;
-    spawn->stop_signal = stop_signals[experiment->config->stop_signal];
+    spawn->stop_signal = stop_signals[config->stop_signal];
     spawn->identity_bytes = daemon_workers_identity(worker, spawn->identity);
     jobs_run(daemon->file_jobs, &spawn->job);
 }

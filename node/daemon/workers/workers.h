@@ -38,9 +38,9 @@ struct daemon_worker {
     uint32_t stop_grace_ms;
     uint64_t renew_ms;
     uint32_t fetch_tries;
-    uint32_t asked_rounds; /* rounds of nodes asked in vain for the code */
+    uint32_t asked_rounds; /* rounds of nodes asked in vain for the part that is fetched */
     uint64_t fetch_id;
-    bool fetching_checkpoint;
+    enum { WORKER_CODE, WORKER_CONFIG, WORKER_CHECKPOINT, WORKER_OUTPUT } fetching; /* the part that is fetched, in this order */
     uint32_t port;          /* for MASTER_PORT, if the ranks meet at this worker */
     int port_fd;            /* the lock of `port` (base/ports.h) until shoal-keep has it; 0: none */
     uint64_t port_until_ms; /* when a worker that waits for a free port is given up; 0: it has one */
