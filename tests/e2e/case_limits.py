@@ -227,3 +227,25 @@ def bounds_are_drawn_inclusively(lab):
     for kind in ("int", "double", "log"):
         same = values(f"one-{kind}", {"type": kind, "minval": 2, "maxval": 2}, {"name": "random", "max_trials": 2})
         expect(same == [100.0 if kind == "log" else 2] * 2, same)
+
+
+@case(limit_s=60)
+def a_collective_that_stands_still_fails_after_the_time_of_the_key(lab):
+    """Rank 1 meets rank 0 once and never again."""
+    mesh = lab.mesh(1, slots="cpu:2")
+    node = mesh.nodes[0]
+    worker = f"{lab.build}/scripted_worker"
+    identity = lab.submit(node, {
+        "name": "hung", "entrypoint": f"echo t=$SHOAL_COLLECTIVE_TIMEOUT; if [ $RANK = 0 ]; then exec {worker} barrier barrier; "
+                                      f"else exec {worker} barrier await:/nowhere; fi",
+        "collective_timeout": 3, "max_restarts": 0, "resources": {"slots_per_trial": 2}, "searcher": {"name": "single", "metric": "a"}})
+    wait_over(mesh, identity, 40, "failed")
+    said = node.run("logs", f"{identity}/0")
+    expect("[rank=1] t=3" in said and "word 2" in said, said)
+    expect("allowed are 1 ... 86400" in refusal(node, "submit", write(node, "entrypoint: x\ncollective_timeout: 0\n"), code=1), "0 is taken")
+
+
+def write(node, text):
+    path = node.tree / "wrong.yaml"
+    path.write_text(text)
+    return path

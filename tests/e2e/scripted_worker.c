@@ -6,6 +6,7 @@
  *     await:FILE         until FILE exists
  *     stops              until it is asked to save and leave
  *     touch:FILE
+ *     barrier            meets the other workers of its group
  *     many:GROUP:COUNT   reports as many metrics with long names, all of them 0
  *     exit:STATUS        ends at once, as a crash would */
 
@@ -90,6 +91,9 @@ static int perform(struct shoal *shoal, char *word)
     }
     if (count == 2 && strcmp(fields[0], "await") == 0) {
         return await(fields[1]);
+    }
+    if (count == 1 && strcmp(fields[0], "barrier") == 0) {
+        return shoal_barrier(shoal);
     }
     if (count == 1 && strcmp(fields[0], "stops") == 0) {
         return await_stop(shoal);

@@ -486,6 +486,16 @@ static void test_outside_shoal_a_program_is_a_group_of_one(void **state)
     assert_int_equal(shoal_open(&shoal, error), ERR_USAGE);
     (void)unsetenv("SHOAL_HPARAMS");
     (void)unsetenv("SHOAL_SEED");
+    static const char *const bad[] = {"", "0", "-1", "1x", "86401", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        (void)setenv("SHOAL_COLLECTIVE_TIMEOUT", bad[i], 1);
+        assert_int_equal(shoal_open(&shoal, error), ERR_USAGE);
+        assert_non_null(strstr(error, "SHOAL_COLLECTIVE_TIMEOUT"));
+    }
+    (void)setenv("SHOAL_COLLECTIVE_TIMEOUT", "86400", 1);
+    assert_int_equal(shoal_open(&shoal, error), 0);
+    shoal_close(&shoal);
+    (void)unsetenv("SHOAL_COLLECTIVE_TIMEOUT");
 }
 
 static void test_json_is_read_strictly(void **state)

@@ -18,6 +18,7 @@
 #define GROUP_MS 300000 /* the coordinator gives up an incomplete group long before */
 #define PROGRESS_MS 200
 #define LISTEN_MS 20000 /* how long a worker waits for a free port */
+#define TIMEOUT_S_MAX 86400
 
 /* ---- open and close ---- */
 
@@ -162,7 +163,7 @@ static int form_group(struct shoal *s)
         .group = group,
         .members = members,
         .open_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
-        .stall_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
+        .stall_timeout_ms = s->timeout_ms,
         .spin_us = -1,
         .slow = client_tell_blocked,
         .slow_context = s,
@@ -248,6 +249,23 @@ static void destroy(struct shoal *s)
     free(s);
 }
 
+/* The time of a collective: the experiment's collective_timeout, in seconds, or the default. */
+static int read_timeout(struct shoal *s)
+{
+    const char *text = getenv("SHOAL_COLLECTIVE_TIMEOUT");
+    char *end = NULL;
+    unsigned long seconds = text != NULL && text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+    s->timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS;
+    if (text == NULL) {
+        return 0;
+    }
+    if (seconds == 0 || seconds > TIMEOUT_S_MAX || *end != '\0') {
+        return client_fail(s, ERR_USAGE, "SHOAL_COLLECTIVE_TIMEOUT is '%.40s'; it must be 1 to %d seconds", text, TIMEOUT_S_MAX);
+    }
+    s->timeout_ms = (int)seconds * 1000;
+    return 0;
+}
+
 static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ERROR_BYTES])
 {
     *out = NULL;
@@ -260,10 +278,12 @@ static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ER
     s->saves[0].fd = s->saves[1].fd = -1;
     s->revoke.fd = s->elastic.listen_fd = s->port.lock_fd = -1;
     s->elastic.is_on = is_elastic;
-    s->timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS;
     client_background_init(s);
     const char *socket_path = getenv("SHOAL_SOCKET");
-    int result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
+    int result = read_timeout(s);
+    if (result == 0) {
+        result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
+    }
     if (result != 0) {
         bytes_copy_text(error, SHOAL_ERROR_BYTES, s->error);
         destroy(s);

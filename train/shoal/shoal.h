@@ -32,7 +32,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* SHOAL_ERROR_BYTES: size of an error sentence with its NUL. SHOAL_QUEUE_MAX: most reports that wait for the daemon.
- * SHOAL_TIMEOUT_DEFAULT_MS: see shoal_set_timeout. */
+ * SHOAL_TIMEOUT_DEFAULT_MS: the time of a collective unless the environment has SHOAL_COLLECTIVE_TIMEOUT, in seconds (the
+ * experiment's collective_timeout); see shoal_set_timeout. */
 #define SHOAL_ERROR_BYTES 512
 #define SHOAL_QUEUE_MAX 4096
 #define SHOAL_TIMEOUT_DEFAULT_MS 60000
@@ -81,9 +82,9 @@ int shoal_hparam_int_list(struct shoal *shoal, const char *path, const int64_t *
                           int64_t *out, size_t capacity, size_t *count);
 
 /* Collectives. Every rank makes the same calls in the same order with the same counts and types. A call waits for the other
- * ranks, at most SHOAL_TIMEOUT_DEFAULT_MS (or the time of shoal_set_timeout) without a moved byte. After an error the group is
- * lost and every later collective returns the same error: the program should end, and Shoal starts the next attempt from the
- * checkpoint (exceptions: shoal_check_finite, and elastic groups below). ERR_CLOSED (a rank is gone), ERR_TIMEOUT,
+ * ranks, at most SHOAL_TIMEOUT_DEFAULT_MS (or the time of collective_timeout or shoal_set_timeout) without a moved byte.
+ * After an error the group is lost and every later collective returns the same error: the program should end, and Shoal starts
+ * the next attempt from the checkpoint (exceptions: shoal_check_finite, and elastic groups below). ERR_CLOSED (a rank is gone), ERR_TIMEOUT,
  * ERR_MALFORMED (ranks disagree), ERR_AUTH, ERR_MEMORY, ERR_IO. ERR_USAGE does not harm the group: an unknown type or root, or
  * elements not aligned to their size.
  *

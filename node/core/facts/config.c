@@ -181,7 +181,8 @@ bool config_variable_is_reserved(const char *name, size_t bytes)
 {
     static const char *const reserved[] = {"SHOAL_SOCKET", "SHOAL_TOKEN", "SHOAL_EXPERIMENT", "SHOAL_TRIAL", "SHOAL_ATTEMPT",
                                            "SHOAL_RANK",   "SHOAL_SIZE",  "SHOAL_SEED",       "SHOAL_HPARAMS",
-                                           "SHOAL_OUTPUT_DIR", "SHOAL_CHECKPOINT_DIR", "SHOAL_RESTORE_DIR"};
+                                           "SHOAL_OUTPUT_DIR", "SHOAL_CHECKPOINT_DIR", "SHOAL_RESTORE_DIR",
+                                           "SHOAL_COLLECTIVE_TIMEOUT"};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         if (pack_text_is(name, bytes, reserved[i])) {
             return true;

@@ -23,6 +23,7 @@
 #define CONFIG_SAVE_MAX 1000
 #define CONFIG_PREEMPTION_TIMEOUT_S_MAX 86400
 #define CONFIG_STALL_S_MAX 604800
+#define CONFIG_COLLECTIVE_TIMEOUT_S_MAX 86400
 #define CONFIG_SCRATCH_BYTES CONFIG_WHOLE_BYTES_MAX /* enough for config_parse_yaml */
 #define CONFIG_ERROR_BYTES 512
 
@@ -73,6 +74,7 @@ struct config {
     uint64_t keep_bytes_max;           /* of the files of one worker */
     bool metrics_from_output;          /* lines that begin with "::shoal metric " are metrics */
     enum config_links context_links; /* symbolic links that lead out of the context directory */
+    uint32_t collective_timeout_s;
     bool balance; /* parts of a step follow the ranks' speeds (train/plan/balance.h) */
     /* Borrowed from the bytes that were parsed or unpacked: */
     const char *command; /* an entrypoint that is longer, ends in NUL; NULL: it is in `entrypoint` */

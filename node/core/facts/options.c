@@ -144,6 +144,9 @@ const struct config_option config_options[] = {
     {WORD("on_partition", on_partition, partition_words, CONFIG_PARTITION_CONTINUE), ALWAYS(19, "on_partition"),
      .help = "What each side of a split mesh does: continue, or start nothing on a side with less than half of the "
              "members."},
+    {NUMBER("collective_timeout", collective_timeout_s, 1, CONFIG_COLLECTIVE_TIMEOUT_S_MAX, 60), SPARSE(29, "collective_timeout"),
+     .help = "Seconds without a moved byte after which a collective fails, in programs with libshoal. Other programs find it in "
+             "SHOAL_COLLECTIVE_TIMEOUT, for init_process_group(timeout=timedelta(seconds=...)) of PyTorch."},
     {TRUTH("balance", balance, false), SPARSE(20, "balance"),
      .help = "Whether the parts of a step follow the measured speeds of its slots, in elastic programs that ask libshoal "
              "for their part, such as shoal-train. Then two runs do not end with the same bits."},

@@ -275,7 +275,8 @@ static void add_ranks(struct worker_start *start, const struct node_effect *effe
     set_number(start, "MASTER_PORT", effect->u.worker.master_port);
 }
 
-static void add_own(struct worker_start *start, const struct daemon *daemon, const struct node_effect *effect)
+static void add_own(struct worker_start *start, const struct daemon *daemon, const struct node_effect *effect,
+                    const struct config *config)
 {
     char text[KEEP_PATH_BYTES + 32];
     (void)snprintf(text, sizeof text, "%s/shoald.sock", daemon->dir);
@@ -291,6 +292,7 @@ static void add_own(struct worker_start *start, const struct daemon *daemon, con
     set_number(start, "SHOAL_RANK", effect->u.worker.rank);
     set_number(start, "SHOAL_SIZE", effect->u.worker.size);
     set_number(start, "SHOAL_SEED", effect->u.worker.seed);
+    set_number(start, "SHOAL_COLLECTIVE_TIMEOUT", config->collective_timeout_s);
 }
 
 /* ---- hyperparameters --------------------------------------------------------------------------------------------- */
@@ -439,7 +441,7 @@ void environment_build(const struct daemon *daemon, const struct node_effect *ef
     add_defaults(out, daemon, effect, config, directory);
     add_config(out, config);
     complete_path(out, daemon->program_dir);
-    add_own(out, daemon, effect);
+    add_own(out, daemon, effect, config);
     add_outputs(out, directory);
     add_hparams(out, effect, config, directory);
     add_ranks(out, effect);
