@@ -40,8 +40,8 @@ def a_wrong_configuration_is_refused_with_line_and_key(lab):
     good = "name: a\nentrypoint: 'true'\nsearcher: {name: single, metric: accuracy}\n"
     for text, line, parts in (
             (good + "max_restart: 5\n", 4, ["max_restart", "max_restarts", "allowed"]),
-            (good + "resources:\n  slots_per_trial: two\n", 5, ["resources.slots_per_trial", "'two'", "1 ... 64"]),
-            (good + "resources:\n  slots_per_trial: [2]\n", 5, ["resources.slots_per_trial", "a list", "1 ... 64"]),
+            (good + "resources:\n  slots_per_trial: two\n", 5, ["resources.slots_per_trial", "'two'", "1 ... 256"]),
+            (good + "resources:\n  slots_per_trial: [2]\n", 5, ["resources.slots_per_trial", "a list", "1 ... 256"]),
             (good.replace("single", "rando"), 3, ["searcher.name", "'rando'", "single, grid, random"]),
             (good + "max_restarts: 5\nmax_restarts: 6\n", 5, ["max_restarts"]),
             (good + "resources: [\n", 5, ["not valid YAML"]),

@@ -249,3 +249,26 @@ def write(node, text):
     path = node.tree / "wrong.yaml"
     path.write_text(text)
     return path
+
+
+def meet(lab, nodes, slots, ranks, timeout):
+    """A group of libshoal of so many ranks meets once, over all nodes."""
+    mesh = lab.mesh(nodes, slots=f"cpu:{slots}")
+    node = mesh.nodes[0]
+    identity = lab.submit(node, {"name": "wide", "entrypoint": f"{lab.build}/scripted_worker barrier && echo $RANK of $WORLD_SIZE has met them",
+                                 "max_restarts": 0, "resources": {"slots_per_trial": ranks}, "searcher": {"name": "single", "metric": "a"}})
+    final = wait_over(mesh, identity, timeout)
+    expect(len(final["trials"][0]["slots"]) == ranks and final["trials"][0]["attempt"] == 1, final["trials"][0])
+    said = node.run("logs", f"{identity}/0").splitlines()
+    wanted = {f"[rank={rank}] {rank} of {ranks} has met them" for rank in range(ranks)}
+    expect(wanted <= set(said), f"{len(wanted - set(said))} ranks have not said that they have met the others")
+
+
+@case(limit_s=180)
+def more_than_64_ranks_meet(lab):
+    meet(lab, 2, 34, 66, 120)
+
+
+@case(limit_s=900, whole=True)
+def as_many_as_256_ranks_meet(lab):
+    meet(lab, 4, 64, 256, 600)

@@ -22,7 +22,8 @@ union fact {
     struct fact_experiment experiment, experiment_large;
     struct fact_control control;
     struct fact_claim claim;
-    struct fact_attempt attempt;
+    struct fact_attempt attempt, attempt_large;
+    struct fact_generation generation_large;
     struct fact_worker worker;
     struct fact_verdict verdict;
     struct fact_manifest manifest;
@@ -33,7 +34,8 @@ union fact {
 #define KINDS(X)                                                                                                         \
     X(FACT_MEMBER, member) X(FACT_NODE, node) X(FACT_INVITE, invite) X(FACT_SLOT, slot) X(FACT_EXPERIMENT, experiment)    \
     X(FACT_CONTROL, control) X(FACT_CLAIM, claim) X(FACT_ATTEMPT, attempt) X(FACT_WORKER, worker)                         \
-    X(FACT_VERDICT, verdict) X(FACT_MANIFEST, manifest) X(FACT_OUTPUT, output) X(FACT_EXPERIMENT_LARGE, experiment_large)
+    X(FACT_VERDICT, verdict) X(FACT_MANIFEST, manifest) X(FACT_OUTPUT, output) X(FACT_EXPERIMENT_LARGE, experiment_large) \
+    X(FACT_ATTEMPT_LARGE, attempt_large) X(FACT_GENERATION_LARGE, generation_large)
 
 static int read_fact(const struct record *record, union fact *out)
 {

@@ -104,18 +104,18 @@ static void say_full(struct maker *maker, const struct person people[2])
 {
     attempt_id id = make_attempt_id(0, 2, 1, 5, people[1].id);
     struct fact_node node = make_node(&people[1], FACT_SLOTS_MAX);
-    struct fact_attempt attempt = {.member_count = FACT_MEMBERS_MAX};
+    struct fact_attempt attempt = {.member_count = FACT_MEMBERS_PLAIN};
     struct fact_generation generation;
     struct fact_manifest manifest = {.blob = {{8}}, .bytes = 1, .holder_count = FACT_HOLDERS_MAX};
-    for (uint32_t i = 0; i < FACT_MEMBERS_MAX; i++) {
+    for (uint32_t i = 0; i < FACT_MEMBERS_PLAIN; i++) {
         attempt.members[i] = (struct fact_assignment){people[1].id, i};
     }
     memset(&generation, 0, sizeof generation);
     generation.generation = UINT32_MAX;
     generation.term = 5;
     generation.start_step = UINT64_MAX;
-    generation.member_count = generation.joiner_count = FACT_MEMBERS_MAX;
-    for (uint32_t i = 0; i < FACT_MEMBERS_MAX; i++) {
+    generation.member_count = generation.joiner_count = FACT_MEMBERS_PLAIN;
+    for (uint32_t i = 0; i < FACT_MEMBERS_PLAIN; i++) {
         generation.members[i] = (struct fact_place){people[0].id, i, 65000 + i, true};
         generation.joiners[i] = (struct fact_place){people[1].id, i, 65100 + i, false};
     }
@@ -154,6 +154,9 @@ static void say_full(struct maker *maker, const struct person people[2])
         (void)snprintf(programs.items[i].version, FACT_PROGRAM_VERSION_BYTES, "3.%u.0", i);
     }
     say(maker, people[1].id, FACT_PROGRAMS, fact_key_empty(), &programs);
+    attempt_id large = make_attempt_id(1, 2, 1, 5, people[1].id);
+    say(maker, people[1].id, FACT_ATTEMPT_LARGE, fact_key_attempt(&large), &attempt);
+    say(maker, people[1].id, FACT_GENERATION_LARGE, fact_key_verdict(&large), &generation);
 }
 
 uint32_t seed_records_make(struct made out[SEED_RECORDS_MAX])

@@ -11,7 +11,7 @@
 #include "tests/scenario/core_story.h"
 
 #define TRIALS 40
-#define RANKS FACT_MEMBERS_MAX
+#define RANKS FACT_MEMBERS_PLAIN
 
 /* Somebody who is away has begun an attempt of each trial whose ranks are on two nodes in turns: a renewal for each rank. */
 static void deliver_attempts(struct world *world)
@@ -137,6 +137,72 @@ static void groups_that_a_full_step_drops_are_judged_later(void **state)
     world_free(world);
 }
 
+static struct config large_config(uint32_t slots, uint32_t max_slots)
+{
+    struct config config;
+    make_config(&config, 1, 5);
+    config.slots_per_trial = config.min_slots = slots;
+    config.max_slots = max_slots;
+    return config;
+}
+
+/* The records of a kind that a node holds, none of them larger than a record may be. */
+static uint32_t records_of(const struct world *world, uint32_t node, enum fact_kind kind)
+{
+    const struct records *records = &world->nodes[node].core->records;
+    uint32_t count = 0;
+    for (uint32_t bucket = 0; bucket < RECORDS_BUCKETS; bucket++) {
+        for (const struct records_entry *entry = records->buckets[bucket]; entry != NULL; entry = entry->next_in_bucket) {
+            assert_true(entry->record.body_bytes <= RECORD_BODY_BYTES_MAX);
+            count += entry->record.kind == kind;
+        }
+    }
+    return count;
+}
+
+static uint32_t running_everywhere(const struct world *world)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        count += world->nodes[i].is_up ? running(world, i) : 0;
+    }
+    return count;
+}
+
+static void a_group_of_256_begins_and_begins_again_when_a_node_dies(void **state)
+{
+    (void)state;
+    struct world *world = world_new(5, 64);
+    struct config config = large_config(256, 256);
+    (void)story_begin_with(world, &config, 8000);
+    assert_int_equal(running_everywhere(world), 256);
+    assert_int_equal(records_of(world, 0, FACT_EXPERIMENT_LARGE), 1);
+    assert_int_equal(records_of(world, 0, FACT_ATTEMPT_LARGE), 1);
+    assert_int_equal(records_of(world, 0, FACT_ATTEMPT), 0);
+    uint32_t dead = world->node_count;
+    while (dead-- > 0 && running(world, dead) == 0) {
+    }
+    size_t before = world->log_bytes;
+    world_crash(world, dead);
+    assert_true(world_run_until(world, 60000, before, "exp trial 0 attempt 2 from step 0 on"));
+    world_run(world, 3000);
+    assert_int_equal(running_everywhere(world), 256); /* on the other four */
+    assert_int_equal(records_of(world, dead == 0 ? 1 : 0, FACT_ATTEMPT_LARGE), 2);
+    world_free(world);
+}
+
+static void an_older_node_gets_no_worker_of_a_large_experiment(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 64);
+    world->nodes[2].is_older = true;
+    struct config config = large_config(130, 130);
+    (void)story_begin_with(world, &config, 8000);
+    assert_int_equal(running(world, 2), 0);
+    assert_int_equal(running_everywhere(world), 130);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +210,8 @@ int main(void)
         cmocka_unit_test(who_leaves_with_more_than_one_step_can_hand_over_goes_on_in_the_next),
         cmocka_unit_test(who_leaves_says_nothing_of_what_is_over),
         cmocka_unit_test(groups_that_a_full_step_drops_are_judged_later),
+        cmocka_unit_test(a_group_of_256_begins_and_begins_again_when_a_node_dies),
+        cmocka_unit_test(an_older_node_gets_no_worker_of_a_large_experiment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

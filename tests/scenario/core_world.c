@@ -400,6 +400,7 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
         format_text(options.node.slots[slot].uuid, sizeof options.node.slots[slot].uuid, "%s-%u-%u",
                     (node->parts >> slot & 1) != 0 ? "MIG" : "GPU", number, slot);
     }
+    options.node.reads = node->is_older ? 0 : FACT_READS_LARGE;
     bytes_copy_text(options.node.addresses[0], sizeof options.node.addresses[0], node->address);
     if (node->speaks.newest != 0) {
         options.node.protocol_min = node->speaks.oldest;
@@ -483,6 +484,13 @@ void world_submit(struct world *world, uint32_t node, const struct config *confi
 {
     uint8_t packed[CONFIG_PACKED_BYTES_MAX];
     struct node_event event = {.kind = NODE_EVENT_REQUEST, .bytes = packed};
+    struct config lean;
+    if (!config_is_plain(config)) {
+        struct search_space space = config_search_space(config);
+        CHECK(search_trial_count(&space, &event.u.request.trial_count) == 0);
+        config_make_lean(config, &lean);
+        config = &lean;
+    }
     event.byte_count = make_packed_config(config, packed);
     event.u.request.kind = NODE_REQUEST_SUBMIT;
     event.u.request.client = 1;

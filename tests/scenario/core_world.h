@@ -15,7 +15,7 @@
 #include "tests/unit/facts_make.h"
 
 #define WORLD_NODES_MAX 5
-#define WORLD_SLOTS_MAX 12
+#define WORLD_SLOTS_MAX 64
 #define WORLD_DISK_MAX 2048
 #define WORLD_LINKS_MAX (2 * WORLD_NODES_MAX + 1)
 #define WORLD_LOG_BYTES (4u << 20)
@@ -84,6 +84,7 @@ struct world_node {
         uint32_t count;
     } fences[16];
     uint32_t fence_count;
+    bool is_older; /* its version knows no large experiments */
     struct world_worker workers[WORLD_SLOTS_MAX];
     uint32_t spawn_count; /* in all its lives */
     hash256 *named; /* what was to be kept when it last collected; NULL: never */

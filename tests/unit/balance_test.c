@@ -73,7 +73,7 @@ static void test_parts_are_equal_until_something_is_known(void **state)
     (void)state;
     struct balance b;
     struct balance_measure nothing[PLAN_RANKS_MAX] = {{0, 0}};
-    for (uint32_t size = 1; size <= PLAN_RANKS_MAX; size++) {
+    for (uint32_t size = 1; size <= PLAN_RANKS_MAX; size += size < 64 ? 1 : 32) {
         balance_init(&b, size, NULL);
         balance_agree(&b, nothing);
         for (uint32_t total = 0; total < 200; total += 7) {
@@ -222,7 +222,7 @@ static void test_whatever_is_said_all_items_are_shared_and_everybody_has_one(voi
     for (uint32_t i = 0; i < 800; i++) {
         struct balance b, other;
         uint64_t speeds[PLAN_RANKS_MAX];
-        uint32_t size = 1 + (uint32_t)random_below(&random, PLAN_RANKS_MAX);
+        uint32_t size = 1 + (uint32_t)random_below(&random, i % 100 == 0 ? PLAN_RANKS_MAX : 64);
         for (uint32_t rank = 0; rank < size; rank++) {
             speeds[rank] = any_number(&random);
         }

@@ -230,8 +230,8 @@ static void mistakes_are_named_with_line_key_and_what_is_allowed(void **state)
         {"entrypoint: x\nmax_restarts: '1'\n", NULL, "max_restarts is '1'"},
         {"entrypoint: x\nmax_restarts: [1]\n", NULL, "max_restarts is a list; allowed are 0 ... 1000"},
         {"entrypoint: x\nseed: 18446744073709551617\n", NULL, "seed is '18446744073709551617'; allowed are 0 ... 9223372036854775807"},
-        {"entrypoint: x\nresources: {slots_per_trial: 65}\n", NULL, "resources.slots_per_trial is '65'; allowed are 1 ... 64"},
-        {"entrypoint: x\nresources: {slots_per_trial: 0}\n", NULL, "allowed are 1 ... 64"},
+        {"entrypoint: x\nresources: {slots_per_trial: 257}\n", NULL, "resources.slots_per_trial is '257'; allowed are 1 ... 256"},
+        {"entrypoint: x\nresources: {slots_per_trial: 0}\n", NULL, "allowed are 1 ... 256"},
         {"entrypoint: x\nresources: {min_slots: 2}\n", NULL, "resources.min_slots is 2 and slots_per_trial 1; allowed are 1 ... slots_per_trial"},
         {"entrypoint: x\nresources: {slots_per_trial: 4, max_slots: 2}\n", NULL, "resources.max_slots is 2"},
         {"entrypoint: x\nresources: 4\n", NULL, "resources is '4'; allowed is a map"},
@@ -617,7 +617,7 @@ static void see_row(void *context, const struct config_option_text *text)
     assert_true(strlen(text->key) > 0 && strlen(text->type) > 0 && strlen(text->allowed) > 0 && strlen(text->help) > 0);
     seen->rows++;
     seen->required += strcmp(text->standard, "required") == 0;
-    seen->has_slots |= strcmp(text->key, "resources.slots_per_trial") == 0 && strcmp(text->allowed, "1 ... 64") == 0 &&
+    seen->has_slots |= strcmp(text->key, "resources.slots_per_trial") == 0 && strcmp(text->allowed, "1 ... 256") == 0 &&
                        strcmp(text->type, "number") == 0 && strcmp(text->standard, "1") == 0;
 }
 

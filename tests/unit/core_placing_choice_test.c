@@ -180,12 +180,13 @@ static void a_gang_larger_than_what_is_idle_waits(void **state)
     assert_false(choice.has_least);
 }
 
-static void a_gang_of_64_members_is_the_largest(void **state)
+static void a_gang_of_256_members_is_the_largest(void **state)
 {
     (void)state;
     wish(FACT_MEMBERS_MAX, FACT_MEMBERS_MAX);
-    add(40, 40);
-    add(40, 40);
+    for (uint32_t i = 0; i < 6; i++) {
+        add(48, 48);
+    }
     assert_true(chooses());
     assert_int_equal(choice.member_count, FACT_MEMBERS_MAX);
     snapshot.wanted = snapshot.least = FACT_MEMBERS_MAX + 1;
@@ -431,7 +432,7 @@ int main(void)
         cmocka_unit_test(the_members_of_a_gang_are_in_the_order_of_node_and_slot),
         cmocka_unit_test(a_gang_takes_a_doubtful_node_last),
         cmocka_unit_test(a_gang_larger_than_what_is_idle_waits),
-        cmocka_unit_test(a_gang_of_64_members_is_the_largest),
+        cmocka_unit_test(a_gang_of_256_members_is_the_largest),
         cmocka_unit_test(a_large_mesh_has_room),
         cmocka_unit_test(a_node_where_the_trial_failed_is_left_out_while_another_is_busy),
         cmocka_unit_test(a_node_where_the_trial_failed_will_do_where_the_others_are_too_small),

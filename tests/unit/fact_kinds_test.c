@@ -19,6 +19,7 @@ static const struct {
     {11, "manifest", true},  {12, "tombstone", false},  {13, "eviction", false}, {14, "drain", false}, {15, "death", true},
     {16, "quarantine", false}, {17, "generation", true}, {18, "addresses", false}, {19, "links", false},
     {20, "output", true},     {22, "programs", false}, {25, "experiment_large", true},
+    {26, "attempt_large", true}, {27, "generation_large", true},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 

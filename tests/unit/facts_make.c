@@ -208,6 +208,12 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_PROGRAMS:
         fact_programs_pack(writer, fact);
         break;
+    case FACT_ATTEMPT_LARGE:
+        fact_attempt_large_pack(writer, fact);
+        break;
+    case FACT_GENERATION_LARGE:
+        fact_generation_large_pack(writer, fact);
+        break;
     case FACT_TOMBSTONE:
         fact_tombstone_pack(writer); /* there is no fact */
         break;

@@ -18,7 +18,7 @@ static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE, 
                                        FACT_CONTROL, FACT_CLAIM,   FACT_ATTEMPT, FACT_WORKER,   FACT_VERDICT,
                                        FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE,
                                        FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
-                                       FACT_EXPERIMENT_LARGE};
+                                       FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -135,9 +135,10 @@ static struct fact_key random_worker(struct random *random, const attempt_id *id
     return fact_key_worker(id, below(random, FACT_MEMBERS_MAX));
 }
 
-static struct fact_key random_assignment(struct random *random, const attempt_id *id, struct fact_attempt *out)
+static struct fact_key random_assignment(struct random *random, const attempt_id *id, uint32_t members_max,
+                                         struct fact_attempt *out)
 {
-    out->member_count = 1 + below(random, FACT_MEMBERS_MAX);
+    out->member_count = 1 + below(random, members_max);
     for (uint32_t i = 0; i < out->member_count; i++) {
         random_bytes(random, out->members[i].node.bytes, NODE_ID_BYTES);
         out->members[i].slot = below(random, FACT_SLOTS_MAX);
@@ -146,7 +147,8 @@ static struct fact_key random_assignment(struct random *random, const attempt_id
     random_bytes(random, out->checkpoint.bytes, HASH_BYTES);
     out->checkpoint_bytes = random_number(random);
     random_text(random, out->network, sizeof out->network);
-    out->beginning_count = below(random, 2) == 1 ? below(random, FACT_OUTPUTS_MAX + 1) : 0;
+    uint32_t most = out->member_count > FACT_MEMBERS_PLAIN ? 1 : FACT_OUTPUTS_MAX;
+    out->beginning_count = below(random, 2) == 1 ? below(random, most + 1) : 0;
     for (uint32_t i = 0; i < out->beginning_count; i++) {
         out->beginnings[i].number = below(random, UINT16_MAX + 1);
         random_bytes(random, out->beginnings[i].blob.bytes, HASH_BYTES);
@@ -246,7 +248,8 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         out->claim = (struct fact_claim){random_number(random), below(random, 2) == 1};
         return fact_key_experiment(id.experiment);
     case FACT_ATTEMPT:
-        return random_assignment(random, &id, &out->attempt);
+    case FACT_ATTEMPT_LARGE:
+        return random_assignment(random, &id, kind == FACT_ATTEMPT ? FACT_MEMBERS_PLAIN : FACT_MEMBERS_MAX, &out->attempt);
     case FACT_WORKER:
         return random_worker(random, &id, &out->worker);
     case FACT_VERDICT:
@@ -273,15 +276,17 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         out->death.lived_ms = random_number(random);
         out->death.suspects = (uint32_t)random_number(random);
         return fact_key_verdict(&id);
-    case FACT_GENERATION: {
+    case FACT_GENERATION:
+    case FACT_GENERATION_LARGE: {
         struct fact_generation *g = &out->generation;
         memset(g, 0, sizeof *g);
         g->generation = 1 + below(random, 1000);
         g->term = 1 + random_number(random) / 2;
         g->start_step = random_number(random);
         g->is_leaving = below(random, 2) == 1;
-        g->member_count = 1 + below(random, FACT_MEMBERS_MAX);
-        g->joiner_count = below(random, FACT_MEMBERS_MAX + 1);
+        uint32_t most = kind == FACT_GENERATION ? FACT_MEMBERS_PLAIN : FACT_MEMBERS_MAX;
+        g->member_count = 1 + below(random, most);
+        g->joiner_count = below(random, (kind == FACT_GENERATION ? most : most - g->member_count) + 1);
         for (uint32_t i = 0; i < g->member_count + g->joiner_count; i++) {
             struct fact_place *place = i < g->member_count ? &g->members[i] : &g->joiners[i - g->member_count];
             *place = (struct fact_place){make_person(i / 3).id, i % 3, i * 7, below(random, 2) == 1};
@@ -355,6 +360,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_claim_read(record, &out->claim);
     case FACT_ATTEMPT:
         return fact_attempt_read(record, &out->attempt);
+    case FACT_ATTEMPT_LARGE:
+        return fact_attempt_large_read(record, &out->attempt);
     case FACT_WORKER:
         return fact_worker_read(record, &out->worker);
     case FACT_VERDICT:
@@ -373,6 +380,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_generation_read(record, &out->generation);
     case FACT_PROGRAMS:
         return fact_programs_read(record, &out->programs);
+    case FACT_GENERATION_LARGE:
+        return fact_generation_large_read(record, &out->generation);
     case FACT_QUARANTINE:
         return fact_quarantine_read(record, &out->quarantine);
     case FACT_ADDRESSES:
@@ -469,6 +478,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_CLAIM:
         return SAME(claim.term) && SAME(claim.released);
     case FACT_ATTEMPT:
+    case FACT_ATTEMPT_LARGE:
         return SAME(attempt.member_count) && SAME(attempt.members) && SAME(attempt.start_step) &&
                SAME(attempt.checkpoint) && SAME(attempt.checkpoint_bytes) && SAME(attempt.network) &&
                same_beginnings(&a->attempt, &b->attempt);
@@ -492,6 +502,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_DEATH:
         return SAME(death.node) && SAME(death.boot) && SAME(death.lived_ms) && SAME(death.suspects);
     case FACT_GENERATION:
+    case FACT_GENERATION_LARGE:
         return same_generation(&a->generation, &b->generation);
     case FACT_QUARANTINE:
         return SAME(quarantine.is_active) && SAME(quarantine.level) && SAME(quarantine.minutes) && SAME(quarantine.why);
@@ -572,6 +583,7 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         check_within(record, fact->experiment.config, fact->experiment.config_bytes, record->body_bytes);
         break;
     case FACT_ATTEMPT:
+    case FACT_ATTEMPT_LARGE:
         assert_in_range(fact->attempt.member_count, 1, FACT_MEMBERS_MAX);
         for (uint32_t i = 0; i < fact->attempt.member_count; i++) {
             assert_true(fact->attempt.members[i].slot < FACT_SLOTS_MAX);
@@ -603,6 +615,7 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         assert_true(fact->drain.lamport > 0);
         break;
     case FACT_GENERATION:
+    case FACT_GENERATION_LARGE:
         assert_in_range(fact->generation.member_count, 1, FACT_MEMBERS_MAX);
         assert_true(fact->generation.joiner_count <= FACT_MEMBERS_MAX && fact->generation.generation >= 1 && fact->generation.term >= 1);
         break;
@@ -823,7 +836,7 @@ static void what_is_beyond_a_bound_is_refused(void **state)
     static union any_fact fact;
 
     struct fact_key key = fact_key_attempt(&id);
-    for (uint32_t members = 0; members <= FACT_MEMBERS_MAX + 1; members += FACT_MEMBERS_MAX + 1) {
+    for (uint32_t members = 0; members <= FACT_MEMBERS_PLAIN + 1; members += FACT_MEMBERS_PLAIN + 1) {
         pack_writer_init(&writer, body, sizeof body);
         pack_array(&writer, 4);
         pack_array(&writer, members);

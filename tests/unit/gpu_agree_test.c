@@ -111,7 +111,7 @@ static void test_a_communicator_that_all_have_is_made_smaller(void **state)
         {{0, 1, 4}, 3, 4, 5, false, {0}, 0}, /* no such rank */
         {{0, 1, 3}, 3, 4, 6, false, {0}, 0}, /* another communicator */
         {{0, 1, 3}, 3, 4, 0, false, {0}, 0}, /* none */
-        {{0, 1, 70}, 3, 90, 5, false, {0}, 0}, /* more than a group has */
+        {{0, 1, 270}, 3, 300, 5, false, {0}, 0}, /* more than a group has */
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct gpu_offer offers[4];

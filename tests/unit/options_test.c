@@ -105,6 +105,9 @@ static struct config config_around(const struct config_option *option)
     if (option->offset == offsetof(struct config, min_slots)) {
         config.slots_per_trial = CONFIG_SLOTS_MAX;
     }
+    if (option->offset == offsetof(struct config, keep_ranks)) {
+        config.max_slots = CONFIG_KEEP_ALL_SLOTS_MAX;
+    }
     return config;
 }
 
@@ -116,7 +119,7 @@ static int parse(const struct config_option *option, const char *value, struct c
     static const char text[] = "entrypoint: x\nsearcher: {name: random, max_trials: 3}\n";
     char error[CONFIG_ERROR_BYTES], set[128];
     (void)snprintf(set, sizeof set, "%s=%s", option->key, value);
-    const char *overrides[] = {set, "resources.slots_per_trial=64"};
+    const char *overrides[] = {set, "resources.slots_per_trial=256"};
     bool is_below = option->offset == offsetof(struct config, min_slots);
     int result = config_parse_yaml("exp.yaml", text, sizeof text - 1, overrides, is_below ? 2 : 1, scratch, sizeof scratch,
                                    out, error);
@@ -208,9 +211,9 @@ static void a_record_may_have_the_numbers_that_it_always_might(void **state)
     } rows[] = {
         {"searcher", 0, 2},
         {"max_trials", 0, 100000},
-        {"slots_per_trial", 1, 64},
-        {"min_slots", 1, 64},
-        {"max_slots", 1, 64},
+        {"slots_per_trial", 1, 256},
+        {"min_slots", 1, 256},
+        {"max_slots", 1, 256},
         {"priority", 1, 99},
         {"slot_kind", 0, 2},
         {"max_restarts", 0, 1000},

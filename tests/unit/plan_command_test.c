@@ -83,7 +83,7 @@ static void test_wrong_usage_is_one_sentence(void **state)
     } wrong[] = {
         {"", "name the number of ranks: --ranks N"},
         {"--ranks 4", "name the size of the array: --bytes SIZE"},
-        {"--ranks 65 --bytes 1", "--ranks is '65'; it must be a number from 1 to 64"},
+        {"--ranks 257 --bytes 1", "--ranks is '257'; it must be a number from 1 to 256"},
         {"--ranks 0 --bytes 1", "--ranks is '0'"},
         {"--ranks 4K --bytes 1", "--ranks is '4K'"},
         {"--ranks 4 --bytes -1", "--bytes is '-1'; it must be a number of bytes, such as 65536, 64K or 16M"},

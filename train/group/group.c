@@ -153,7 +153,8 @@ static int find_hosts(struct group *group, const struct tcp_options *options, co
     uint32_t ranks[PLAN_RANKS_MAX];
     uint8_t has_met[PLAN_RANKS_MAX] = {0};
     has_met[group->rank] = 1;
-    if (error == 0 && hosts_around(&group->hosts, group->rank, ranks) > 1) {
+    uint32_t around = hosts_around(&group->hosts, group->rank, ranks);
+    if (error == 0 && around > 1 && around <= SHM_GROUP_RANKS_MAX) {
         has_met[group->rank] = share(group, shm_listen_fd, options, all);
     } else if (shm_listen_fd >= 0) {
         (void)close(shm_listen_fd);

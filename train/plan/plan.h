@@ -50,7 +50,7 @@
 #include <stdint.h>
 
 /* Limits, the marker of "no rank", and the constants of the cost (ns per step, ps per byte sent, ps per byte added). */
-#define PLAN_RANKS_MAX 64
+#define PLAN_RANKS_MAX 256
 #define PLAN_STEPS_MAX (2 * (PLAN_RANKS_MAX - 1))
 #define PLAN_NOBODY UINT32_MAX
 #define PLAN_STEP_NS 20000

@@ -209,14 +209,24 @@ static struct fact_generation as_it_is(const struct core_coordination *coordinat
     return fact;
 }
 
+/* All records of an attempt's groups are of one kind, so that of two of them the later one counts. */
+static enum fact_kind kind_of(const struct view_attempt *attempt)
+{
+    return attempt->is_large ? FACT_GENERATION_LARGE : FACT_GENERATION;
+}
+
 static struct core_pending *put(struct node_core *core, const struct view_attempt *attempt,
                                 const struct fact_generation *fact)
 {
     uint8_t bytes[RECORD_BODY_BYTES_MAX];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_generation_pack(&writer, fact);
-    return core_put(core, FACT_GENERATION, fact_key_verdict(&attempt->id), &writer);
+    if (attempt->is_large) {
+        fact_generation_large_pack(&writer, fact);
+    } else {
+        fact_generation_pack(&writer, fact);
+    }
+    return core_put(core, kind_of(attempt), fact_key_verdict(&attempt->id), &writer);
 }
 
 uint32_t elastic_next_number(const struct view_attempt *attempt)
@@ -240,7 +250,8 @@ bool elastic_record_joiners(struct node_core *core, struct core_coordination *co
 {
     const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
     if (attempt == NULL || !attempt->assigned ||
-        attempt->joiner_count + attempt->member_count + gang->member_count > FACT_MEMBERS_MAX ||
+        attempt->joiner_count + attempt->member_count + gang->member_count >
+            (attempt->is_large ? FACT_MEMBERS_MAX : FACT_MEMBERS_PLAIN) ||
         elastic_next_number(attempt) + gang->member_count > UINT16_MAX) {
         return false;
     }
@@ -526,7 +537,7 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     }
     struct fact_key key = fact_key_verdict(&attempt->id);
     const struct records_entry *entry =
-        records_find(&core->records, record_ident_of(core->options.self, FACT_GENERATION, key.bytes, key.count));
+        records_find(&core->records, record_ident_of(core->options.self, kind_of(attempt), key.bytes, key.count));
     regroup->on_disk |= entry != NULL && entry->on_disk; /* maybe a later version: a full disk can refuse the first */
     bool is_over = regroup->generation != attempt->generation || (regroup->on_disk && census->coming == 0);
     if (is_over) {

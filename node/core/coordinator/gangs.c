@@ -240,8 +240,13 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     uint8_t bytes[RECORD_BODY_BYTES_MAX]; /* outputs of more than one rank go with FACT_OUTPUTS_MAX ranks at most */
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_attempt_pack(&writer, &fact);
-    struct core_pending *pending = core_put(core, FACT_ATTEMPT, fact_key_attempt(&gang->attempt), &writer);
+    bool is_large = experiment->config->max_slots > FACT_MEMBERS_PLAIN; /* whatever the gang's size: groups may grow */
+    if (is_large) {
+        fact_attempt_large_pack(&writer, &fact);
+    } else {
+        fact_attempt_pack(&writer, &fact);
+    }
+    struct core_pending *pending = core_put(core, is_large ? FACT_ATTEMPT_LARGE : FACT_ATTEMPT, fact_key_attempt(&gang->attempt), &writer);
     if (pending != NULL) {
         pending->action = CORE_ACTION_ASSIGNED;
         pending->attempt = gang->attempt;

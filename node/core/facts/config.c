@@ -283,7 +283,8 @@ static bool config_is_good(const struct config *config, enum config_form form)
     return config->name[0] != '\0' && (form == CONFIG_LEAN ? !has_entrypoint && !has_command : is_whole) &&
            config->metric[0] != '\0' && config->min_slots <= config->slots_per_trial &&
            config->max_slots >= config->slots_per_trial && environment_is_good(config) && labels_are_good(config) &&
-           keep_is_good(config) && (form == CONFIG_LEAN || search_is_good(config));
+           keep_is_good(config) && (config->keep_ranks != CONFIG_KEEP_ALL || config->max_slots <= CONFIG_KEEP_ALL_SLOTS_MAX) &&
+           (form == CONFIG_LEAN || search_is_good(config));
 }
 
 /* Most records have no `keep`. */

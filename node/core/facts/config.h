@@ -17,7 +17,7 @@
 #define CONFIG_ENTRYPOINT_BYTES 1024 /* of an entrypoint in a record, with its NUL */
 #define CONFIG_METRIC_BYTES 64
 #define CONFIG_PROGRAM_BYTES 64 /* as FACT_PROGRAM_BYTES */
-#define CONFIG_SLOTS_MAX 64
+#define CONFIG_SLOTS_MAX 256
 #define CONFIG_RESTARTS_MAX 1000
 #define CONFIG_REPLICAS_MAX 8 /* as FACT_HOLDERS_MAX: the holders that a manifest can name */
 #define CONFIG_SAVE_MAX 1000

@@ -35,7 +35,9 @@
     ROW(LINKS, 19, links, false, fold_links) /* a node about itself: on which networks it reached which nodes */ \
     ROW(OUTPUT, 20, output, true, fold_output) /* files that a worker has left, and their holders */ \
     ROW(PROGRAMS, 22, programs, false, fold_programs) /* a node about itself: which programs it has */ \
-    ROW(EXPERIMENT_LARGE, 25, experiment_large, true, fold_experiment_large) /* as EXPERIMENT, its configuration in a blob */
+    ROW(EXPERIMENT_LARGE, 25, experiment_large, true, fold_experiment_large) /* as EXPERIMENT, its configuration in a blob */ \
+    ROW(ATTEMPT_LARGE, 26, attempt_large, true, fold_attempt_large) /* as ATTEMPT, for experiments of more slots */ \
+    ROW(GENERATION_LARGE, 27, generation_large, true, fold_generation_large) /* as GENERATION, likewise */
 
 enum fact_kind {
 #define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
@@ -52,7 +54,8 @@ enum fact_kind {
 #define FACT_NETWORK_BYTES 52  /* "ADDRESS/PREFIX", "4" or "6" */
 #define FACT_UNREACHED_MAX 200 /* exceptions in a record LINKS */
 #define FACT_SLOTS_MAX 64
-#define FACT_MEMBERS_MAX 64 /* of one group, and of its joiners */
+#define FACT_MEMBERS_MAX 256 /* of one group with its joiners */
+#define FACT_MEMBERS_PLAIN 64 /* in records of ATTEMPT; of GENERATION the members, and the joiners */
 #define FACT_METRICS_BYTES_MAX 1024 /* of a packed map of group -> name -> number */
 #define FACT_TAIL_BYTES 768         /* the end of a worker's log */
 #define FACT_HOLDERS_MAX 8 /* of one checkpoint, by one writer */
@@ -79,7 +82,7 @@ struct fact_slot_info {
     uint64_t memory_bytes;
 };
 
-#define FACT_READS_LARGE (UINT64_C(1) << 0) /* EXPERIMENT_LARGE: the node can run and coordinate such an experiment */
+#define FACT_READS_LARGE (UINT64_C(1) << 0) /* the ..._LARGE kinds: the node can run and coordinate large experiments */
 
 /* A node about itself. Key: empty. */
 struct fact_node {
@@ -222,7 +225,7 @@ struct fact_generation {
     uint64_t term;       /* of the writer's claim */
     uint64_t start_step; /* steps applied when the group begins; 0 in generation 1 */
     bool is_leaving;     /* the members are to leave the group at the end of a step that they agree upon */
-    uint32_t member_count; /* 1 ... FACT_MEMBERS_MAX */
+    uint32_t member_count; /* at least 1; with the joiners at most FACT_MEMBERS_MAX in GENERATION_LARGE */
     struct fact_place members[FACT_MEMBERS_MAX];
     uint32_t joiner_count; /* workers that have their slots already, and become members with a later generation */
     struct fact_place joiners[FACT_MEMBERS_MAX];
@@ -387,9 +390,9 @@ struct fact_key fact_key_slot(uint32_t slot); /* SLOT; slot < FACT_SLOTS_MAX */
 struct fact_key fact_key_experiment(experiment_id experiment); /* EXPERIMENT, EXPERIMENT_LARGE, CONTROL (pause), CLAIM,
                                                                  TOMBSTONE */
 struct fact_key fact_key_cancel(experiment_id experiment); /* CONTROL, of a cancel: {.cancelled = true} */
-struct fact_key fact_key_attempt(const attempt_id *attempt); /* ATTEMPT; the coordinator is the writer, not in the key */
+struct fact_key fact_key_attempt(const attempt_id *attempt); /* ATTEMPT, ATTEMPT_LARGE; the coordinator is the writer, not in the key */
 struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t number); /* WORKER; number <= UINT16_MAX */
-struct fact_key fact_key_verdict(const attempt_id *attempt); /* VERDICT, DEATH, GENERATION */
+struct fact_key fact_key_verdict(const attempt_id *attempt); /* VERDICT, DEATH, GENERATION, GENERATION_LARGE */
 struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step); /* MANIFEST */
 struct fact_key fact_key_output(const attempt_id *attempt, uint32_t number, uint32_t place); /* OUTPUT; place < 3 */
 
@@ -433,6 +436,7 @@ void fact_experiment_large_pack(struct pack_writer *writer, const struct fact_ex
 void fact_control_pack(struct pack_writer *writer, const struct fact_control *fact);
 void fact_claim_pack(struct pack_writer *writer, const struct fact_claim *fact);
 void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fact);
+void fact_attempt_large_pack(struct pack_writer *writer, const struct fact_attempt *fact);
 void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact);
 void fact_verdict_pack(struct pack_writer *writer, const struct fact_verdict *fact);
 void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact);
@@ -441,6 +445,7 @@ void fact_eviction_pack(struct pack_writer *writer, const struct fact_eviction *
 void fact_drain_pack(struct pack_writer *writer, const struct fact_drain *fact);
 void fact_death_pack(struct pack_writer *writer, const struct fact_death *fact);
 void fact_generation_pack(struct pack_writer *writer, const struct fact_generation *fact);
+void fact_generation_large_pack(struct pack_writer *writer, const struct fact_generation *fact);
 void fact_quarantine_pack(struct pack_writer *writer, const struct fact_quarantine *fact);
 void fact_addresses_pack(struct pack_writer *writer, const struct fact_addresses *fact);
 void fact_links_pack(struct pack_writer *writer, const struct fact_links *fact);
@@ -458,6 +463,7 @@ int fact_experiment_large_read(const struct record *record, struct fact_experime
 int fact_control_read(const struct record *record, struct fact_control *out);
 int fact_claim_read(const struct record *record, struct fact_claim *out);
 int fact_attempt_read(const struct record *record, struct fact_attempt *out);
+int fact_attempt_large_read(const struct record *record, struct fact_attempt *out);
 int fact_worker_read(const struct record *record, struct fact_worker *out);
 int fact_verdict_read(const struct record *record, struct fact_verdict *out);
 int fact_manifest_read(const struct record *record, struct fact_manifest *out);
@@ -466,6 +472,7 @@ int fact_eviction_read(const struct record *record, struct fact_eviction *out);
 int fact_drain_read(const struct record *record, struct fact_drain *out);
 int fact_death_read(const struct record *record, struct fact_death *out);
 int fact_generation_read(const struct record *record, struct fact_generation *out);
+int fact_generation_large_read(const struct record *record, struct fact_generation *out);
 int fact_quarantine_read(const struct record *record, struct fact_quarantine *out);
 int fact_addresses_read(const struct record *record, struct fact_addresses *out);
 int fact_links_read(const struct record *record, struct fact_links *out);

@@ -148,14 +148,15 @@ bool fact_is_of_experiment(const struct record *record, experiment_id *out)
 
 int fact_key_read_attempt(const struct record *record, attempt_id *out)
 {
-    bool is_own = record->kind == FACT_ATTEMPT;
-    size_t expected = is_own                            ? KEY_ATTEMPT_BYTES
-                      : record->kind == FACT_VERDICT    ? KEY_VERDICT_BYTES
-                      : record->kind == FACT_DEATH      ? KEY_VERDICT_BYTES
-                      : record->kind == FACT_GENERATION ? KEY_VERDICT_BYTES
-                      : record->kind == FACT_WORKER     ? KEY_WORKER_BYTES
-                      : record->kind == FACT_OUTPUT     ? KEY_OUTPUT_BYTES
-                                                        : KEY_MANIFEST_BYTES;
+    bool is_own = record->kind == FACT_ATTEMPT || record->kind == FACT_ATTEMPT_LARGE;
+    size_t expected = is_own                                  ? KEY_ATTEMPT_BYTES
+                      : record->kind == FACT_VERDICT          ? KEY_VERDICT_BYTES
+                      : record->kind == FACT_DEATH            ? KEY_VERDICT_BYTES
+                      : record->kind == FACT_GENERATION       ? KEY_VERDICT_BYTES
+                      : record->kind == FACT_GENERATION_LARGE ? KEY_VERDICT_BYTES
+                      : record->kind == FACT_WORKER           ? KEY_WORKER_BYTES
+                      : record->kind == FACT_OUTPUT           ? KEY_OUTPUT_BYTES
+                                                              : KEY_MANIFEST_BYTES;
     attempt_id id;
     memset(&id, 0, sizeof id);
     if (record->key_bytes != expected || fact_key_read_experiment(record, &id.experiment) != 0) {

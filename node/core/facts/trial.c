@@ -1,5 +1,6 @@
 #include "node/core/facts/inside.h"
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "base/err.h"
 #include "train/search/search.h"
@@ -116,18 +117,14 @@ int fact_claim_read(const struct record *record, struct fact_claim *out)
     return 0;
 }
 
-void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fact)
+/* The parts that not every version has, at the end of a body. */
+static uint32_t attempt_ending_count(const struct fact_attempt *fact)
 {
-    pack_array(writer, fact->beginning_count > 0 ? 6 : fact->network[0] != '\0' ? 5 : 4);
-    pack_array(writer, fact->member_count);
-    for (uint32_t i = 0; i < fact->member_count; i++) {
-        pack_array(writer, 2);
-        pack_bin(writer, fact->members[i].node.bytes, NODE_ID_BYTES);
-        pack_u64(writer, fact->members[i].slot);
-    }
-    pack_u64(writer, fact->start_step);
-    pack_bin(writer, fact->checkpoint.bytes, HASH_BYTES);
-    pack_u64(writer, fact->checkpoint_bytes);
+    return fact->beginning_count > 0 ? 2 : fact->network[0] != '\0' ? 1 : 0;
+}
+
+static void attempt_ending_pack(struct pack_writer *writer, const struct fact_attempt *fact)
+{
     if (fact->network[0] != '\0' || fact->beginning_count > 0) {
         pack_text(writer, fact->network);
     }
@@ -140,6 +137,21 @@ void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fa
         pack_bin(writer, fact->beginnings[i].blob.bytes, HASH_BYTES);
         pack_u64(writer, fact->beginnings[i].bytes);
     }
+}
+
+void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fact)
+{
+    pack_array(writer, 4 + attempt_ending_count(fact));
+    pack_array(writer, fact->member_count);
+    for (uint32_t i = 0; i < fact->member_count; i++) {
+        pack_array(writer, 2);
+        pack_bin(writer, fact->members[i].node.bytes, NODE_ID_BYTES);
+        pack_u64(writer, fact->members[i].slot);
+    }
+    pack_u64(writer, fact->start_step);
+    pack_bin(writer, fact->checkpoint.bytes, HASH_BYTES);
+    pack_u64(writer, fact->checkpoint_bytes);
+    attempt_ending_pack(writer, fact);
 }
 
 /* Records from before the beginnings have none. */
@@ -159,6 +171,19 @@ static void beginnings_read(struct pack_reader *reader, struct fact_attempt *fac
     }
 }
 
+/* Reads what attempt_ending_pack writes. `*extra`: how many elements of the body are left. */
+static void attempt_ending_read(struct pack_reader *reader, struct fact_attempt *fact, uint32_t *extra)
+{
+    if (*extra > 0) { /* versions before networks end here */
+        pack_read_text_copy(reader, fact->network, sizeof fact->network);
+        --*extra;
+    }
+    if (*extra > 0) { /* versions before outputs end here */
+        beginnings_read(reader, fact);
+        --*extra;
+    }
+}
+
 int fact_attempt_read(const struct record *record, struct fact_attempt *out)
 {
     struct pack_reader reader;
@@ -167,7 +192,7 @@ int fact_attempt_read(const struct record *record, struct fact_attempt *out)
     memset(&fact, 0, sizeof fact);
     fact_body_open(&reader, record, 4, &extra);
     fact.member_count = pack_read_array(&reader);
-    if (fact.member_count == 0 || fact.member_count > FACT_MEMBERS_MAX) {
+    if (fact.member_count == 0 || fact.member_count > FACT_MEMBERS_PLAIN) {
         return ERR_MALFORMED;
     }
     for (uint32_t i = 0; i < fact.member_count; i++) {
@@ -180,14 +205,7 @@ int fact_attempt_read(const struct record *record, struct fact_attempt *out)
     fact.start_step = pack_read_u64(&reader);
     pack_read_bin_exact(&reader, fact.checkpoint.bytes, HASH_BYTES);
     fact.checkpoint_bytes = pack_read_u64(&reader);
-    if (extra > 0) { /* versions before networks end here */
-        pack_read_text_copy(&reader, fact.network, sizeof fact.network);
-        extra--;
-    }
-    if (extra > 0) { /* versions before outputs end here */
-        beginnings_read(&reader, &fact);
-        extra--;
-    }
+    attempt_ending_read(&reader, &fact, &extra);
     if (fact_body_close(&reader, extra) != 0) {
         return ERR_MALFORMED;
     }
@@ -221,7 +239,7 @@ void fact_generation_pack(struct pack_writer *writer, const struct fact_generati
 static uint32_t places_read(struct pack_reader *reader, struct fact_place places[FACT_MEMBERS_MAX])
 {
     uint32_t count = pack_read_array(reader);
-    if (count > FACT_MEMBERS_MAX) {
+    if (count > FACT_MEMBERS_PLAIN) {
         reader->failed = true;
         return 0;
     }
@@ -275,6 +293,148 @@ int fact_generation_read(const struct record *record, struct fact_generation *ou
     fact.joiner_count = places_read(&reader, fact.joiners);
     if (fact_body_close(&reader, extra) != 0 || fact.generation == 0 || fact.term == 0 || fact.member_count == 0 ||
         !places_differ(&fact)) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+/* ---- large groups ---- */
+
+/* A large group is packed as two texts of bytes: the ids of its nodes, each once, and for each place PLACE_BYTES: the number of
+ * the node in the first text (u16), the slot (u8), the worker's number (u16), and whether it has the state (u8). So 256 workers
+ * on as many nodes take 5.6 KiB. */
+#define PLACE_BYTES 6
+
+struct large_group {
+    uint8_t nodes[FACT_MEMBERS_MAX * NODE_ID_BYTES];
+    uint32_t node_count;
+    uint8_t places[FACT_MEMBERS_MAX * PLACE_BYTES];
+    uint32_t place_count;
+};
+
+static void large_add(struct large_group *group, node_id node, uint32_t slot, uint32_t number, bool has_state)
+{
+    uint32_t at = 0;
+    CHECK(group->place_count < FACT_MEMBERS_MAX);
+    while (at < group->node_count && memcmp(group->nodes + at * NODE_ID_BYTES, node.bytes, NODE_ID_BYTES) != 0) {
+        at++;
+    }
+    if (at == group->node_count) {
+        memcpy(group->nodes + at * NODE_ID_BYTES, node.bytes, NODE_ID_BYTES);
+        group->node_count++;
+    }
+    uint8_t *place = group->places + group->place_count++ * PLACE_BYTES;
+    bytes_put_u16(place, (uint16_t)at);
+    place[2] = (uint8_t)slot;
+    bytes_put_u16(place + 3, (uint16_t)number);
+    place[5] = has_state;
+}
+
+static void large_pack(struct pack_writer *writer, const struct large_group *group)
+{
+    pack_bin(writer, group->nodes, group->node_count * NODE_ID_BYTES);
+    pack_bin(writer, group->places, group->place_count * PLACE_BYTES);
+}
+
+/* Reads a large group. False, and the reader has failed, if a number is out of bounds. */
+static bool large_read(struct pack_reader *reader, struct fact_place places[FACT_MEMBERS_MAX], uint32_t *count)
+{
+    size_t node_bytes = 0, place_bytes = 0;
+    const uint8_t *nodes = pack_read_bin(reader, &node_bytes), *bytes = pack_read_bin(reader, &place_bytes);
+    bool is_good = !reader->failed && node_bytes % NODE_ID_BYTES == 0 && place_bytes % PLACE_BYTES == 0 &&
+                   place_bytes <= (size_t)FACT_MEMBERS_MAX * PLACE_BYTES;
+    *count = is_good ? (uint32_t)(place_bytes / PLACE_BYTES) : 0;
+    for (uint32_t i = 0; i < *count && is_good; i++) {
+        const uint8_t *place = bytes + (size_t)i * PLACE_BYTES;
+        uint32_t node = bytes_get_u16(place);
+        is_good = node < node_bytes / NODE_ID_BYTES && place[2] < FACT_SLOTS_MAX && place[5] <= 1;
+        if (is_good) {
+            memcpy(places[i].node.bytes, nodes + (size_t)node * NODE_ID_BYTES, NODE_ID_BYTES);
+            places[i].slot = place[2];
+            places[i].number = bytes_get_u16(place + 3);
+            places[i].has_state = place[5] == 1;
+        }
+    }
+    reader->failed |= !is_good;
+    return is_good;
+}
+
+void fact_attempt_large_pack(struct pack_writer *writer, const struct fact_attempt *fact)
+{
+    struct large_group group = {.node_count = 0};
+    for (uint32_t i = 0; i < fact->member_count; i++) {
+        large_add(&group, fact->members[i].node, fact->members[i].slot, i, false);
+    }
+    pack_array(writer, 5 + attempt_ending_count(fact));
+    large_pack(writer, &group);
+    pack_u64(writer, fact->start_step);
+    pack_bin(writer, fact->checkpoint.bytes, HASH_BYTES);
+    pack_u64(writer, fact->checkpoint_bytes);
+    attempt_ending_pack(writer, fact);
+}
+
+int fact_attempt_large_read(const struct record *record, struct fact_attempt *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_attempt fact;
+    struct fact_place places[FACT_MEMBERS_MAX];
+    memset(&fact, 0, sizeof fact);
+    fact_body_open(&reader, record, 5, &extra);
+    if (!large_read(&reader, places, &fact.member_count) || fact.member_count == 0) {
+        return ERR_MALFORMED;
+    }
+    for (uint32_t i = 0; i < fact.member_count; i++) {
+        fact.members[i] = (struct fact_assignment){places[i].node, places[i].slot};
+    }
+    fact.start_step = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, fact.checkpoint.bytes, HASH_BYTES);
+    fact.checkpoint_bytes = pack_read_u64(&reader);
+    attempt_ending_read(&reader, &fact, &extra);
+    if (fact_body_close(&reader, extra) != 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_generation_large_pack(struct pack_writer *writer, const struct fact_generation *fact)
+{
+    struct large_group group = {.node_count = 0};
+    for (uint32_t i = 0; i < fact->member_count + fact->joiner_count; i++) {
+        const struct fact_place *place = i < fact->member_count ? &fact->members[i] : &fact->joiners[i - fact->member_count];
+        large_add(&group, place->node, place->slot, place->number, place->has_state);
+    }
+    pack_array(writer, 7);
+    pack_u64(writer, fact->generation);
+    pack_u64(writer, fact->term);
+    pack_u64(writer, fact->start_step);
+    pack_bool(writer, fact->is_leaving);
+    pack_u64(writer, fact->member_count);
+    large_pack(writer, &group);
+}
+
+int fact_generation_large_read(const struct record *record, struct fact_generation *out)
+{
+    struct pack_reader reader;
+    uint32_t extra, count;
+    struct fact_generation fact;
+    struct fact_place places[FACT_MEMBERS_MAX];
+    memset(&fact, 0, sizeof fact);
+    fact_body_open(&reader, record, 7, &extra);
+    fact.generation = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    fact.term = pack_read_u64(&reader);
+    fact.start_step = pack_read_u64(&reader);
+    fact.is_leaving = pack_read_bool(&reader);
+    fact.member_count = (uint32_t)pack_read_u64_max(&reader, FACT_MEMBERS_MAX);
+    if (!large_read(&reader, places, &count) || fact.member_count == 0 || fact.member_count > count) {
+        return ERR_MALFORMED;
+    }
+    fact.joiner_count = count - fact.member_count;
+    memcpy(fact.members, places, fact.member_count * sizeof places[0]);
+    memcpy(fact.joiners, places + fact.member_count, fact.joiner_count * sizeof places[0]);
+    if (fact_body_close(&reader, extra) != 0 || fact.generation == 0 || fact.term == 0 || !places_differ(&fact)) {
         return ERR_MALFORMED;
     }
     *out = fact;

@@ -110,8 +110,12 @@ void links_of_attempt(const struct node_core *core, const attempt_id *attempt, c
     struct fact_key key = fact_key_attempt(attempt);
     const struct records_entry *entry =
         records_find(&core->records, record_ident_of(attempt->coordinator, FACT_ATTEMPT, key.bytes, key.count));
+    const struct records_entry *large =
+        records_find(&core->records, record_ident_of(attempt->coordinator, FACT_ATTEMPT_LARGE, key.bytes, key.count));
     struct fact_attempt fact;
-    bool is_here = entry != NULL && fact_attempt_read(&entry->record, &fact) == 0;
+    bool is_here = entry != NULL   ? fact_attempt_read(&entry->record, &fact) == 0
+                   : large != NULL ? fact_attempt_large_read(&large->record, &fact) == 0
+                                   : false;
     bytes_copy_text(out, FACT_NETWORK_BYTES, is_here ? fact.network : "");
 }
 

@@ -219,7 +219,8 @@ bool core_node_accepts(const struct node_core *core, node_id node)
 bool core_node_reads(const struct node_core *core, node_id node, const struct view_experiment *experiment)
 {
     const struct view_member *member = view_find_member(&core->view, node);
-    return !experiment->is_large || node_id_equal(node, core->options.self) ||
+    bool is_plain = !experiment->is_large && experiment->config->max_slots <= FACT_MEMBERS_PLAIN;
+    return is_plain || node_id_equal(node, core->options.self) ||
            (member != NULL && (member->reads & FACT_READS_LARGE) != 0);
 }
 

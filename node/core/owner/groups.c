@@ -186,9 +186,12 @@ void owner_group_follow(struct node_core *core, uint32_t slot, const struct view
         }
         return;
     }
+    if (!worker->is_elastic || worker->generation == 0) {
+        return;
+    }
     bool at_once = worker->generation < attempt->generation || group_is_broken(core, attempt, worker->generation);
     bool is_asked = worker->leaving == worker->generation && (worker->is_leaving_at_once || !at_once);
-    if (!worker->is_elastic || worker->generation == 0 || is_asked || (!at_once && !attempt->is_leaving)) {
+    if (is_asked || (!at_once && !attempt->is_leaving)) {
         return;
     }
     MARK(worker_asked_to_leave_its_group);

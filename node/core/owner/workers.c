@@ -265,7 +265,23 @@ static bool slot_is_given_back(struct node_core *core, uint32_t slot, const stru
     return true;
 }
 
-static void slot_follow(struct node_core *core, const struct view_experiment *experiment, uint32_t slot)
+/* Whether the group of an attempt is to stop: the answer for the attempt that was asked about last. Many workers of a node may be
+ * in one group. */
+struct stop_answer {
+    const struct view_attempt *attempt; /* NULL: none was asked about */
+    bool is_stopping;
+};
+
+static bool is_stopping(const struct node_core *core, const struct view_experiment *experiment,
+                        const struct view_attempt *attempt, struct stop_answer *last)
+{
+    if (last->attempt != attempt) {
+        *last = (struct stop_answer){attempt, owner_group_is_stopping(core, experiment, attempt)};
+    }
+    return last->is_stopping;
+}
+
+static void slot_follow(struct node_core *core, const struct view_experiment *experiment, uint32_t slot, struct stop_answer *last)
 {
     struct core_worker *worker = &core->owner->workers[slot];
     const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
@@ -302,7 +318,7 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         worker_end(core, slot, FACT_STOPPED); /* a joiner has nothing to save yet, and the group goes on */
         return;
     }
-    if (owner_group_is_stopping(core, experiment, attempt)) {
+    if (is_stopping(core, experiment, attempt, last)) {
         ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "preempt");
         return;
     }
@@ -324,10 +340,14 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
 
 void core_owner_experiment(struct node_core *core, const struct view_experiment *experiment)
 {
+    struct stop_answer last = {.attempt = NULL};
+    uint64_t records = core->seq;
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         const struct core_worker *worker = &core->owner->workers[slot];
         if (has_lease(worker) && experiment_id_equal(worker->attempt.experiment, experiment->id)) {
-            slot_follow(core, experiment, slot);
+            last.attempt = core->seq == records ? last.attempt : NULL; /* an own record may change the answer */
+            records = core->seq;
+            slot_follow(core, experiment, slot, &last);
         }
     }
 }

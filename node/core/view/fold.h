@@ -31,6 +31,8 @@ int fold_tombstone(struct view *view, const struct records_entry *entry);
 /* fold_attempts.c */
 int fold_attempt(struct view *view, const struct records_entry *entry);
 int fold_generation(struct view *view, const struct records_entry *entry);
+int fold_attempt_large(struct view *view, const struct records_entry *entry);
+int fold_generation_large(struct view *view, const struct records_entry *entry);
 int fold_worker(struct view *view, const struct records_entry *entry);
 int fold_verdict(struct view *view, const struct records_entry *entry); /* ERR_MALFORMED: the writer's verdict is removed */
 int fold_death(struct view *view, const struct records_entry *entry);

@@ -35,49 +35,63 @@ static void choose_group(struct view_attempt *attempt)
     attempt->members = last != NULL ? last->places : attempt->first;
 }
 
-int fold_attempt(struct view *view, const struct records_entry *entry)
+/* A coordinator writes one kind of record about an attempt. Should there be both, the one that every version can read counts. */
+static int take_attempt(struct view *view, const struct record *record, const struct fact_attempt *fact, bool is_large)
 {
-    const struct record *record = &entry->record;
-    struct fact_attempt fact;
     attempt_id id;
     struct view_experiment *experiment;
     struct view_trial *trial;
     struct view_attempt *attempt;
-    if (fact_attempt_read(record, &fact) != 0) {
-        return ERR_MALFORMED;
-    }
     int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
     if (error != 0) {
         return error;
     }
-    struct fact_place *first = arena_take(view->arena, fact.member_count * sizeof *first);
+    if (attempt->assigned && is_large && !attempt->is_large) {
+        return 0;
+    }
+    struct fact_place *first = arena_take(view->arena, fact->member_count * sizeof *first);
     if (first == NULL) {
         return ERR_FULL;
     }
-    for (uint32_t rank = 0; rank < fact.member_count; rank++) {
-        first[rank] = (struct fact_place){fact.members[rank].node, fact.members[rank].slot, rank, false};
+    for (uint32_t rank = 0; rank < fact->member_count; rank++) {
+        first[rank] = (struct fact_place){fact->members[rank].node, fact->members[rank].slot, rank, false};
     }
     struct fact_beginning *beginnings = NULL;
-    if (fact.beginning_count > 0) {
-        beginnings = arena_take(view->arena, fact.beginning_count * sizeof *beginnings);
+    if (fact->beginning_count > 0) {
+        beginnings = arena_take(view->arena, fact->beginning_count * sizeof *beginnings);
         if (beginnings == NULL) {
-            arena_give(view->arena, first, fact.member_count * sizeof *first);
+            arena_give(view->arena, first, fact->member_count * sizeof *first);
             return ERR_FULL;
         }
-        memcpy(beginnings, fact.beginnings, fact.beginning_count * sizeof *beginnings);
+        memcpy(beginnings, fact->beginnings, fact->beginning_count * sizeof *beginnings);
     }
     arena_give(view->arena, attempt->beginnings, attempt->beginning_count * sizeof *beginnings);
-    attempt->beginning_count = fact.beginning_count;
+    attempt->beginning_count = fact->beginning_count;
     attempt->beginnings = beginnings;
     arena_give(view->arena, attempt->first, attempt->first_count * sizeof *first);
     attempt->assigned = true;
-    attempt->first_count = fact.member_count;
+    attempt->is_large = is_large;
+    attempt->first_count = fact->member_count;
     attempt->first = first;
-    attempt->start_step = fact.start_step;
-    attempt->checkpoint = fact.checkpoint;
+    attempt->start_step = fact->start_step;
+    attempt->checkpoint = fact->checkpoint;
     choose_group(attempt);
     experiment->changed = true;
     return 0;
+}
+
+int fold_attempt(struct view *view, const struct records_entry *entry)
+{
+    struct fact_attempt fact;
+    int error = fact_attempt_read(&entry->record, &fact);
+    return error != 0 ? error : take_attempt(view, &entry->record, &fact, false);
+}
+
+int fold_attempt_large(struct view *view, const struct records_entry *entry)
+{
+    struct fact_attempt fact;
+    int error = fact_attempt_large_read(&entry->record, &fact);
+    return error != 0 ? error : take_attempt(view, &entry->record, &fact, true);
 }
 
 static int group_compare(const struct view_group *a, const struct view_group *b)
@@ -85,25 +99,21 @@ static int group_compare(const struct view_group *a, const struct view_group *b)
     if (a->generation != b->generation) {
         return a->generation < b->generation ? -1 : 1;
     }
-    return election_claim_compare((struct election_claim){a->term, a->writer}, (struct election_claim){b->term, b->writer});
+    int order = election_claim_compare((struct election_claim){a->term, a->writer}, (struct election_claim){b->term, b->writer});
+    return order != 0 ? order : (int)b->is_large - (int)a->is_large;
 }
 
-int fold_generation(struct view *view, const struct records_entry *entry)
+static int take_generation(struct view *view, const struct record *record, const struct fact_generation *fact, bool is_large)
 {
-    const struct record *record = &entry->record;
-    struct fact_generation fact;
     attempt_id id;
     struct view_experiment *experiment;
     struct view_trial *trial;
     struct view_attempt *attempt;
-    if (fact_generation_read(record, &fact) != 0) {
-        return ERR_MALFORMED;
-    }
     int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
     if (error != 0) {
         return error;
     }
-    uint32_t count = fact.member_count + fact.joiner_count;
+    uint32_t count = fact->member_count + fact->joiner_count;
     struct view_group *group = arena_take(view->arena, sizeof *group);
     struct fact_place *places = arena_take(view->arena, count * sizeof *places);
     if (group == NULL || places == NULL) {
@@ -111,18 +121,19 @@ int fold_generation(struct view *view, const struct records_entry *entry)
         arena_give(view->arena, places, count * sizeof *places);
         return ERR_FULL;
     }
-    memcpy(places, fact.members, fact.member_count * sizeof *places);
-    memcpy(places + fact.member_count, fact.joiners, fact.joiner_count * sizeof *places);
+    memcpy(places, fact->members, fact->member_count * sizeof *places);
+    memcpy(places + fact->member_count, fact->joiners, fact->joiner_count * sizeof *places);
     *group = (struct view_group){.writer = record->writer,
-                                 .generation = fact.generation,
-                                 .term = fact.term,
-                                 .start_step = fact.start_step,
-                                 .is_leaving = fact.is_leaving,
-                                 .member_count = fact.member_count,
-                                 .joiner_count = fact.joiner_count,
+                                 .generation = fact->generation,
+                                 .term = fact->term,
+                                 .start_step = fact->start_step,
+                                 .is_leaving = fact->is_leaving,
+                                 .member_count = fact->member_count,
+                                 .joiner_count = fact->joiner_count,
+                                 .is_large = is_large,
                                  .places = places};
     struct view_group **link = &attempt->groups;
-    while (*link != NULL && !node_id_equal((*link)->writer, record->writer)) {
+    while (*link != NULL && ((*link)->is_large != is_large || !node_id_equal((*link)->writer, record->writer))) {
         link = &(*link)->next;
     }
     if (*link != NULL) {
@@ -139,6 +150,20 @@ int fold_generation(struct view *view, const struct records_entry *entry)
     choose_group(attempt);
     experiment->changed = true;
     return 0;
+}
+
+int fold_generation(struct view *view, const struct records_entry *entry)
+{
+    struct fact_generation fact;
+    int error = fact_generation_read(&entry->record, &fact);
+    return error != 0 ? error : take_generation(view, &entry->record, &fact, false);
+}
+
+int fold_generation_large(struct view *view, const struct records_entry *entry)
+{
+    struct fact_generation fact;
+    int error = fact_generation_large_read(&entry->record, &fact);
+    return error != 0 ? error : take_generation(view, &entry->record, &fact, true);
 }
 
 static int worker_order(const void *row, const void *wanted)

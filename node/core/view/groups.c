@@ -11,6 +11,9 @@ const struct view_worker *view_attempt_worker(const struct view_attempt *attempt
     }
     const struct fact_place *place = &attempt->members[rank];
     for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        if (worker->number > place->number) {
+            break; /* by number */
+        }
         if (worker->number == place->number && node_id_equal(worker->writer, place->node)) {
             return worker;
         }
@@ -51,11 +54,10 @@ bool view_attempt_is_wanted_back(const struct view *view, const struct view_atte
     const struct fact_place *place = &attempt->members[rank];
     const struct view_member *node = view_find_member(view, place->node);
     const struct view_slot *slot = node != NULL ? view_member_slot(node, place->slot) : NULL;
-    if (has_ended(view_attempt_worker(attempt, rank))) {
-        return false; /* after the end of the worker the slot concerns the group no more */
-    }
-    return (slot != NULL && slot->withheld && attempt_id_equal(&slot->attempt, &attempt->id)) ||
-           (node != NULL && view_member_drain(node).at_once);
+    bool is_wanted = (slot != NULL && slot->withheld && attempt_id_equal(&slot->attempt, &attempt->id)) ||
+                     (node != NULL && view_member_drain(node).at_once);
+    /* After the end of the worker the slot concerns the group no more. Asked last: the way through a large group is long. */
+    return is_wanted && !has_ended(view_attempt_worker(attempt, rank));
 }
 
 bool view_attempt_can_shrink(const struct view *view, const struct view_experiment *experiment,

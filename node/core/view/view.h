@@ -151,6 +151,7 @@ struct view_group {
     uint64_t term;
     uint64_t start_step;
     bool is_leaving;
+    bool is_large; /* the record is a GENERATION_LARGE */
     uint32_t member_count, joiner_count;
     struct fact_place *places; /* [member_count + joiner_count]: the members by rank, then the joiners */
 };
@@ -159,6 +160,7 @@ struct view_attempt {
     struct view_attempt *next; /* by attempt_id_compare_order */
     attempt_id id;
     bool assigned; /* the coordinator's record of the attempt is here; other records of the attempt may come earlier */
+    bool is_large; /* that record is an ATTEMPT_LARGE */
     uint32_t first_count;
     struct fact_place *first; /* [first_count]: the members at the beginning of the attempt, by rank */
     struct view_group *groups;

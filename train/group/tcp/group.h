@@ -10,7 +10,7 @@
  * connection has its own, and the counter used as the GCM nonce never repeats under a key.
  *
  * Record: header of TCP_HEADER_BYTES, sealed bytes, tag of TCP_TAG_BYTES. The header is {u32 length, u8 kind, u8 algorithm, u8
- * type, u8 step, u64 operation, u64 count, u64 offset}, big-endian; elements are little-endian. The tag authenticates the
+ * type, u8 step modulo 256, u64 operation, u64 count, u64 offset}, big-endian; elements are little-endian. The tag authenticates the
  * header, too, and the generation and the hash of the member list, which are the same for all records and do not travel. A
  * record is a piece of a plan.
  *

@@ -10,7 +10,6 @@
 #include "train/group/tcp/inside.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements travel as they lie in memory");
-_Static_assert(PLAN_STEPS_MAX <= UINT8_MAX, "a step is one byte of the header");
 
 static void header_fill(const struct tcp_group *group, const struct plan_transfer *transfer,
                         uint8_t out[TCP_HEADER_BYTES])
@@ -119,7 +118,7 @@ static int lost(struct tcp_group *group, uint32_t peer)
 static bool is_header(const uint8_t *header)
 {
     return bytes_get_u32(header) <= TCP_PIECE_BYTES && plan_exists(header[4], header[5]) &&
-           element_type_bytes(header[6]) != 0 && header[7] < PLAN_STEPS_MAX;
+           element_type_bytes(header[6]) != 0;
 }
 
 /* Fails the group with a sentence about `header`, which differs from the expected header. */
