@@ -343,9 +343,45 @@ static void a_verdict_that_cannot_be_read_is_none(void **state)
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_COMPLETED);
 }
 
+/* The experiment of one writer and one attempt of it, each by a record that every version reads and by a large one, in either
+ * order: the former counts, and a large one alone counts, too. */
+static void of_two_kinds_of_one_record_the_plain_one_counts(void **state)
+{
+    struct mesh *mesh = *state;
+    uint8_t packed[2][CONFIG_PACKED_BYTES_MAX];
+    struct config config, lean;
+    make_config(&config, 3, 5);
+    config_make_lean(&config, &lean);
+    struct fact_experiment plain = {.config = packed[0], .config_bytes = make_packed_config(&config, packed[0])};
+    struct fact_experiment large = {.config = packed[1], .config_bytes = make_packed_config(&lean, packed[1]),
+                                    .config_text = {{1}}, .trial_count = 3};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fact_key key = fact_key_experiment(make_experiment_id(i));
+        attempt_id id = make_attempt_id(i, 0, 1, 1, mesh->people[1].id);
+        struct fact_attempt one = {.member_count = 1, .members = {{mesh->people[2].id, 0}}}, two = one;
+        two.member_count = 2;
+        two.members[1] = (struct fact_assignment){mesh->people[2].id, 1};
+        for (uint32_t turn = 0; turn < 2; turn++) {
+            bool is_large = (i + turn) % 2 == 0;
+            say(mesh, 0, is_large ? FACT_EXPERIMENT_LARGE : FACT_EXPERIMENT, key, is_large ? &large : &plain);
+            say(mesh, 1, is_large ? FACT_ATTEMPT_LARGE : FACT_ATTEMPT, fact_key_attempt(&id), is_large ? &two : &one);
+            const struct view_experiment *experiment = view_find_experiment(&mesh->core->view, make_experiment_id(i));
+            bool is_alone = turn == 0 && is_large;
+            assert_true(experiment->known && experiment->is_large == is_alone && experiment->trial_count == 3);
+            assert_int_equal(view_find_attempt(&mesh->core->view, &id)->member_count, is_alone ? 2 : 1);
+        }
+    }
+    struct fact_experiment wrong = large; /* the number of trials contradicts the configuration */
+    wrong.trial_count = 4;
+    say(mesh, 0, FACT_EXPERIMENT_LARGE, fact_key_experiment(make_experiment_id(2)), &wrong);
+    const struct view_experiment *refused = view_find_experiment(&mesh->core->view, make_experiment_id(2));
+    assert_true(refused == NULL || !refused->known);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(of_two_kinds_of_one_record_the_plain_one_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(the_lowest_reason_of_concurrent_verdicts_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(trials_restart_until_their_failures_are_used_up, setup, teardown),
         cmocka_unit_test_setup_teardown(failures_on_three_nodes_without_progress_quarantine_a_trial, setup, teardown),
