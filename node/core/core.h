@@ -187,6 +187,7 @@ struct node_event {
             bool is_overdue, is_past_barrier;
             enum fact_cause cause; /* EXITED */
             uint64_t failure;      /* EXITED: a hash of status and last line as in struct fact_worker; 0: not to be compared */
+            uint64_t error_ms;     /* EXITED: as in struct fact_worker */
             const char *text; /* borrowed for the call; may be NULL */
         } worker;
         struct {

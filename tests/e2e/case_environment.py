@@ -181,13 +181,58 @@ def the_message_of_error_json_stands_above_the_log(lab):
     mesh = lab.mesh(1, slots="cpu:1")
     node = mesh.nodes[0]
     script = ("import json, os\n"
-              "json.dump({'message': {'message': 'ValueError: bad batch', 'extraInfo': {'py_callstack': 'x', 'timestamp': '1'}}},\n"
+              "json.dump({'message': {'message': 'ValueError: bad batch', 'extraInfo': {'py_callstack': 'x\\nValueError: bad batch\\n', 'timestamp': '1'}}},\n"
               "          open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w'))\nprint('last words'); exit(1)\n")
     identity, _ = output(lab, node, {"entrypoint": f"{PYTHON} s.py", "max_restarts": 0}, {"s.py": script}, "failed")
     tail = node.json("show", identity)["experiment"]["trials"][0]["tail"]
-    expect(tail.splitlines() == ["ValueError: bad batch", "last words"], tail)
+    expect(tail.splitlines() == ["ValueError: bad batch", "x", "last words"], tail)
     identity, _ = output(lab, node, {"entrypoint": "mkfifo $TORCHELASTIC_ERROR_FILE; echo fifo; exit 1", "max_restarts": 0}, {}, "failed")
     expect(node.json("show", identity)["experiment"]["trials"][0]["tail"].strip() == "fifo", "a fifo is no file of errors")
+
+
+ECHO = """import json, os, pathlib, sys, time
+mark, form = pathlib.Path(sys.argv[1]), sys.argv[2]
+rank = int(os.environ["RANK"])
+text, at = [("RuntimeError: the other rank is gone", 1700000002), ("ValueError: bad batch", 1700000001)][rank]
+stack = "Traceback (most recent call last):\\n  File 's.py', line 7, in step\\n    loss(batch)\\n" + text + "\\n"
+whole = {"message": {"message": text, "extraInfo": {"py_callstack": stack, "timestamp": str(at)}}}
+error = whole if form == "map" else {"message": text, "timestamp": at}
+with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+    json.dump(error, file)
+def is_there(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+if rank == 1:
+    for i in range(1, 601):
+        print("line", i, "of what rank 1 had to say before it failed")
+    sys.stdout.flush()
+    mark.with_suffix(".part").write_text(str(os.getpid()))
+    mark.with_suffix(".part").rename(mark)
+else:
+    print("rank 0 fails since rank 1 has", flush=True)
+    while not mark.exists() or is_there(mark.read_text()):
+        time.sleep(0.001)
+sys.exit(1)
+"""
+
+
+@case(limit_s=90)
+def the_rank_that_met_its_error_first_is_shown_as_the_cause(lab):
+    """Rank 1 is the cause, and rank 0 the echo of it; the file of errors has both forms that PyTorch writes."""
+    mesh = lab.mesh(1, slots="cpu:2")
+    node = mesh.nodes[0]
+    for form, stack in (("map", ["Traceback (most recent call last):", "  File 's.py', line 7, in step", "    loss(batch)"]), ("text", [])):
+        identity, _ = output(lab, node, {"entrypoint": f"exec {PYTHON} s.py {lab.dir}/{form} {form}", "max_restarts": 0,
+                                         "resources": {"slots_per_trial": 2}}, {"s.py": ECHO}, "failed")
+        trial = node.json("show", identity)["experiment"]["trials"][0]
+        lines, head = trial["tail"].splitlines(), ["ValueError: bad batch", *stack]
+        expect(lines[:len(head)] == head, f"{form}: not the message and the stack of rank 1 first: {lines[:8]}")
+        expect(lines[-1] == "line 600 of what rank 1 had to say before it failed", f"{form}: {lines[-1]}")
+        expect("rank 1 ended with status 1" in trial["reason"], f"{form}: the reason is {trial['reason']}")
+        shown = node.run("show", identity)
+        expect("ValueError: bad batch" in shown and "the other rank is gone" not in shown, f"{form}: {shown}")
 
 
 def threads_of(lab, slots, wrap):

@@ -132,6 +132,7 @@ static struct fact_key random_worker(struct random *random, const attempt_id *id
     out->ended_s = random_number(random);
     out->cause = (enum fact_cause)below(random, FACT_CAUSES);
     out->failure = random_u64(random);
+    out->error_ms = random_u64(random);
     return fact_key_worker(id, below(random, FACT_MEMBERS_MAX));
 }
 
@@ -425,7 +426,7 @@ static bool same_worker(const struct fact_worker *a, const struct fact_worker *b
     return SAME(state) && SAME(host) && SAME(master_port) && SAME(data_port) && SAME(generation) && SAME(step) &&
            SAME(reason) && SAME(exit_code) && SAME(started_s) && SAME(tail) && SAME(is_elastic) && SAME(waits) &&
            SAME(has_state) && SAME(applied_step) && SAME(stall) && SAME(stall_s) && SAME(is_overdue) && SAME(is_past_barrier) && SAME(ended_s) &&
-           SAME(cause) && SAME(failure) &&
+           SAME(cause) && SAME(failure) && SAME(error_ms) &&
            bytes_same(a->metrics, a->metrics_bytes, b->metrics, b->metrics_bytes);
 }
 

@@ -287,6 +287,8 @@ struct fact_worker {
     enum fact_cause cause;      /* ENDED */
     uint64_t failure; /* ENDED, FAILED within CORE_QUICK_MS of the start and before a first step: a hash of status and last line,
                          without the digits in it, so that two tries can be compared; 0: not such a failure */
+    uint64_t error_ms; /* ENDED, FAILED: milliseconds since 1970 when the program met its error, as its error.json says by the
+                          host's clock; 0: it does not */
 };
 
 /* The end of an attempt. Key: attempt key, coordinator id; one per deciding coordinator. */

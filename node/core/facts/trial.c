@@ -470,7 +470,7 @@ void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact
     pack_bool(writer, fact->waits);
     pack_bool(writer, fact->has_state);
     pack_u64(writer, fact->applied_step);
-    pack_array(writer, 7);
+    pack_array(writer, 8);
     pack_u64(writer, fact->stall);
     pack_u64(writer, fact->stall_s);
     pack_bool(writer, fact->is_overdue);
@@ -478,6 +478,7 @@ void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact
     pack_u64(writer, fact->cause);
     pack_u64(writer, fact->failure);
     pack_bool(writer, fact->is_past_barrier);
+    pack_u64(writer, fact->error_ms);
 }
 
 /* A stall or a cause of a later version reads as none. */
@@ -497,7 +498,10 @@ static void ending_read(struct pack_reader *reader, struct fact_worker *fact)
     fact->cause = cause < FACT_CAUSES ? (enum fact_cause)cause : FACT_CAUSE_UNKNOWN;
     fact->failure = pack_read_u64(reader);
     fact->is_past_barrier = pack_read_bool(reader);
-    for (uint32_t more = 7; more < fields && !reader->failed; more++) {
+    if (fields > 7) { /* records of earlier versions end here */
+        fact->error_ms = pack_read_u64(reader);
+    }
+    for (uint32_t more = 8; more < fields && !reader->failed; more++) {
         pack_skip(reader);
     }
 }

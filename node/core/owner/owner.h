@@ -89,6 +89,7 @@ struct core_worker {
     uint64_t ended_s;      /* GONE: as in struct fact_worker */
     enum fact_cause cause; /* GONE */
     uint64_t failure;      /* GONE */
+    uint64_t error_ms;     /* GONE */
     uint64_t published_ms; /* when FACT_WORKER was last put */
     bool dirty;            /* step or metrics changed since published_ms, or there was no memory for the record */
     uint64_t metrics_step; /* at which the metrics were reported; an upper bound for metrics of an earlier boot */

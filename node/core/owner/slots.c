@@ -109,6 +109,7 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
                                .ended_s = worker->ended_s,
                                .cause = worker->cause,
                                .failure = reason == FACT_FAILED ? worker->failure : 0,
+                               .error_ms = reason == FACT_FAILED ? worker->error_ms : 0,
                                .metrics = worker->metrics,
                                .metrics_bytes = own_rank(core, slot) == 0 ? worker->metrics_bytes : 0};
     /* The host stays as long as others may connect there: a plain program keeps it to its end. */

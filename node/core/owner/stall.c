@@ -3,8 +3,8 @@
 #include "base/shift.h"
 #include "node/core/owner/owner.h"
 
-/* Of struct core_worker two times stay as they are: published_ms, so that a record is due at once, and started_ms, since a
- * worker that fails after a suspend may have failed because of the suspend. */
+/* Of struct core_worker three times stay as they are: published_ms, so that a record is due at once, started_ms, since a
+ * worker that fails after a suspend may have failed because of the suspend, and error_ms, which is of the wall clock. */
 static void shift_worker(struct core_worker *worker, uint64_t gap_ms)
 {
     time_shift(&worker->wanted_ms, gap_ms);

@@ -401,6 +401,7 @@ static void exited(struct node_core *core, const struct node_event *event)
     worker->ended_s = core->wall_s;
     worker->cause = event->u.worker.cause;
     worker->failure = reason == FACT_FAILED && is_quick ? event->u.worker.failure : 0;
+    worker->error_ms = event->u.worker.error_ms;
     if (reason == FACT_COMPLETED) {
         tell_of_the_rest(core, worker);
     }

@@ -368,7 +368,7 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
             series_add_workers(series, newest, one_rank && rank < UINT32_MAX ? (uint32_t)rank : UINT32_MAX);
         }
         const struct view_attempt *failed = NULL;
-        const struct view_worker *tail = kind == 't' ? render_tail_worker(row, &failed) : NULL;
+        const struct view_worker *tail = kind == 't' ? render_tail_worker(daemon->core, row, &failed) : NULL;
         if (tail != NULL) {
             (void)series_add(series, failed, tail->number, tail->writer);
         }

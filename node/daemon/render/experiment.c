@@ -206,16 +206,34 @@ static const char *attempt_state(const struct view_attempt *attempt)
     return first != NULL && first->state == FACT_WORKER_RUNNING ? "running" : "assigned";
 }
 
-/* The lowest rank of the attempt that ended by its own failure, or NULL. */
-static const struct view_worker *failed_worker(const struct view_attempt *attempt)
+/* A shell ends with 128 + n if its program was killed by signal n. 0: the status does not say so. */
+static int signal_behind(int32_t code)
 {
+    int number = code < 0 ? -code : code > 128 && code <= 128 + 31 ? code - 128 : 0;
+    return number > 0 && sigabbrev_np(number) != NULL ? number : 0;
+}
+
+/* The worker of the attempt whose own failure is the cause of the others' failures, or NULL: the one that met its error first by
+ * its error.json (as torchrun chooses), else the lowest rank that failed. A program that was killed by SIGKILL had no time for a
+ * file, and is no echo of another's failure. */
+static const struct view_worker *failed_worker(const struct node_core *core, const struct view_attempt *attempt)
+{
+    const struct view_worker *cause = NULL;
+    uint64_t cause_ms = UINT64_MAX;
     for (uint32_t rank = 0; attempt->assigned && rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        if (worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED) {
-            return worker;
+        struct fact_worker stated;
+        if (worker == NULL || worker->state != FACT_WORKER_ENDED || worker->reason != FACT_FAILED) {
+            continue;
+        }
+        uint64_t error_ms = read_worker(core, worker, &stated) && stated.error_ms > 0 ? stated.error_ms : UINT64_MAX;
+        error_ms = signal_behind(worker->exit_code) == 9 ? 0 : error_ms;
+        if (cause == NULL || error_ms < cause_ms) {
+            cause = worker;
+            cause_ms = error_ms;
         }
     }
-    return NULL;
+    return cause;
 }
 
 /* A worker of the attempt that could not begin and gave a reason, or NULL. */
@@ -249,13 +267,6 @@ static uint64_t slot_memory_bytes(const struct node_core *core, const struct vie
         }
     }
     return 0;
-}
-
-/* A shell ends with 128 + n if its program was killed by signal n. 0: the status does not say so. */
-static int signal_behind(int32_t code)
-{
-    int number = code < 0 ? -code : code > 128 && code <= 128 + 31 ? code - 128 : 0;
-    return number > 0 && sigabbrev_np(number) != NULL ? number : 0;
 }
 
 /* "rank 1 was killed by signal 9 (SIGKILL): ...". */
@@ -296,7 +307,7 @@ static void put_attempt_reason(const struct node_core *core, const struct view_a
                                msgpack_packer *packer)
 {
     const struct view_verdict *verdict = view_attempt_verdict(attempt);
-    const struct view_worker *failed = failed_worker(attempt), *hindered;
+    const struct view_worker *failed = failed_worker(core, attempt), *hindered;
     struct fact_verdict fact;
     struct fact_worker stated;
     char text[FACT_TAIL_BYTES + 256];
@@ -369,14 +380,15 @@ static void put_trial_checkpoint(const struct node_core *core, const struct view
     }
 }
 
-const struct view_worker *render_tail_worker(const struct view_trial *trial, const struct view_attempt **attempt)
+const struct view_worker *render_tail_worker(const struct node_core *core, const struct view_trial *trial, const struct view_attempt **attempt)
 {
     const struct view_worker *failed = NULL;
     bool is_completed = trial == NULL || view_trial_completed(trial) != NULL;
     for (const struct view_attempt *a = is_completed ? NULL : trial->attempts; a != NULL; a = a->next) {
         const struct view_verdict *verdict = view_attempt_verdict(a);
-        if (verdict != NULL && verdict->reason == FACT_FAILED && failed_worker(a) != NULL) {
-            failed = failed_worker(a);
+        const struct view_worker *cause = verdict != NULL && verdict->reason == FACT_FAILED ? failed_worker(core, a) : NULL;
+        if (cause != NULL) {
+            failed = cause;
             *attempt = a;
         }
     }
@@ -388,7 +400,7 @@ static void put_tail(const struct node_core *core, const struct view_trial *tria
 {
     const struct view_attempt *attempt = NULL;
     struct fact_worker fact;
-    if (read_worker(core, render_tail_worker(trial, &attempt), &fact)) {
+    if (read_worker(core, render_tail_worker(core, trial, &attempt), &fact)) {
         render_put_string(packer, fact.tail);
     } else {
         (void)msgpack_pack_nil(packer);
@@ -552,7 +564,7 @@ static void put_reason(const struct node_core *core, const struct view_experimen
     const struct view_trial *trial = view_find_trial(experiment, index);
     char text[256], whole[FACT_TAIL_BYTES + 512];
     struct fact_verdict fact;
-    const struct view_worker *failed = shown != NULL ? failed_worker(shown) : NULL;
+    const struct view_worker *failed = shown != NULL ? failed_worker(core, shown) : NULL;
     if (state == VIEW_TRIAL_FAILED && view_trial_quarantine(trial, experiment->config->retry, NULL, NULL) == VIEW_QUARANTINE_SAME &&
         failed != NULL && node_core_quarantine_reason(core, trial, experiment->config->retry, text, sizeof text) &&
         read_verdict(core, view_attempt_verdict(shown), &fact)) {

@@ -33,9 +33,9 @@ void render_program(const struct node_core *core, const struct view_experiment *
 bool render_show(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
                  uint32_t *from, struct pack_writer *frame);
 
-/* The worker whose last lines are shown of a trial: of the newest attempt that failed, which `*attempt` becomes. NULL: none, or
- * the trial is completed. */
-const struct view_worker *render_tail_worker(const struct view_trial *trial, const struct view_attempt **attempt);
+/* The worker whose last lines are shown of a trial: of the newest attempt that failed, which `*attempt` becomes, the one
+ * whose failure caused the others' failures. NULL: none, or the trial is completed. */
+const struct view_worker *render_tail_worker(const struct node_core *core, const struct view_trial *trial, const struct view_attempt **attempt);
 
 /* Writes `state trials best`, for wait. The experiment must be `known`. */
 #define RENDER_STATE_PAIRS 3

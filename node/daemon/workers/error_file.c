@@ -161,7 +161,8 @@ static size_t character_bytes(const char *at, const char *end)
     return bytes;
 }
 
-static void unescape(struct json inside, char *out, size_t size)
+/* Writes what the text says; returns the number of bytes, without the NUL. `is_line`: only the first line that is not empty. */
+static size_t unescape(struct json inside, bool is_line, char *out, size_t size)
 {
     size_t used = 0;
     while (inside.at < inside.end) {
@@ -175,40 +176,117 @@ static void unescape(struct json inside, char *out, size_t size)
             memcpy(bytes, inside.at, count);
             inside.at += count;
         }
-        if (used + count >= size || (bytes[0] == '\n' && used > 0)) {
+        if (used + count >= size || (is_line && bytes[0] == '\n' && used > 0)) {
             break;
         }
-        if ((unsigned char)bytes[0] < ' ' || bytes[0] == 0x7f) {
+        if (((unsigned char)bytes[0] < ' ' && (is_line || bytes[0] != '\n')) || bytes[0] == 0x7f) {
             bytes[0] = ' ';
         }
         memcpy(out + used, bytes, count);
         used += count;
     }
     out[used] = '\0';
+    return used;
 }
 
-bool error_file_message(const char *text, size_t bytes, char *out, size_t size)
+/* Where the last line of a text begins; `bytes` counts the text without the '\n' at its end. */
+static size_t last_line(const char *text, size_t bytes)
 {
-    struct json json = {text, text + bytes}, inside;
-    out[0] = '\0';
-    if (!find_key(&json, "message")) {
-        return false;
+    while (bytes > 0 && text[bytes - 1] != '\n') {
+        bytes--;
     }
-    skip_blanks(&json);
-    if (json.at < json.end && *json.at == '{' && !find_key(&json, "message")) {
-        return false;
-    }
-    if (!take_text(&json, &inside)) {
-        return false;
-    }
-    unescape(inside, out, size);
-    return out[0] != '\0';
+    return bytes;
 }
 
-bool error_file_read(const char *directory, char *out, size_t size)
+/* The bytes of a text without the blanks and ends of lines at its end. */
+static size_t without_blanks(const char *text, size_t bytes)
+{
+    while (bytes > 0 && (text[bytes - 1] == '\n' || text[bytes - 1] == ' ')) {
+        bytes--;
+    }
+    return bytes;
+}
+
+static void take_stack(struct json inside, struct error_file *out)
+{
+    size_t size = (size_t)(inside.end - inside.at) + 1; /* no escape is shorter than what it stands for */
+    char *text = malloc(size);
+    if (text == NULL) {
+        return;
+    }
+    size_t end = without_blanks(text, unescape(inside, false, text, size));
+    size_t from = last_line(text, end), length = strlen(out->message);
+    if (length > 0 && end - from >= length && memcmp(text + from, out->message, length) == 0) {
+        end = without_blanks(text, from); /* a traceback ends with its message */
+    }
+    size_t first = end;
+    for (uint32_t lines = 0; lines < ERROR_STACK_LINES && first > 0; lines++) {
+        size_t next = last_line(text, first == end ? end : first - 1);
+        if (end - next + 2 > sizeof out->stack) {
+            break;
+        }
+        first = next;
+    }
+    if (first < end) {
+        memcpy(out->stack, text + first, end - first);
+        out->stack[end - first] = '\n';
+        out->stack[end - first + 1] = '\0';
+    }
+    free(text);
+}
+
+/* Seconds, as a text or a number; what is behind the milliseconds, or is no number, is passed over. */
+static uint64_t take_time_ms(struct json *json)
+{
+    (void)take(json, '"');
+    uint64_t value = 0;
+    int decimals = -1;
+    for (; json->at < json->end && decimals < 3; json->at++) {
+        if (*json->at == '.' && decimals < 0) {
+            decimals = 0;
+        } else if (*json->at >= '0' && *json->at <= '9' && value < UINT64_C(1000000000000000)) {
+            value = value * 10 + (uint64_t)(*json->at - '0');
+            decimals += decimals >= 0;
+        } else {
+            break;
+        }
+    }
+    for (int i = decimals < 0 ? 0 : decimals; i < 3; i++) {
+        value *= 10;
+    }
+    return value;
+}
+
+bool error_file_parse(const char *text, size_t bytes, struct error_file *out)
+{
+    struct json all = {text, text + bytes}, message = all, inside, stack, when = all;
+    memset(out, 0, sizeof *out);
+    if (!find_key(&message, "message")) {
+        return false;
+    }
+    skip_blanks(&message);
+    struct json map = message, extra = message;
+    bool is_map = message.at < message.end && *message.at == '{';
+    if ((is_map && !find_key(&message, "message")) || !take_text(&message, &inside) ||
+        unescape(inside, true, out->message, sizeof out->message) == 0) {
+        return false;
+    }
+    bool has_extra = is_map && find_key(&extra, "extraInfo");
+    stack = extra;
+    when = has_extra ? extra : is_map ? map : when;
+    if (has_extra && find_key(&stack, "py_callstack") && take_text(&stack, &inside)) {
+        take_stack(inside, out);
+    }
+    if (find_key(&when, "timestamp")) {
+        out->at_ms = take_time_ms(&when);
+    }
+    return true;
+}
+
+bool error_file_read(const char *directory, struct error_file *out)
 {
     char path[4096];
-    out[0] = '\0';
+    memset(out, 0, sizeof *out);
     (void)snprintf(path, sizeof path, "%.4000s/error.json", directory);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW); /* the program may have made anything of this name */
     struct stat info;
@@ -216,7 +294,7 @@ bool error_file_read(const char *directory, char *out, size_t size)
                      info.st_size <= (off_t)ERROR_FILE_BYTES_MAX;
     char *text = is_usable ? malloc((size_t)info.st_size) : NULL;
     ssize_t bytes = text != NULL ? read(fd, text, (size_t)info.st_size) : 0;
-    bool is_found = bytes > 0 && error_file_message(text, (size_t)bytes, out, size);
+    bool is_found = bytes > 0 && error_file_parse(text, (size_t)bytes, out);
     free(text);
     if (fd >= 0) {
         (void)close(fd);

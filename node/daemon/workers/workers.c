@@ -26,7 +26,7 @@
 #include "store/archive.h"
 
 #define TAIL_LINES 12  /* of the log in a worker's record */
-#define ERROR_MESSAGE_BYTES 256 /* of the first line of error.json's message; the log's end has the rest of the tail */
+#define ERROR_HEAD_BYTES (ERROR_MESSAGE_BYTES + ERROR_STACK_BYTES)
 #define CAUSE_LINES 60 /* of the worker's output that its cause of death is looked for in */
 #define CAUSE_BYTES (32u * 1024)
 #define ORPHANS_MS 100 /* between two looks for processes that a killed shoal-keep has left */
@@ -778,28 +778,36 @@ static size_t tail_from(const char *text, size_t bytes, uint32_t lines, size_t r
 
 /* Gives the end of the log for the worker's record, and stores more of it beside the log if the program has failed. False:
  * bulk has enough to write. */
-static bool take_tail(struct daemon *daemon, const struct daemon_worker *worker, char tail[FACT_TAIL_BYTES + 1])
+static bool take_tail(struct daemon *daemon, struct daemon_worker *worker, char tail[FACT_TAIL_BYTES + 1])
 {
-    static char text[DAEMON_TAIL_BYTES_MAX + 256]; /* the protocol thread's alone */
+    static char whole[ERROR_HEAD_BYTES + DAEMON_TAIL_BYTES_MAX + 256]; /* the protocol thread's alone */
+    char *text = whole + ERROR_HEAD_BYTES;
     size_t bytes = 0;
-    if (keep_log_tail(worker->directory, UINT32_MAX, text, sizeof text, &bytes) != 0) {
-        return true;
+    if (keep_log_tail(worker->directory, UINT32_MAX, text, sizeof whole - ERROR_HEAD_BYTES, &bytes) != 0) {
+        bytes = 0;
     }
     bytes = keep_bars_fold(text, bytes);
     for (size_t i = 0; i < bytes; i++) { /* the reason may be written after a NUL */
         text[i] = text[i] == '\0' ? '?' : text[i];
     }
     bool has_failed = worker->status.code != 0 || worker->status.signal != 0;
-    char message[ERROR_MESSAGE_BYTES];
+    struct error_file error;
     size_t first = 0;
-    if (has_failed && error_file_read(worker->directory, message, sizeof message)) {
-        first = (size_t)snprintf(tail, FACT_TAIL_BYTES, "%s\n", message); /* above the log: after it come others' last words */
+    worker->last.error_ms = 0;
+    if (has_failed && error_file_read(worker->directory, &error)) { /* above the log: after it come others' last words */
+        first = (size_t)snprintf(tail, FACT_TAIL_BYTES, "%s\n%s", error.message, error.stack);
+        worker->last.error_ms = error.at_ms;
     }
-    size_t from = tail_from(text, bytes, TAIL_LINES, FACT_TAIL_BYTES - 1 - first), all = tail_from(text, bytes, UINT32_MAX, bytes);
+    size_t from = tail_from(text, bytes, TAIL_LINES, FACT_TAIL_BYTES - 1 - first);
+    size_t all = tail_from(text, bytes, UINT32_MAX, bytes < DAEMON_TAIL_BYTES_MAX - first ? bytes : DAEMON_TAIL_BYTES_MAX - first);
     bytes_copy_text_n(tail + first, FACT_TAIL_BYTES + 1 - first, text + from, bytes - from);
-    return from <= all || !has_failed ||
-           daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 't', worker->prepare.u.worker.number, 1, (const uint8_t *)text + all,
-                                bytes - all) == 0;
+    if (from <= all || !has_failed) {
+        return true;
+    }
+    char *head = text + all - first; /* what stood there is left out, or is ahead of the log */
+    memcpy(head, tail, first);
+    return daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 't', worker->prepare.u.worker.number, 1, (const uint8_t *)head,
+                                first + bytes - all) == 0;
 }
 
 /* Whether the worker failed, and another program has the port on which the ranks were to meet: that is no failure of the
@@ -857,6 +865,7 @@ void daemon_workers_settled(struct daemon *daemon, uint64_t request)
                                                        .is_unstarted = last.is_unstarted,
                                                        .cause = last.cause,
                                                        .failure = last.failure,
+                                                       .error_ms = last.error_ms,
                                                        .text = last.tail}});
         }
     }

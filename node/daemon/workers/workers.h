@@ -16,7 +16,7 @@ struct worker_last {
     /* Exit status; negative: the number of a signal. */
     int32_t code;
     enum fact_cause cause;
-    uint64_t failure; /* as in struct fact_worker */
+    uint64_t failure, error_ms; /* as in struct fact_worker */
     bool killed, is_unstarted; /* is_unstarted: shoal-keep could not start the program: this machine's failure */
     char tail[FACT_TAIL_BYTES + 1];
 };
