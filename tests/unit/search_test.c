@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,6 +235,49 @@ static void random_draws_cover_their_ranges(void **state)
     assert_true(sum / TRIALS > 3.945 && sum / TRIALS < 4.055);
 }
 
+static void both_bounds_are_drawn_and_are_points_of_a_grid(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char json[64];
+    begin(&f, SEARCH_GRID, 0, 1);
+    add_range(&f, "n", SEARCH_INT, 1, 4, 0);
+    assert_int_equal(count_of(&f), 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        (void)snprintf(json, sizeof json, "{\"n\": %u}", i + 1);
+        assert_string_equal(trial(&f, 1, i), json);
+    }
+    begin(&f, SEARCH_RANDOM, 400, 1);
+    add_range(&f, "n", SEARCH_INT, 1, 4, 0);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        unsigned drawn[5] = {0};
+        for (uint32_t i = 0; i < 400; i++) {
+            int n = 0;
+            assert_int_equal(sscanf(trial(&f, seed, i), "{\"n\": %d}", &n), 1);
+            assert_in_range(n, 1, 4);
+            drawn[n]++;
+        }
+        for (int n = 1; n <= 4; n++) {
+            assert_true(drawn[n] >= 60);
+        }
+    }
+    begin(&f, SEARCH_GRID, 0, 1);
+    add_range(&f, "rate", SEARCH_LOG, -3, -1, 3);
+    assert_int_equal(count_of(&f), 3);
+    assert_string_equal(trial(&f, 1, 0), "{\"rate\": 0.001}");
+    assert_string_equal(trial(&f, 1, 1), "{\"rate\": 0.01}");
+    assert_string_equal(trial(&f, 1, 2), "{\"rate\": 0.1}");
+    static const enum search_kind kinds[] = {SEARCH_RANDOM, SEARCH_GRID};
+    for (size_t i = 0; i < 2; i++) {
+        begin(&f, kinds[i], 1, 3);
+        add_range(&f, "n", SEARCH_INT, 3, 3, 0);
+        add_range(&f, "x", SEARCH_DOUBLE, 2, 2, 1);
+        add_range(&f, "rate", SEARCH_LOG, -2, -2, 1);
+        assert_int_equal(count_of(&f), 1);
+        assert_string_equal(trial(&f, 1, 0), "{\"n\": 3, \"x\": 2.0, \"rate\": 0.01}");
+    }
+}
+
 static void dotted_names_become_nested_maps(void **state)
 {
     (void)state;
@@ -378,6 +422,7 @@ int main(void)
         cmocka_unit_test(grid_needs_counts_and_has_a_limit),
         cmocka_unit_test(random_trials_follow_from_seed_and_index_alone),
         cmocka_unit_test(random_draws_cover_their_ranges),
+        cmocka_unit_test(both_bounds_are_drawn_and_are_points_of_a_grid),
         cmocka_unit_test(dotted_names_become_nested_maps),
         cmocka_unit_test(names_and_ranges_out_of_bounds_are_refused),
         cmocka_unit_test(values_without_a_json_form_are_refused),
