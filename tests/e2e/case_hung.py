@@ -24,7 +24,8 @@ def a_rank_that_ended_with_0_while_another_goes_on_is_shown_and_ends_the_attempt
     identity = lab.submit(node, config(
         "left", "[ $RANK = 0 ] && exit 0; chmod +x py-spy; PATH=$PWD:$PATH exec python3 -c 'import time; time.sleep(3600)'",
         exit_barrier=10, max_restarts=0, resources={"slots_per_trial": 2}), {"py-spy": "#!/bin/sh\necho stands in for py-spy $1\n"})
-    note = wait_until(lambda: notes_of(mesh, identity), 20, "a note about rank 0")
+    wait_until(lambda: show(mesh, identity)["trials"][0]["state"] == "running", 30, "the trial to run")
+    note = wait_until(lambda: notes_of(mesh, identity), 10, "a note about rank 0")
     expect(note[0].startswith("rank 0 ended with status 0, and rank 1 runs on"), f"the note is {note}")
     expect("rank 0 ended with status 0, and rank 1 runs on" in node.run("show", identity), "show does not print it")
     wait_until(lambda: "rank 0 ended with status 0" in node.run("events"), 10, "the event")

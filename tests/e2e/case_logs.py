@@ -1,5 +1,6 @@
 """What a worker prints: all of it is kept, however fast it comes."""
 
+import select
 import subprocess
 
 from lab import case, expect, over, show, wait_over, wait_until
@@ -90,10 +91,12 @@ def who_follows_a_log_to_its_end_lacks_nothing(lab):
     expect((follower.returncode, out, error) == (0, "", ""), f"{follower.returncode}: {out!r}, {error!r}")
 
 
-BAR = """import sys, time
+BAR = """import os, sys, time
 for i in range(100):
     sys.stderr.write('\\r%d%%|' % i)
     sys.stderr.flush()
+    time.sleep(0.05)
+while not os.path.exists(sys.argv[1]):
     time.sleep(0.05)
 """
 
@@ -102,10 +105,14 @@ for i in range(100):
 def a_progress_bar_is_live_while_one_follows_and_its_last_state_later(lab):
     mesh = lab.mesh(1, slots="cpu:1")
     node = mesh.nodes[0]
-    identity = lab.submit(node, {"name": "bar", "entrypoint": "python3 bar.py; exit 3", "max_restarts": 0,
+    gate = lab.dir / "gate"
+    identity = lab.submit(node, {"name": "bar", "entrypoint": f"python3 bar.py {gate}; exit 3", "max_restarts": 0,
                                  "searcher": {"name": "single", "metric": "a"}}, {"bar.py": BAR})
     wait_until(lambda: show(mesh, identity)["trials"][0]["state"] == "running", 30, "it to run")
     follower = subprocess.Popen([node.bin / "shoal", "logs", f"{identity}/0", "--follow", "--dir", node.dir], stdout=subprocess.PIPE, text=True)
+    expect(select.select([follower.stdout], [], [], 10)[0], "nothing of the bar is shown while it is drawn")
+    wait_until(lambda: "99%" in node.run("logs", f"{identity}/0"), 30, "the last state, which no end of a line follows")
+    gate.touch()
     states = follower.stdout.read().splitlines()
     expect(follower.wait(timeout=30) == 0 and len(states) >= 3, f"{len(states)} states were shown")
     expect(all(state.startswith("[rank=0] ") and state.endswith("%|") for state in states), states)
