@@ -70,13 +70,49 @@ def add_usb(wire, index):
         ip(wire, index, "link", "set", link, "up")
 
 
+def add_second(wire, indices):
+    """eth1 on a second network."""
+    wire.inside(wire.hub, "ip", "link", "add", "bridge1", "type", "bridge")
+    wire.inside(wire.hub, "ip", "link", "set", "bridge1", "up")
+    for index in indices:
+        ip(wire, index, "link", "add", "eth1", "type", "veth", "peer", "name", f"back{index}", "netns", wire.hub)
+        ip(wire, index, "address", "add", f"10.77.50.{index + 1}/24", "dev", "eth1")
+        ip(wire, index, "link", "set", "eth1", "up")
+        wire.inside(wire.hub, "ip", "link", "set", f"back{index}", "master", "bridge1", "up")
+
+
 def later(wire, index):
     """Gives eth0 its address anew, so that it comes last."""
     ip(wire, index, "address", "del", f"{wire.address(index)}/24", "dev", "eth0")
     ip(wire, index, "address", "add", f"{wire.address(index)}/24", "broadcast", "+", "dev", "eth0")
 
 
-@case(limit_s=120)
+def drained(node):
+    return {row["name"] for row in node.json("nodes")["nodes"] if row["drained"]}
+
+
+def group_on(lab, mesh, submitter, names, network, slots=2):
+    """A group on all of these nodes is given the interface and the address of one network; `network`: both, by node."""
+    others = [node.name for node in mesh.nodes if node.name not in names]
+    for name in others:
+        submitter.run("drain", name)
+    wait_until(lambda: all(drained(node) == set(others) for node in mesh.nodes), 20, f"all to know that {others} are drained")
+    identity = lab.submit(submitter, {
+        "name": "network", "entrypoint": "echo IF=$GLOO_SOCKET_IFNAME TO=$MASTER_ADDR", "max_restarts": 0,
+        "searcher": {"name": "single", "metric": "x"}, "resources": {"slots_per_trial": slots, "min_slots": slots}})
+    trial_ = wait_over(mesh, identity, 60)["trials"][0]
+    placed = [slot["node_name"] for slot in trial_["slots"]]
+    expect(set(placed) == set(names) and trial_["restarts"] == 0, f"not a rank on each of {names}: {trial_}")
+    for rank, name in enumerate(placed):
+        said = submitter.run("logs", f"{identity}/0", "--rank", str(rank)).strip()
+        wanted = f"IF={network[name][0]} TO={network[placed[0]][1]}"
+        expect(said.endswith(wanted), f"rank {rank} on {name} was given {said!r}, not {wanted!r}")
+    for name in others:
+        submitter.run("undrain", name)
+    wait_until(lambda: not any(drained(node) for node in mesh.nodes), 20, "all to have work again")
+
+
+@case(limit_s=150)
 def addresses_that_mean_nothing_to_others_are_not_used(lab):
     """docker0 with one address on every machine, a tunnel without carrier, a link-local address on an interface of its own."""
     mesh, wire = everywhere(lab, ["alder", "birch"])
@@ -94,19 +130,15 @@ def addresses_that_mean_nothing_to_others_are_not_used(lab):
     identity = lab.submit(mesh.nodes[0], trial(slots=2))
     done = wait_over(mesh, identity, 90)
     expect(done["trials"][0]["attempt"] == 1 and done["trials"][0]["restarts"] == 0, f"{done['trials'][0]}")
+    group_on(lab, mesh, mesh.nodes[0], ["alder", "birch"], {"alder": ("eth0", wire.address(0)), "birch": ("eth0", wire.address(1))})
 
 
-@case(limit_s=120)
+@case(limit_s=180)
 def a_node_without_the_first_network_is_reached_on_the_second(lab):
     """Two networks; one node has only the second one. A group over all three uses that one."""
     mesh, wire = everywhere(lab, ["alder", "birch", "cedar"])
-    wire.inside(wire.hub, "ip", "link", "add", "bridge1", "type", "bridge")
-    wire.inside(wire.hub, "ip", "link", "set", "bridge1", "up")
+    add_second(wire, range(2))
     for index in range(2):
-        ip(wire, index, "link", "add", "eth1", "type", "veth", "peer", "name", f"back{index}", "netns", wire.hub)
-        ip(wire, index, "address", "add", f"10.77.50.{index + 1}/24", "dev", "eth1")
-        ip(wire, index, "link", "set", "eth1", "up")
-        wire.inside(wire.hub, "ip", "link", "set", f"back{index}", "master", "bridge1", "up")
         ip(wire, index, "address", "add", f"10.77.43.{index + 1}/24", "dev", "eth0")
         ip(wire, index, "address", "del", f"{wire.address(index)}/24", "dev", "eth0")
     ip(wire, 2, "address", "del", f"{wire.address(2)}/24", "dev", "eth0")
@@ -119,6 +151,9 @@ def a_node_without_the_first_network_is_reached_on_the_second(lab):
     identity = lab.submit(mesh.nodes[2], trial(slots=3))
     done = wait_over(mesh, identity, 90)
     expect(done["trials"][0]["attempt"] == 1, f"{done['trials'][0]}")
+    second = {"alder": ("eth1", "10.77.50.1"), "birch": ("eth1", "10.77.50.2"), "cedar": ("eth0", "10.77.50.3")}
+    group_on(lab, mesh, mesh.nodes[2], ["birch", "cedar"], second)  # the interface has another name on each node
+    group_on(lab, mesh, mesh.nodes[0], ["alder", "cedar"], second)
 
 
 def move(wire, index, before, after):
@@ -219,6 +254,7 @@ def a_mesh_without_ipv4_works(lab):
     identity = lab.submit(mesh.nodes[0], trial(slots=2))
     done = wait_over(mesh, identity, 90)
     expect(done["trials"][0]["attempt"] == 1, f"{done['trials'][0]}")
+    group_on(lab, mesh, mesh.nodes[0], ["alder", "birch"], {"alder": ("eth0", "fd77:42::1"), "birch": ("eth0", "fd77:42::2")})
 
 
 @case(limit_s=150)
@@ -251,16 +287,16 @@ table inet shoal {
   ct state established,related accept
   meta l4proto ipv6-icmp accept
   ip protocol icmp accept
-  tcp dport { 7410, 7412-7612, 32768-60999 } accept
+  tcp dport { 7410, 7413-7612 } accept
   udp dport 7411 accept
  }
 }
 """
 
 
-def four_nodes(lab, changes):
+def four_nodes(lab, changes, is_whole=False):
     """Both families but for one node without IPv4; one with docker0 and a tunnel; one behind a firewall; one whose address changes
-    twice. A trial of one slot from each node, and one of three slots, which goes on after each change."""
+    twice. On each node a trial of one slot from another (`is_whole`: from each), and one of three slots, which goes on after each change."""
     mesh, wire = everywhere(lab, ["alder", "birch", "cedar", "dogwood"])
     for index in range(4):
         families(wire, index, only_six=index == 3)
@@ -269,10 +305,21 @@ def four_nodes(lab, changes):
     wire.inside(wire.names[3], "nft", "-f", "-", text=FIREWALL)  # cedar
     mesh.start()
     all_alive(mesh, 30)
-    identities = [lab.submit(node, trial(name=f"from-{node.name}")) for node in mesh.nodes]
-    for identity in identities:
-        done = wait_over(mesh, identity, 60)["trials"][0]
-        expect(done["restarts"] == 0 and done["attempt"] <= 2, f"{done}")  # two may claim a new experiment at once
+    for host in mesh.nodes:  # the only one that gets work
+        others = [node for node in mesh.nodes if node is not host]
+        for node in others:
+            node.run("drain", node.name)
+        names = {node.name for node in others}
+        wait_until(lambda: all(drained(node) == names for node in mesh.nodes), 20, f"all to know that {names} are drained")
+        submitters = mesh.nodes if is_whole else [lab.random.choice(others)]
+        identities = [lab.submit(node, trial(name=f"from-{node.name}-on-{host.name}")) for node in submitters]
+        for identity in identities:
+            done = wait_over(mesh, identity, 60)["trials"][0]
+            expect(done["restarts"] == 0 and done["attempt"] <= 2, f"{done}")  # two may claim a new experiment at once
+            expect([slot["node_name"] for slot in done["slots"]] == [host.name], f"not on {host.name}: {done}")
+        for node in others:
+            node.run("undrain", node.name)
+        wait_until(lambda: not any(drained(node) for node in mesh.nodes), 20, "all to have work again")
     group = lab.submit(mesh.nodes[3], trial(slots=3, epochs=4000, name="group"))
     wait_until(lambda: (show(mesh, group)["trials"][0]["step"] or 0) > 0, 60, "the group to train")
     before = f"{wire.address(1)}/24"
@@ -289,6 +336,41 @@ def four_nodes(lab, changes):
     mesh.nodes[0].run("cancel", group)
 
 
-@case(limit_s=240)
+@case(limit_s=300)
 def four_nodes_of_mixed_networks_run_trials_from_anywhere(lab):
     four_nodes(lab, ["10.77.42.42/24", "10.77.42.43/24"])
+
+
+@case(limit_s=600, whole=True)
+def four_nodes_of_mixed_networks_run_trials_from_each_on_each(lab):
+    four_nodes(lab, ["10.77.42.42/24", "10.77.42.43/24"], is_whole=True)
+
+
+@case(limit_s=240)
+def a_network_that_fails_leaves_a_trial_and_groups_on_the_second(lab):
+    """Two networks, and the first one's interface goes down on birch while a trial runs there: the trial never notices, and a group
+    that begins then is made on the second."""
+    mesh, wire = everywhere(lab, ["alder", "birch"])
+    alder, birch = mesh.nodes
+    for node in mesh.nodes:
+        node.slots = "cpu:2"
+    add_second(wire, range(2))
+    mesh.start()
+    all_alive(mesh)
+    alder.run("drain", "alder")
+    identity = lab.submit(alder, trial(epochs=10000))
+    wait_until(lambda: (show(mesh, identity)["trials"][0]["step"] or 0) > 0, 60, "the trial to train on birch")
+    alder.run("undrain", "alder")
+    ip(wire, 1, "link", "set", "eth0", "down")
+    wait_until(lambda: addresses(alder)["birch"] == "10.77.50.2:7410" and addresses(birch)["alder"] == "10.77.50.1:7410", ALIVE_S,
+               "the second network to be in use")
+    all_alive(mesh)
+    group = lab.submit(alder, trial(slots=3, name="group"))  # all slots that are free: on both nodes
+    done = wait_over(mesh, group, 90)["trials"][0]
+    expect(done["restarts"] == 0 and {slot["node_name"] for slot in done["slots"]} == {"alder", "birch"}, f"the group: {done}")
+    group_on(lab, mesh, alder, ["alder", "birch"], {"alder": ("eth1", "10.77.50.1"), "birch": ("eth1", "10.77.50.2")}, slots=3)
+    step = show(mesh, identity)["trials"][0]["step"]
+    wait_until(lambda: show(mesh, identity)["trials"][0]["step"] > step, 60, "the first trial to go on")
+    state = show(mesh, identity)["trials"][0]
+    expect(state["restarts"] == 0 and state["attempt"] == 1, f"the trial noticed: {state}")
+    alder.run("cancel", identity)
