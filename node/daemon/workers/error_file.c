@@ -161,7 +161,7 @@ static size_t character_bytes(const char *at, const char *end)
     return bytes;
 }
 
-/* Writes what the text says; returns the number of bytes, without the NUL. `is_line`: only the first line that is not empty. */
+/* Writes the decoded text; returns the number of bytes, without the NUL. `is_line`: only the first line. */
 static size_t unescape(struct json inside, bool is_line, char *out, size_t size)
 {
     size_t used = 0;
@@ -209,7 +209,7 @@ static size_t without_blanks(const char *text, size_t bytes)
 
 static void take_stack(struct json inside, struct error_file *out)
 {
-    size_t size = (size_t)(inside.end - inside.at) + 1; /* no escape is shorter than what it stands for */
+    size_t size = (size_t)(inside.end - inside.at) + 1; /* no escape is shorter than its character */
     char *text = malloc(size);
     if (text == NULL) {
         return;
@@ -235,7 +235,7 @@ static void take_stack(struct json inside, struct error_file *out)
     free(text);
 }
 
-/* Seconds, as a text or a number; what is behind the milliseconds, or is no number, is passed over. */
+/* Seconds, as a text or a number; digits behind the milliseconds are passed over. 0: no number. */
 static uint64_t take_time_ms(struct json *json)
 {
     (void)take(json, '"');

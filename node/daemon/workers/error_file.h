@@ -16,7 +16,7 @@
 struct error_file {
     char message[ERROR_MESSAGE_BYTES]; /* the first line */
     char stack[ERROR_STACK_BYTES];     /* the last whole lines of the call stack without the message, each with its '\n'; may be empty */
-    uint64_t at_ms;                    /* milliseconds since 1970, as the program says; 0: it does not say when */
+    uint64_t at_ms;                    /* milliseconds since 1970, as the program says; 0: not said */
 };
 
 /* Finds these in a file's text: {"message": {"message": "text", "extraInfo": {"py_callstack": "text", "timestamp": "seconds"}}} or
