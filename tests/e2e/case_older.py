@@ -51,7 +51,7 @@ def a_newer_daemon_opens_the_data_directory_of_an_older_one(lab):
     alder.run("withhold", "0")
     birch.run("drain", "birch")
     running = lab.submit(birch, config("running", epochs=60, trials=1))
-    wait_until(lambda: any(trial["step"] >= 60 for trial in show(mesh, running)["trials"]), 60, "the trial to train")
+    wait_until(lambda: any((trial["step"] or 0) >= 60 for trial in show(mesh, running)["trials"]), 60, "the trial to train")
     workers = workers_of(running)
     for node in mesh.nodes:
         node.kill_daemon(signal.SIGTERM)
@@ -88,7 +88,7 @@ def one_mesh_holds_daemons_of_two_versions(lab):
     names = {slot["node_name"] for trial in final["trials"] for slot in trial["slots"]}
     expect(names == {"alder", "birch", "cedar"}, f"the group of six had members on {sorted(names)} only")
     identity = lab.submit(alder, config("each", trials=6, epochs=6))
-    wait_until(lambda: any(trial["step"] >= 60 for trial in show(mesh, identity)["trials"]), 60, "a trial to train")
+    wait_until(lambda: any((trial["step"] or 0) >= 60 for trial in show(mesh, identity)["trials"]), 60, "a trial to train")
     coordinator = wait_until(lambda: show(mesh, identity)["coordinator_name"], 20, "a coordinator")
     mesh.by_name(coordinator).kill_machine()
     final = wait_over(mesh, identity, 180)
