@@ -522,6 +522,9 @@ bool node_core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
 /* The attempt has the lease of this slot, its directory is ready and its worker is not started yet. */
 bool node_core_is_prepared(const struct node_core *core, uint32_t slot, const attempt_id *attempt);
 
+/* The attempt's lease of this slot has ended while the directory is being made: the slot is free once the shell says PREPARED. */
+bool node_core_is_dropped(const struct node_core *core, uint32_t slot, const attempt_id *attempt);
+
 /* How far the worker in this slot is, as last published. All zero without a worker. */
 struct node_progress {
     uint32_t generation; /* of the group that it is in, or was in last; 0: none */

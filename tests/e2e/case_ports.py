@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 
+from case_owners import slots_of
 from lab import Skip, case, command, expect, show, trial_states, wait_until
 
 LISTENER = """
@@ -86,6 +88,21 @@ def a_trial_waits_while_all_ports_are_in_use_and_the_bulk_port_stays(lab):
             expect(show(mesh, identity)["trials"][0]["restarts"] == 0, "a restart was counted")
             log = alder.run("logs", f"{identity}/0").split()
             expect(log[-1:] == ["7702"], f"the trial has another port: {log}")
+
+@case(limit_s=90)
+def a_cancel_ends_a_trial_that_waits_for_a_port_at_once(lab):
+    """The only port of the range is in use; a worker would wait for it for 20 s."""
+    mesh, wire = lab.wired(["alder"], slots="cpu:1", options=["--ports", "7700-7701"])
+    alder = mesh.nodes[0]
+    mesh.start()
+    with socket_at(wire, 7701):
+        identity = lab.submit(alder, {"name": "one", "entrypoint": "true", "searcher": {"name": "single", "metric": "x"}})
+        wait_until(lambda: "waits for a port" in alder.run("events"), 30, "an event to tell that a worker waits")
+        began = time.monotonic()
+        alder.run("cancel", identity)
+        wait_until(lambda: set(slots_of(alder, "alder").values()) == {"free"}, 30, "the slot to be free")
+        expect(time.monotonic() - began < 10, f"the slot was free {time.monotonic() - began:.0f} s after the cancel")
+        expect(show(mesh, identity)["state"] == "cancelled", f"{show(mesh, identity)['state']}")
 
 
 @contextlib.contextmanager

@@ -247,6 +247,13 @@ bool node_core_is_prepared(const struct node_core *core, uint32_t slot, const at
     return worker->phase == CORE_WORKER_PREPARED && attempt_id_equal(&worker->attempt, attempt);
 }
 
+bool node_core_is_dropped(const struct node_core *core, uint32_t slot, const attempt_id *attempt)
+{
+    CHECK(slot < LEASE_SLOTS_MAX);
+    const struct core_worker *worker = &core->owner->workers[slot];
+    return worker->phase == CORE_WORKER_DROPPED && attempt_id_equal(&worker->attempt, attempt);
+}
+
 struct node_progress node_core_progress(const struct node_core *core, uint32_t slot)
 {
     CHECK(slot < LEASE_SLOTS_MAX);

@@ -302,6 +302,8 @@ static void seek_port(struct daemon *daemon, uint32_t slot, uint64_t now_ms)
     if (code == 0) {
         has_port(daemon, worker, port, port_fd);
         prepared(daemon, slot, 0, port, NULL);
+    } else if (node_core_is_dropped(daemon->core, slot, &worker->prepare.u.worker.attempt)) {
+        prepared(daemon, slot, code, 0, "its attempt has ended");
     } else if (now_ms >= worker->port_until_ms) {
         char why[256];
         say_no_port(daemon, code, why, sizeof why);
