@@ -306,8 +306,30 @@ def files_beyond_the_limit_are_named_and_left_on_the_machine(lab):
     script.write_text("head -c 3000000 /dev/zero >$SHOAL_OUTPUT_DIR/large\nsleep 4\n")
     identity = submit(alder, "sh large.sh", script, keep_bytes_max=2000000)
     wait_over(mesh, identity, 30)
-    wait_until(lambda: "could not be copied" in alder.run("events"), 20, "the sentence about the files that stay")
-    events = alder.run("events")
+    expect_set_aside(alder, identity)
+
+
+def expect_set_aside(node, identity):
+    """The node says where the file output/large of trial 0 is, of which experiment, and why; and it is there."""
+    found = wait_until(lambda: re.search(r"(/\S+/left/\S+) has the last files of trial 0 of (.*)", node.run("events")), 20,
+                       "the sentence about the files that stay")
+    expect(identity[:8] in found[2] and "until you remove them" in found[2], f"the event: {found[0]}")
+    events = node.run("events")
     expect("output/large" in events and "2000000 are allowed" in events, f"events: {events}")
-    left = re.search(r"they are in (\S+) on this machine", events)[1]
-    expect((Path(left) / "output" / "large").stat().st_size == 3000000, f"{left} does not hold the file")
+    large = Path(found[1]) / "output" / "large"
+    wait_until(large.exists, 20, f"{large}")
+    expect(large.stat().st_size == 3000000, f"{large} is not whole")
+
+
+@case(limit_s=60)
+def a_failed_program_whose_files_are_too_large_has_its_last_words(lab):
+    """keep_bytes_max: the files stay on the machine, and the trial still tells how its program ended."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    alder = mesh.nodes[0]
+    script = alder.tree / "words.sh"
+    script.write_text("head -c 3000000 /dev/zero >$SHOAL_OUTPUT_DIR/large; echo LAST WORDS; exit 3\n")
+    identity = submit(alder, "sh words.sh", script, keep_bytes_max=2000000, max_restarts=0)
+    wait_over(mesh, identity, 30, state="failed")
+    shown = alder.run("show", identity)
+    expect("LAST WORDS" in shown, f"the last words are lost: {shown}")
+    expect_set_aside(alder, identity)

@@ -25,6 +25,7 @@
 #define SCAN_MS 1000
 #define SLOW_MS 60000 /* copies that are under way for so long are mentioned */
 #define SCAN_SHARE 10 /* of a worker's files: at most a tenth of the time is spent on scans */
+#define ASIDE "set-aside" /* in a run directory: it is to be moved, not removed */
 #define UNFINISHED "unfinished" /* in a snapshot: what had not come to rest when its writer was killed */
 
 enum watch_state { WATCH_WAITS, WATCH_SCANS, WATCH_COPIES };
@@ -286,20 +287,48 @@ static void say(struct daemon *daemon, struct daemon_output *output, const char 
     }
 }
 
-/* The last files of the worker could not be stored: its directory is not removed with it, but moved to DIR/left. */
-static void set_aside(struct daemon *daemon, struct daemon_output *output, const char *why)
+/* Writes where a run directory DIR/runs/X is moved to, DIR/left/X, and makes DIR/left. */
+static void aside_path(const char *directory, char *out, size_t size)
 {
-    char left[KEEP_PATH_BYTES], to[2 * KEEP_PATH_BYTES];
-    const char *slash = strrchr(output->watched->directory, '/');
-    (void)snprintf(left, sizeof left, "%.900s/left", daemon->dir);
-    (void)mkdir(left, 0700);
-    (void)snprintf(to, sizeof to, "%s%s", left, slash != NULL ? slash : "/");
-    if (rename(output->watched->directory, to) == 0) {
-        daemon_line(daemon,
-                    "trial %u: its last files could not be copied (%.200s); they are in %s on this machine until you remove "
-                    "them",
-                    output->attempt.trial, why, to);
+    const char *name = strrchr(directory, '/');
+    int dir_bytes = name != NULL ? (int)(name - directory) - (int)strlen("/runs") : 0;
+    (void)snprintf(out, size, "%.*s/left", dir_bytes, directory);
+    (void)mkdir(out, 0700);
+    (void)snprintf(out, size, "%.*s/left%s", dir_bytes, directory, name != NULL ? name : "/");
+}
+
+bool daemon_outputs_move_aside(const char *directory)
+{
+    char mark[KEEP_PATH_BYTES + 32], to[KEEP_PATH_BYTES + 16];
+    (void)snprintf(mark, sizeof mark, "%s/" ASIDE, directory);
+    if (access(mark, F_OK) != 0) {
+        return false;
     }
+    aside_path(directory, to, sizeof to);
+    if (rename(directory, to) == 0) {
+        (void)snprintf(mark, sizeof mark, "%s/" ASIDE, to);
+        (void)unlink(mark);
+    }
+    return true; /* where the directory cannot be moved, it stays */
+}
+
+/* The last files of the worker could not be stored: its directory is not removed with it, but moved to DIR/left. It is only
+ * marked here, since the worker's last words are still to be read from it. */
+static void set_aside(struct daemon *daemon, const struct daemon_output *output)
+{
+    char mark[KEEP_PATH_BYTES + 16], to[KEEP_PATH_BYTES + 16], experiment[17];
+    const struct config *config = config_of(daemon, &output->attempt);
+    (void)snprintf(mark, sizeof mark, "%s/" ASIDE, output->watched->directory);
+    aside_path(output->watched->directory, to, sizeof to);
+    int fd = open(mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        (void)close(fd);
+    } else if (rename(output->watched->directory, to) != 0) { /* the files count for more than the last words */
+        return;
+    }
+    bytes_to_hex(experiment, output->attempt.experiment.bytes, 8);
+    daemon_line(daemon, "%s has the last files of trial %u of %s %.8s, which could not be copied, until you remove them", to,
+                output->attempt.trial, config != NULL ? config->name : "experiment", experiment);
 }
 
 static void watch_done(void *context, struct job *job)
@@ -339,7 +368,7 @@ static void watch_done(void *context, struct job *job)
     bool is_later = watch->code == ERR_AGAIN && now_ms < output->end_ms;
     output->is_final_done |= watch->is_final && !is_later;
     if (output->is_final_done && watch->is_final && watch->code != 0 && !daemon->closed) {
-        set_aside(daemon, output, watch->error);
+        set_aside(daemon, output); /* why is said above */
     }
     free(watch);
     if (output->is_final_done && output->is_left) {

@@ -27,6 +27,10 @@ bool daemon_outputs_end(struct daemon *daemon, uint32_t slot, bool is_clean);
 /* True while the directory is needed. */
 bool daemon_outputs_hold(const struct daemon *daemon, const char *directory);
 
+/* Moves the run directory DIR/runs/X to DIR/left/X if its last files could not be stored. False: they are, and the directory
+ * can be removed. Any thread. */
+bool daemon_outputs_move_aside(const char *directory);
+
 /* Once a second: begins scans and snapshots that are due. */
 void daemon_outputs_tick(struct daemon *daemon, uint64_t now_ms);
 

@@ -69,7 +69,10 @@ struct remove_job {
 
 static void remove_work(struct job *job)
 {
-    (void)nftw(((struct remove_job *)job)->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    const char *directory = ((struct remove_job *)job)->directory;
+    if (!daemon_outputs_move_aside(directory)) {
+        (void)nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    }
 }
 
 static void remove_done(void *context, struct job *job)
