@@ -187,6 +187,26 @@ static void a_checkpoint_counts_when_it_is_renamed_and_replaces_the_last(void **
     assert_false(rests(place, "checkpoint/.next"));
 }
 
+/* Each second a scan looks at all of them. */
+static void very_many_files_are_scanned_in_moments(void **state)
+{
+    struct place *place = *state;
+    script(place, "cd work/kept; seq 30000 | xargs touch; touch ../../output/last");
+    for (int i = 0; i < 3; i++) {
+        scan_after(place, UNITS_REST_MS);
+    }
+    assert_int_equal(place->units.count, 30001);
+    const struct unit *unit = place->units.first;
+    for (; unit->next != NULL; unit = unit->next) {
+        assert_true(strcmp(unit->path, unit->next->path) < 0);
+    }
+    script(place, "cd work/kept; seq 2 2 30000 | xargs rm");
+    scan_after(place, UNITS_REST_MS);
+    assert_int_equal(place->units.count, 15001);
+    /* Processor time: about a second, and minutes if each look were to begin at the first file. */
+    assert_true(clock() < 30 * CLOCKS_PER_SEC);
+}
+
 static void links_out_of_the_run_directory_are_not_followed(void **state)
 {
     struct place *place = *state;
@@ -206,6 +226,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(after_a_kill_only_what_rested_before_counts, place_make, place_remove),
         cmocka_unit_test_setup_teardown(what_is_gone_is_forgotten_after_a_rest, place_make, place_remove),
         cmocka_unit_test_setup_teardown(a_checkpoint_counts_when_it_is_renamed_and_replaces_the_last, place_make, place_remove),
+        cmocka_unit_test_setup_teardown(very_many_files_are_scanned_in_moments, place_make, place_remove),
         cmocka_unit_test_setup_teardown(links_out_of_the_run_directory_are_not_followed, place_make, place_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,10 +195,11 @@ static void unit_free(struct unit *unit)
     free(unit);
 }
 
-/* The row of the path, made if there was none; NULL: no memory. */
+/* The row of the path, made if there was none; NULL: no memory. Calls in the order of paths walk through the list once. */
 static struct unit *row(struct units *units, const char *path, const char *disk_path)
 {
-    struct unit **link = &units->first;
+    struct unit *before = units->before;
+    struct unit **link = before != NULL && strcmp(before->path, path) < 0 ? &before->next : &units->first;
     while (*link != NULL && strcmp((*link)->path, path) < 0) {
         link = &(*link)->next;
     }
@@ -225,6 +226,7 @@ static struct unit *row(struct units *units, const char *path, const char *disk_
         free(unit->disk_path);
         unit->disk_path = copy;
     }
+    units->before = unit;
     return unit;
 }
 
@@ -254,33 +256,44 @@ static int scan_unit(struct units *units, int run, const char *path, const char 
     return *entries > UNITS_MAX ? ERR_FULL : 0;
 }
 
-/* The children of the directory, or the file or link itself. */
+static int is_child(const struct dirent *entry)
+{
+    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* The children of the directory in the order of their names, or the file or link itself. */
 static int scan_root(struct units *units, int run, const char *path, const char *disk_path, uint64_t now_ms, uint32_t *entries)
 {
     const char *name;
     int parent = open_parent(run, disk_path, &name);
     int fd = parent >= 0 ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-    int rc = 0;
-    if (fd >= 0 && directory == NULL) {
+    struct dirent **children = NULL;
+    int count = fd >= 0 ? scandirat(fd, ".", &children, is_child, by_name) : -1;
+    int rc = fd >= 0 && count < 0 && errno == ENOMEM ? ERR_MEMORY : 0;
+    if (fd >= 0) {
         (void)close(fd);
     }
     if (parent >= 0) {
         (void)close(parent);
     }
-    if (directory == NULL) {
-        return scan_unit(units, run, path, disk_path, now_ms, entries);
+    if (count < 0) {
+        return rc != 0 ? rc : scan_unit(units, run, path, disk_path, now_ms, entries);
     }
-    for (struct dirent *entry = readdir(directory); entry != NULL && rc == 0; entry = readdir(directory)) {
+    for (int i = 0; i < count; i++) {
         char below[SNAPSHOT_PATH_BYTES], disk_below[SNAPSHOT_PATH_BYTES];
-        bool is_self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-        int length = snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
-        int disk_length = snprintf(disk_below, sizeof disk_below, "%s/%s", disk_path, entry->d_name);
-        if (!is_self && length < (int)sizeof below && disk_length < (int)sizeof disk_below) {
+        int length = snprintf(below, sizeof below, "%s/%s", path, children[i]->d_name);
+        int disk_length = snprintf(disk_below, sizeof disk_below, "%s/%s", disk_path, children[i]->d_name);
+        if (rc == 0 && length < (int)sizeof below && disk_length < (int)sizeof disk_below) {
             rc = scan_unit(units, run, below, disk_below, now_ms, entries);
         }
+        free(children[i]);
     }
-    (void)closedir(directory);
+    free(children);
     return rc;
 }
 
@@ -336,6 +349,7 @@ static int scan_checkpoints(struct units *units, int run, const struct units_mom
 
 static void forget_gone(struct units *units, uint64_t now_ms)
 {
+    units->before = NULL;
     for (struct unit **link = &units->first; *link != NULL;) {
         struct unit *unit = *link;
         if (unit->pass != units->pass && unit->is_there) {

@@ -53,6 +53,7 @@ struct unit {
 
 struct units {
     struct unit *first;
+    struct unit *before; /* the row that was looked for last, where the search for the next one begins; NULL: none */
     uint32_t count;
     uint32_t pass;
     int moves_fd; /* inotify on $SHOAL_CHECKPOINT_DIR; -1: none */
