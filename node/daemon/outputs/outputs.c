@@ -342,7 +342,11 @@ static void watch_done(void *context, struct job *job)
     }
     uint64_t now_ms = daemon_now_ms(), pause_ms = watch->took_ms * SCAN_SHARE;
     output->state = WATCH_WAITS;
-    output->next_ms = now_ms + (pause_ms > SCAN_MS ? pause_ms : SCAN_MS);
+    if (!output->has_ended) {
+        output->next_ms = now_ms + (pause_ms > SCAN_MS ? pause_ms : SCAN_MS);
+    } else { /* the slot waits: the last scan begins at once if this one began before the end */
+        output->next_ms = now_ms + (watch->is_final ? SCAN_MS : 0);
+    }
     if (watch->code != 0 && watch->code != ERR_AGAIN) {
         say(daemon, output, "its files are not copied to other nodes now: ", watch->error);
     }
