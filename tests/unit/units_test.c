@@ -132,6 +132,19 @@ static void a_closed_file_counts_soon(void **state)
     assert_true(rests(place, "work/kept/new"));
 }
 
+static void a_suspend_of_the_machine_is_no_rest(void **state)
+{
+    struct place *place = *state;
+    script(place, "mkdir work/kept/step-1; echo 1 >work/kept/step-1/a");
+    scan_after(place, 0);
+    units_awake(&place->units, 3600000, place->moment.now_ms + 3600500);
+    scan_after(place, 3600500);
+    assert_false(rests(place, "work/kept/step-1"));
+    units_awake(&place->units, 3600000, place->moment.now_ms); /* a scan was under way: nothing changes in the future */
+    scan_after(place, UNITS_REST_MS);
+    assert_true(rests(place, "work/kept/step-1"));
+}
+
 /* Nobody can say whether the last file was complete when its writer was killed. */
 static void after_a_kill_only_what_rested_before_counts(void **state)
 {
@@ -223,6 +236,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_directory_counts_once_nothing_in_it_has_changed, place_make, place_remove),
         cmocka_unit_test_setup_teardown(a_file_that_is_open_for_writing_counts_only_after_a_long_rest, place_make, place_remove),
         cmocka_unit_test_setup_teardown(a_closed_file_counts_soon, place_make, place_remove),
+        cmocka_unit_test_setup_teardown(a_suspend_of_the_machine_is_no_rest, place_make, place_remove),
         cmocka_unit_test_setup_teardown(after_a_kill_only_what_rested_before_counts, place_make, place_remove),
         cmocka_unit_test_setup_teardown(what_is_gone_is_forgotten_after_a_rest, place_make, place_remove),
         cmocka_unit_test_setup_teardown(a_checkpoint_counts_when_it_is_renamed_and_replaces_the_last, place_make, place_remove),

@@ -57,6 +57,7 @@ struct daemon_output {
     uint64_t after;     /* the highest `after` that was published */
     uint64_t copies_ms; /* COPIES: since when */
     uint64_t after_ms;  /* when a newer sequence of rank 0 was first seen; 0: not yet */
+    uint64_t gap_ms;    /* the machine was suspended for so long since the last job began */
     char said[256];     /* the last sentence about what cannot be kept, so that it is written once */
     struct watched *watched;
 };
@@ -71,6 +72,7 @@ struct watch_job {
     uint32_t slot, number;
     bool is_final, is_clean;
     struct units_moment moment; /* of the job; of the end, if is_end */
+    uint64_t gap_ms;   /* as in struct daemon_output */
     bool may_store;    /* false: only scan */
     bool wants_any;    /* a snapshot is wanted even if nothing has changed, once all units rest */
     bool is_forced;    /* wants_any: even if some do not rest */
@@ -191,6 +193,7 @@ static void watch_work(struct job *job)
     if (!watch->moment.is_end) {
         watch->moment = (struct units_moment){.now_ms = began_ms, .wall_ns = (int64_t)daemon_wall_ms() * 1000000};
     }
+    units_awake(&watch->watched->units, watch->gap_ms, watch->moment.now_ms);
     int run = open(watch->watched->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     watch->code = run < 0 ? ERR_NOT_FOUND : units_scan(&watch->watched->units, run, keep, watch->keep_count, &watch->moment);
     if (watch->code != 0) {
@@ -412,9 +415,30 @@ static void begin(struct daemon *daemon, struct daemon_output *output, uint64_t 
     watch->wants_any = output->after_ms != 0;
     watch->is_forced = watch->wants_any && now_ms - output->after_ms >= UNITS_REST_OPEN_MS;
     watch->after = first;
+    watch->gap_ms = output->gap_ms;
+    output->gap_ms = 0;
     read_keep(config, watch);
     output->state = WATCH_SCANS;
     jobs_run(daemon->idle_jobs, &watch->job);
+}
+
+static void shift(uint64_t *when_ms, uint64_t gap_ms)
+{
+    if (*when_ms != 0) {
+        *when_ms += gap_ms;
+    }
+}
+
+void daemon_outputs_awake(struct daemon *daemon, uint64_t gap_ms)
+{
+    for (struct daemon_output *output = daemon->outputs->first; output != NULL; output = output->next) {
+        shift(&output->end_ms, gap_ms);
+        shift(&output->ended.now_ms, gap_ms);
+        shift(&output->done_ms, gap_ms);
+        shift(&output->copies_ms, gap_ms);
+        shift(&output->after_ms, gap_ms);
+        output->gap_ms += gap_ms; /* a job may have the units now: the next one moves their times */
+    }
 }
 
 void daemon_outputs_tick(struct daemon *daemon, uint64_t now_ms)

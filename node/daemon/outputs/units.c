@@ -386,6 +386,13 @@ int units_scan(struct units *units, int run, const char *const *keep, uint32_t k
     return rc;
 }
 
+void units_awake(struct units *units, uint64_t gap_ms, uint64_t now_ms)
+{
+    for (struct unit *unit = units->first; unit != NULL && gap_ms > 0; unit = unit->next) {
+        unit->changed_ms = unit->changed_ms + gap_ms < now_ms ? unit->changed_ms + gap_ms : now_ms;
+    }
+}
+
 void units_open(struct units *units, const char *run_directory)
 {
     char path[PATH_MAX];

@@ -67,6 +67,9 @@ void units_close(struct units *units);
  * good are forgotten. ERR_FULL: there are more than UNITS_MAX files. ERR_MEMORY. */
 int units_scan(struct units *units, int run, const char *const *keep, uint32_t keep_count, const struct units_moment *moment);
 
+/* The machine was suspended for so long until `now_ms`, or shortly before: that was no rest. */
+void units_awake(struct units *units, uint64_t gap_ms, uint64_t now_ms);
+
 /* Looks at one unit again. False: it has changed since the scan. */
 bool units_is_same(const struct unit *unit, int run);
 

@@ -923,6 +923,9 @@ void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms)
         shift(&daemon->workers->slots[slot].port_until_ms, gap_ms);
         worker_stall_shift(&daemon->workers->slots[slot].stall, gap_ms);
     }
+    if (gap_ms > CORE_STALL_MS) {
+        daemon_outputs_awake(daemon, gap_ms);
+    }
 }
 
 void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms)

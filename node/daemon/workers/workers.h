@@ -116,7 +116,7 @@ void daemon_workers_deliver_ended(struct daemon *daemon);
 /* Once a second: renews leases, and repeats orders that shoal-keep has not taken. */
 void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms);
 
-/* First in each turn of the loop: after a suspend, moves the deadlines of this room by the gap. */
+/* First in each turn of the loop: after a suspend, moves the deadlines of this room and of outputs/ by the gap. */
 void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms);
 
 /* Takes the events of shoal-keep about this slot's worker. */
