@@ -298,6 +298,26 @@ printf '::shoal metric validation accu'; sleep 1; echo 'racy=0.91 step=120'
 
 
 @case(limit_s=60)
+def files_that_the_program_removed_do_not_come_back(lab):
+    """A script that keeps its newest three files and ends by itself leaves these three; one that removes all leaves none."""
+    mesh = lab.mesh(1, slots="cpu:2")
+    alder = mesh.nodes[0]
+    script = alder.tree / "three.sh"
+    script.write_text("""cd "$SHOAL_OUTPUT_DIR"
+for n in 1 2 3 4 5 6 7 8; do echo $n >file-$n; sleep 1; rm -f file-$((n - 3)); done
+if [ "$1" = none ]; then sleep 2; rm file-*; fi
+""")
+    three = submit(alder, "sh three.sh", script)
+    none = submit(alder, "sh three.sh none", script)
+    wait_over(mesh, three, 40)
+    kept = sorted(entry["path"] for entry in outputs(alder, three) if entry["kind"] == "file")
+    expect(kept == ["output/file-6", "output/file-7", "output/file-8"], f"kept are {kept}")
+    wait_over(mesh, none, 40)
+    kept = [entry["path"] for entry in outputs(alder, none) if entry["kind"] == "file"]
+    expect(kept == [], f"kept are {kept}")
+
+
+@case(limit_s=60)
 def files_beyond_the_limit_are_named_and_left_on_the_machine(lab):
     """keep_bytes_max: a sentence in the events, the run completes, and nothing is lost silently."""
     mesh = lab.mesh(1, slots="cpu:1")

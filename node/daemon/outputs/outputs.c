@@ -5,7 +5,8 @@
  *                     SCANS --snapshot, event to the core--> COPIES --OUTPUT_DONE--> WAITS
  *     the worker has ended: one more SCANS, whatever is copied; then the watch is freed
  *
- * In a snapshot a unit that rests is as it is on the disk; any other unit is as in the last snapshot, or absent. */
+ * In a snapshot a unit that rests is as it is on the disk; any other unit is as in the last snapshot, or absent. The last
+ * snapshot after a clean end has exactly what is on the disk. */
 
 #include "node/daemon/outputs/outputs.h"
 
@@ -89,9 +90,19 @@ struct watch_job {
     char note[400]; /* what was left out; "": nothing */
 };
 
+static bool is_clean_end(const struct watch_job *watch)
+{
+    return watch->is_final && watch->is_clean;
+}
+
 static bool unit_counts(const struct watch_job *watch, struct unit *unit, int run)
 {
-    return watch->is_final && watch->is_clean ? unit->is_there : units_rests(unit, run, &watch->moment);
+    return is_clean_end(watch) ? unit->is_there : units_rests(unit, run, &watch->moment);
+}
+
+static bool unit_is_gone(const struct watch_job *watch, const struct unit *unit, int run)
+{
+    return is_clean_end(watch) ? !unit->is_there : units_is_gone(&watch->watched->units, unit, run, &watch->moment);
 }
 
 /* True if the snapshot would differ from the last one. */
@@ -100,7 +111,7 @@ static bool is_due(const struct watch_job *watch, int run)
     bool all_rest = true, is_due = watch->is_final && watch->watched->units.first != NULL;
     for (struct unit *unit = watch->watched->units.first; unit != NULL && !is_due; unit = unit->next) {
         bool counts = unit_counts(watch, unit, run);
-        bool is_gone = units_is_gone(&watch->watched->units, unit, run, &watch->moment);
+        bool is_gone = unit_is_gone(watch, unit, run);
         all_rest &= counts || is_gone;
         is_due = (counts && (!unit->is_stored || unit->stored != unit->digest)) || (unit->is_stored && is_gone);
     }
@@ -132,7 +143,7 @@ static int add_unit(struct watch_job *watch, int run, struct unit *unit, struct 
         }
         unit->changed_ms = now_ms;
     }
-    int rc = unit->is_stored && (unit->is_there || !units_is_gone(&watch->watched->units, unit, run, &watch->moment))
+    int rc = unit->is_stored && (unit->is_there || !unit_is_gone(watch, unit, run))
                  ? snapshot_take_over(snapshot, &watch->watched->last, unit->path)
                  : ERR_NOT_FOUND;
     unit->is_stored = rc == 0;
