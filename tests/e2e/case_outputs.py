@@ -271,6 +271,7 @@ def kept_paths_that_lead_out_are_refused(lab):
                               (["get", identity], 2, "EXP/TRIAL")):
         done = subprocess.run([f"{lab.build}/shoal", "--dir", str(alder.dir), "output", *words], capture_output=True, text=True)
         expect(done.returncode == code and part in done.stderr, f"output {words}: {done.returncode} {done.stderr}")
+        expect("yet" not in done.stderr, f"the trial is over: {done.stderr}")
 
 
 @case(limit_s=60)

@@ -232,8 +232,11 @@ static uint32_t find_outputs(struct daemon *daemon, struct client_request *reque
         client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
                            "No node that holds the files of trial %u can be reached now; shoal nodes shows which are away.", *index);
     } else {
+        enum view_trial_state state = view_trial_state(*experiment, *index);
+        bool is_over = state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_FAILED || view_experiment_over(*experiment);
         client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
-                           "Trial %u has left no files (yet); what the key keep names, and $SHOAL_OUTPUT_DIR, is kept.", *index);
+                           "Trial %u has left no files%s; what the key keep names, and $SHOAL_OUTPUT_DIR, is kept%s.", *index,
+                           is_over ? "" : " (yet)", is_over ? "; shoal events tells what could not be" : "");
     }
     return 0;
 }
