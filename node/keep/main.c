@@ -252,7 +252,7 @@ static void locks_release(struct keep *keep)
         (void)close(keep->lock_fds[i]);
     }
     keep->lock_count = 0;
-    if (keep->held_fd >= 0) {
+    if (keep->held_fd >= 0) { /* a port's lock is the address of a socket, which ends only with its last copy (base/ports.c) */
         (void)close(keep->held_fd);
     }
     keep->held_fd = -1;
@@ -746,14 +746,15 @@ static int keep_start(struct keep *keep)
 
 int main(int argc, char **argv)
 {
-    struct stat held;
-    if (argc != 2 || fcntl(KEEP_FD_LINK, F_GETFD) < 0 || fcntl(KEEP_FD_ALIVE, F_GETFD) < 0 || fstat(KEEP_FD_HELD, &held) != 0) {
+    if (argc != 2 || fcntl(KEEP_FD_LINK, F_GETFD) < 0 || fcntl(KEEP_FD_ALIVE, F_GETFD) < 0) {
         (void)fprintf(stderr, "shoal-keep (Shoal %s) is started by shoald, once per worker; it cannot be used by hand.\n",
                       SHOAL_VERSION);
         return 2;
     }
+    struct stat held; /* daemons of versions before KEEP_FD_HELD do not pass the descriptor */
+    bool is_held = fstat(KEEP_FD_HELD, &held) == 0 && !S_ISCHR(held.st_mode);
     /* Descriptors that the daemon's libraries left open without close-on-exec must not live on in the worker. */
-    (void)close_range(KEEP_FD_HELD + 1, ~0u, 0);
+    (void)close_range(is_held ? KEEP_FD_HELD + 1 : KEEP_FD_HELD, ~0u, 0);
     static struct keep keep;
     keep.directory = argv[1];
     keep.directory_fd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -771,8 +772,10 @@ int main(int argc, char **argv)
     }
     (void)fcntl(KEEP_FD_LINK, F_SETFD, FD_CLOEXEC);
     (void)fcntl(KEEP_FD_ALIVE, F_SETFD, FD_CLOEXEC);
-    (void)fcntl(KEEP_FD_HELD, F_SETFD, FD_CLOEXEC);
-    keep.held_fd = S_ISCHR(held.st_mode) ? -1 : KEEP_FD_HELD;
+    if (is_held) {
+        (void)fcntl(KEEP_FD_HELD, F_SETFD, FD_CLOEXEC);
+    }
+    keep.held_fd = is_held ? KEEP_FD_HELD : -1;
     keep.status_fd = -1;
     keep.signal_fd = -1;
     keep.listen_fd = -1;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -470,6 +471,24 @@ static void a_held_port_is_free_when_the_end_is_told(void **state)
     assert_true(port_is_free(port));
 }
 
+/* A daemon that still runs after an upgrade passes two descriptors only. */
+static void an_older_daemon_passes_nothing_to_hold(void **state)
+{
+    (void)state;
+    struct run run;
+    struct keep_link link;
+    char program[700], text[1000], error[KEEP_ERROR_BYTES] = "";
+    run_make(&run, "older", "exit 7");
+    (void)snprintf(program, sizeof program, "%s/older-keep", root);
+    (void)snprintf(text, sizeof text, "#!/bin/sh\nexec 5>&-\nexec %s \"$@\"\n", KEEP_PROGRAM);
+    file_write(program, text);
+    assert_int_equal(chmod(program, 0700), 0);
+    assert_int_equal(keep_spawn(program, &run.spec, &link, error), 0);
+    struct keep_status status = end_wait(&link);
+    assert_int_equal(status.reason, KEEP_EXITED);
+    assert_int_equal(status.code, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +508,7 @@ int main(void)
         T(a_held_lock_refuses_the_next_worker),
         T(a_killed_keep_takes_its_worker_with_it),
         T(a_port_is_held_from_before_the_start_to_the_last_process),
+        T(an_older_daemon_passes_nothing_to_hold),
         T(a_held_port_is_free_when_the_end_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
