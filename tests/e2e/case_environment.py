@@ -188,6 +188,11 @@ def the_message_of_error_json_stands_above_the_log(lab):
     expect(tail.splitlines() == ["ValueError: bad batch", "x", "last words"], tail)
     identity, _ = output(lab, node, {"entrypoint": "mkfifo $TORCHELASTIC_ERROR_FILE; echo fifo; exit 1", "max_restarts": 0}, {}, "failed")
     expect(node.json("show", identity)["experiment"]["trials"][0]["tail"].strip() == "fifo", "a fifo is no file of errors")
+    entrypoint = "mkdir ../log; echo '{\"message\": \"no log\"}' >$TORCHELASTIC_ERROR_FILE; exit 1"  # the log cannot be read
+    identity = lab.submit(node, {"entrypoint": entrypoint, "max_restarts": 0})
+    wait_over(mesh, identity, 30, state="failed")
+    tail = node.json("show", identity)["experiment"]["trials"][0]["tail"]
+    expect(tail.strip() == "no log", f"the message beside an unreadable log: {tail}")
 
 
 ECHO = """import json, os, pathlib, sys, time

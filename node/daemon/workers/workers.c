@@ -645,11 +645,12 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
 static void kill_worker(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t grace_ms, bool is_hung)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
-    worker->kill_hung = is_hung;
     if (worker_is(worker, WORKER_RUNNING, attempt) && worker->has_link) {
+        worker->kill_hung = is_hung;
         worker->kill_grace_ms = grace_ms;
         send_kill(worker); /* no room: the next tick tries again */
     } else if (worker_is(worker, WORKER_SPAWNING, attempt)) {
+        worker->kill_hung = is_hung;
         worker->kill_wanted = true;
         worker->kill_grace_ms = grace_ms;
     }
@@ -789,7 +790,7 @@ static bool take_tail(struct daemon *daemon, struct daemon_worker *worker, char 
     char *text = whole + ERROR_HEAD_BYTES;
     size_t bytes = 0;
     if (keep_log_tail(worker->directory, UINT32_MAX, text, sizeof whole - ERROR_HEAD_BYTES, &bytes) != 0) {
-        bytes = 0;
+        bytes = 0; /* the program's own message may still be there */
     }
     bytes = keep_bars_fold(text, bytes);
     for (size_t i = 0; i < bytes; i++) { /* the reason may be written after a NUL */
