@@ -132,7 +132,6 @@ struct adding {
     struct snapshot *snapshot;
     struct chunks *chunks;
     const struct snapshot *before;
-    uint32_t before_at; /* the entry of `before` behind the last one that was found: mostly the next one wanted */
     uint64_t bytes_max;
     uint8_t *buffer; /* CHUNKS_TRANSACTION_BYTES: chunks that are read and not stored yet */
     size_t used_bytes;
@@ -165,9 +164,9 @@ static const struct snapshot_entry *find_before(struct adding *adding, const cha
 {
     const struct snapshot *before = adding->before;
     for (uint32_t i = 0; before != NULL && i < before->count; i++) {
-        uint32_t at = (adding->before_at + i) % before->count;
+        uint32_t at = (adding->snapshot->before_at + i) % before->count;
         if (strcmp(before->entries[at].path, path) == 0) {
-            adding->before_at = at + 1;
+            adding->snapshot->before_at = at + 1; /* mostly the next one that is wanted */
             return &before->entries[at];
         }
     }

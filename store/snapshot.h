@@ -48,6 +48,7 @@ struct snapshot {
     struct snapshot_entry *entries;
     uint32_t count, capacity;
     uint64_t bytes;         /* sum of the file sizes */
+    uint32_t before_at;     /* of the `before` of snapshot_add: where the search for the next entry begins */
     uint32_t left_out;      /* entries that were left out, and the first one's path and reason */
     char left_out_why[256];
 };
