@@ -433,21 +433,22 @@ static void begin(struct daemon *daemon, struct daemon_output *output, uint64_t 
     jobs_run(daemon->idle_jobs, &watch->job);
 }
 
-static void shift(uint64_t *when_ms, uint64_t gap_ms)
+/* A time that has passed: it may lie behind a part of the gap already if this process itself stood still. */
+static void shift(uint64_t *since_ms, uint64_t gap_ms, uint64_t now_ms)
 {
-    if (*when_ms != 0) {
-        *when_ms += gap_ms;
+    if (*since_ms != 0) {
+        *since_ms = *since_ms + gap_ms < now_ms ? *since_ms + gap_ms : now_ms;
     }
 }
 
-void daemon_outputs_awake(struct daemon *daemon, uint64_t gap_ms)
+void daemon_outputs_awake(struct daemon *daemon, uint64_t gap_ms, uint64_t now_ms)
 {
     for (struct daemon_output *output = daemon->outputs->first; output != NULL; output = output->next) {
-        shift(&output->end_ms, gap_ms);
-        shift(&output->ended.now_ms, gap_ms);
-        shift(&output->done_ms, gap_ms);
-        shift(&output->copies_ms, gap_ms);
-        shift(&output->after_ms, gap_ms);
+        output->end_ms += output->has_ended ? gap_ms : 0;
+        shift(&output->ended.now_ms, gap_ms, now_ms);
+        shift(&output->done_ms, gap_ms, now_ms);
+        shift(&output->copies_ms, gap_ms, now_ms);
+        shift(&output->after_ms, gap_ms, now_ms);
         output->gap_ms += gap_ms; /* a job may have the units now: the next one moves their times */
     }
 }

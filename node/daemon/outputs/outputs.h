@@ -32,7 +32,7 @@ bool daemon_outputs_hold(const struct daemon *daemon, const char *directory);
 bool daemon_outputs_move_aside(const char *directory);
 
 /* After a suspend or a stall: moves the times of this room by the gap, in which no program could change its files. */
-void daemon_outputs_awake(struct daemon *daemon, uint64_t gap_ms);
+void daemon_outputs_awake(struct daemon *daemon, uint64_t gap_ms, uint64_t now_ms);
 
 /* Once a second: begins scans and snapshots that are due. */
 void daemon_outputs_tick(struct daemon *daemon, uint64_t now_ms);

@@ -925,7 +925,7 @@ void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms)
         worker_stall_shift(&daemon->workers->slots[slot].stall, gap_ms);
     }
     if (gap_ms > CORE_STALL_MS) {
-        daemon_outputs_awake(daemon, gap_ms);
+        daemon_outputs_awake(daemon, gap_ms, now_ms);
     }
 }
 
