@@ -284,7 +284,7 @@ def a_line_of_output_is_a_metric(lab):
 echo "::shoal metric validation accuracy=oops step=2"
 echo "::shoal metric"
 sleep 1.5
-printf '::shoal metric validation accu'; sleep 1; echo 'racy=0.91 step=120'
+printf '\\r4/20 [##  ]'; printf '::shoal metric validation accu'; sleep 1; echo 'racy=0.91 step=120'
 """)
     on = submit(alder, "sh report.sh", script, metrics_from_output=True, searcher={"metric": "accuracy", "smaller_is_better": False})
     off = submit(alder, "sh report.sh", script)
@@ -296,6 +296,8 @@ printf '::shoal metric validation accu'; sleep 1; echo 'racy=0.91 step=120'
     expect(trial["metrics"]["validation"]["accuracy"] == 0.91, f"the trial's metrics: {trial['metrics']}")
     expect("accuracy=oops" in birch.run("logs", f"{on}/0"), "a line that is no metric is not in the log")
     expect(birch.run("metrics", f"{off}/0").strip() == "", "there are metrics without the key")
+    told = [line for node in mesh.nodes for line in node.run("events").splitlines() if "is malformed" in line]
+    expect(len(told) == 1 and "accuracy=oops" in told[0], f"the malformed line is told: {told}")
 
 
 @case(limit_s=60)

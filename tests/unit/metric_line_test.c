@@ -57,7 +57,7 @@ static void a_line_without_a_step_has_the_last_one(void **state)
 static void other_lines_are_lines_of_the_log(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"::shoal metric validation", "::shoal metric", "::shoal metric  ", " ::shoal metric v a=1",
+    static const char *const lines[] = {"::shoal metric validation", "::shoal metric", "::shoal metric  ", ":shoal metric v a=1",
                                         "::shoal metric v a", "::shoal metric v a=", "::shoal metric v =1", "::shoal metric v a=1x",
                                         "::shoal metric v a=0x10", "::shoal metric v a=1 step=-1", "::shoal metric v a=1 step=",
                                         "::shoal metric v a=1 step=99999999999999999999", "::shoal metric a=1", "::shoal metrics v a=1",
@@ -86,12 +86,46 @@ static void other_lines_are_lines_of_the_log(void **state)
     assert_false(metric_lines_next(&all, &byte, 1, &at, 0, packed, &report)); /* longer than any metric */
 }
 
+static void a_progress_bar_before_a_metric_does_no_harm(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "\r4/20 [####    ]::shoal metric v a=3 step=4\n", "\r::shoal metric v a=3 step=4\n", "a::shoal metric v a=3 step=4\r5/20 [#",
+        "x:::shoal metric v a=3 step=4\n", "::shoal metric v a=::shoal metric v a=3 step=4\n", "::shoal ::shoal metric v a=3 step=4\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        for (size_t piece = 1; piece < 60; piece += 7) {
+            struct request_report report;
+            double value = 0;
+            assert_int_equal(feed(texts[i], piece, &report, &value), 1);
+            assert_int_equal(report.step, 4);
+            assert_true(value == 3);
+        }
+    }
+}
+
+static void the_first_malformed_line_is_kept(void **state)
+{
+    (void)state;
+    static const char text[] = "::shoal metric v a=1\n::shoal metric v a=oops step=2\n::shoal metric\n::shoal metric v\n";
+    struct metric_lines lines = {.used = 0};
+    uint8_t packed[METRIC_LINE_BYTES];
+    struct request_report report;
+    size_t at = 0;
+    assert_true(metric_lines_next(&lines, (const uint8_t *)text, strlen(text), &at, 0, packed, &report));
+    assert_false(lines.is_malformed);
+    assert_false(metric_lines_next(&lines, (const uint8_t *)text, strlen(text), &at, 0, packed, &report));
+    assert_true(lines.is_malformed);
+    assert_string_equal(lines.malformed, "::shoal metric v a=oops step=2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_a_metric_however_it_is_cut),
         cmocka_unit_test(a_line_without_a_step_has_the_last_one),
         cmocka_unit_test(other_lines_are_lines_of_the_log),
+        cmocka_unit_test(a_progress_bar_before_a_metric_does_no_harm),
+        cmocka_unit_test(the_first_malformed_line_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

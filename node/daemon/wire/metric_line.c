@@ -1,6 +1,7 @@
 #include "node/daemon/wire/metric_line.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,10 +40,10 @@ static bool read_value(const char *text, double *out)
     return *end == '\0';
 }
 
-/* Reads a whole line that ends in NUL, which it cuts into words. */
+/* Reads what follows BEGINNING and ends in NUL, which it cuts into words. */
 static bool read_line(char *line, uint64_t step, uint8_t packed[METRIC_LINE_BYTES], struct request_report *out)
 {
-    char *rest = line + strlen(BEGINNING), *names[PAIRS_MAX];
+    char *rest = line, *names[PAIRS_MAX];
     double values[PAIRS_MAX];
     uint32_t count = 0;
     const char *group = next_word(&rest);
@@ -79,25 +80,57 @@ static bool read_line(char *line, uint64_t step, uint8_t packed[METRIC_LINE_BYTE
     return !writer.failed && request_report_read(&reader, out) == 0;
 }
 
+void metric_lines_cut(struct metric_lines *lines)
+{
+    lines->used = lines->matched = 0;
+    lines->is_begun = false;
+}
+
+/* Notes which part of BEGINNING the last bytes are; true: they are all of it. Only its colons occur in it twice. */
+static bool match(struct metric_lines *lines, char byte)
+{
+    bool is_colon_more = byte == ':' && lines->matched == 2;
+    if (!is_colon_more) {
+        lines->matched = byte == BEGINNING[lines->matched] ? lines->matched + 1 : byte == ':';
+    }
+    bool is_whole = lines->matched == strlen(BEGINNING);
+    lines->matched = is_whole ? 0 : lines->matched;
+    return is_whole;
+}
+
+static void keep_malformed(struct metric_lines *lines, const char *shown)
+{
+    if (!lines->is_malformed) {
+        lines->is_malformed = true;
+        (void)snprintf(lines->malformed, sizeof lines->malformed, BEGINNING "%.100s", shown);
+    }
+}
+
 bool metric_lines_next(struct metric_lines *lines, const uint8_t *bytes, size_t count, size_t *at, uint64_t step,
                        uint8_t packed[METRIC_LINE_BYTES], struct request_report *out)
 {
     while (*at < count) {
         char byte = (char)bytes[(*at)++];
-        if (byte != '\n') {
-            lines->is_skipped |= byte == '\0' || lines->used + 1 == sizeof lines->line;
-            if (!lines->is_skipped) {
+        if (byte != '\n' && byte != '\r') {
+            if (match(lines, byte)) {
+                lines->is_begun = true;
+                lines->used = 0;
+            } else if (lines->is_begun) {
+                lines->is_begun = byte != '\0' && lines->used + 1 < sizeof lines->line;
                 lines->line[lines->used++] = byte;
-                lines->is_skipped = lines->used <= strlen(BEGINNING) && BEGINNING[lines->used - 1] != byte;
             }
             continue;
         }
-        bool may_be = !lines->is_skipped && lines->used > strlen(BEGINNING);
-        lines->line[lines->used] = '\0';
-        lines->used = 0;
-        lines->is_skipped = false;
+        bool may_be = lines->is_begun;
+        char shown[METRIC_LINE_SHOWN_BYTES];
+        lines->line[may_be ? lines->used : 0] = '\0';
+        metric_lines_cut(lines);
+        (void)snprintf(shown, sizeof shown, "%.100s", lines->line);
         if (may_be && read_line(lines->line, step, packed, out)) {
             return true;
+        }
+        if (may_be) {
+            keep_malformed(lines, shown);
         }
     }
     return false;

@@ -124,7 +124,6 @@ static void adopt_one(struct daemon *daemon, struct keep_found *found)
     prefix_bytes = daemon_series_prefix('l', &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, prefix);
     if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
         worker->log_offset = last;
-        worker->metric_lines.is_skipped = true; /* the beginning of the line was read by the last daemon */
     }
     daemon_outputs_watch(daemon, slot, &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, worker->directory);
     struct node_event event = {.kind = NODE_EVENT_ADOPT};

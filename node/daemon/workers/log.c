@@ -38,7 +38,9 @@ static bool log_take(struct daemon *daemon, struct daemon_worker *worker, const 
     worker->log_offset = code == 0 ? end : worker->log_offset;
     worker_stall_heard(&worker->stall, daemon_now_ms());
     if (code == 0) {
-        worker->metric_lines.is_skipped |= log->dropped > 0;
+        if (log->dropped > 0) {
+            metric_lines_cut(&worker->metric_lines);
+        }
         daemon_series_output(daemon, worker, log->bytes, log->got);
     }
     return code == 0;

@@ -163,4 +163,9 @@ void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, c
         worker->metric_step = report.step;
         daemon_series_report(daemon, worker, report.group, report.step, report.metrics);
     }
+    if (worker->metric_lines.is_malformed && !worker->is_malformed_told) {
+        worker->is_malformed_told = true;
+        daemon_line(daemon, "trial %u: a metric line of its output is malformed and is no metric: '%s'; later ones are not told",
+                    worker->prepare.u.worker.attempt.trial, worker->metric_lines.malformed);
+    }
 }

@@ -75,6 +75,7 @@ struct daemon_worker {
     uint64_t metric_step;                    /* of the last metric line; a line without a step has the same */
     uint64_t metric_second_ms;               /* since then */
     uint32_t metric_count, metric_dropped;   /* lines taken, and lines beyond METRIC_LINES_SECOND */
+    bool is_malformed_told;                  /* a line told of the first malformed metric line */
 };
 
 struct daemon_ended;
