@@ -9,6 +9,7 @@
 
 #define SETTLE_MS 200  /* from the first word of a change: many come at once */
 #define AGAIN_MS 60000 /* read also without such a word */
+#define RETRY_MS 5000  /* when they could not be read */
 #define LOOPBACK_SPEED 1000
 
 static bool is_any(const char *host)
@@ -53,13 +54,14 @@ static void note_zone(struct node_addresses *out, const char *interface)
     }
 }
 
-static void find(struct daemon *daemon, struct node_addresses *out)
+/* False: the addresses could not be read, for example because no descriptor is free; `*out` then has what the user has named. */
+static bool find(struct daemon *daemon, struct node_addresses *out)
 {
     char listen_host[FACT_ADDRESS_BYTES];
     struct addresses_of_ours all;
     memset(out, 0, sizeof *out);
     address_host(daemon->options.listen, listen_host, sizeof listen_host);
-    (void)addresses_read(&all);
+    bool is_read = addresses_read(&all) == 0;
     for (uint32_t i = 0; i < all.count; i++) {
         if (all.items[i].is_wide && all.items[i].is_link_local) {
             note_zone(out, all.items[i].interface);
@@ -69,11 +71,11 @@ static void find(struct daemon *daemon, struct node_addresses *out)
         add_named(daemon, out, daemon->options.advertise[i]);
     }
     if (out->announced.count > 0) {
-        return;
+        return is_read;
     }
     if (!is_any(listen_host)) {
         add_named(daemon, out, listen_host);
-        return;
+        return is_read;
     }
     bool has_ipv4_only = strcmp(listen_host, "0.0.0.0") == 0;
     for (uint32_t i = 0; i < all.count; i++) {
@@ -84,6 +86,7 @@ static void find(struct daemon *daemon, struct node_addresses *out)
     if (out->announced.count == 0) {
         add_named(daemon, out, "127.0.0.1"); /* no network yet */
     }
+    return is_read;
 }
 
 static void take(struct daemon *daemon, const struct node_addresses *found)
@@ -97,8 +100,7 @@ void daemon_own_addresses_open(struct daemon *daemon)
     struct own_addresses *own = &daemon->peers->own;
     struct node_addresses found;
     own->fd = addresses_watch();
-    own->read_ms = daemon_now_ms() + AGAIN_MS;
-    find(daemon, &found);
+    own->read_ms = daemon_now_ms() + (find(daemon, &found) ? AGAIN_MS : RETRY_MS);
     take(daemon, &found);
 }
 
@@ -157,9 +159,12 @@ void daemon_own_addresses_tick(struct daemon *daemon, uint64_t now_ms)
         return;
     }
     own->is_due_soon = false;
-    own->read_ms = now_ms + AGAIN_MS;
     struct node_addresses found;
-    find(daemon, &found);
+    bool is_read = find(daemon, &found);
+    own->read_ms = now_ms + (is_read ? AGAIN_MS : RETRY_MS);
+    if (!is_read) {
+        return; /* the node keeps what it had */
+    }
     if (memcmp(&found, &own->announced, sizeof found) == 0) {
         return;
     }
