@@ -170,8 +170,13 @@ static int variable_add(struct tree *tree, struct variables *variables, const st
                          "digit first",
                          shown, name);
     }
-    bool is_hparam = pack_text_is(name, bytes, "SHOAL_HPARAMS_FILE") || (bytes > 9 && memcmp(name, "SHOAL_HP_", 9) == 0);
-    if (config_variable_is_reserved(name, bytes) || is_hparam) {
+    if (config_variable_is_rank(name, bytes)) {
+        return tree_fail(tree, node,
+                         "the environment variable '%.*s' is set by the daemon for each rank; remove it, and set a variable of "
+                         "another name in the entrypoint if a program needs it",
+                         shown, name);
+    }
+    if (config_variable_is_reserved(name, bytes)) {
         return tree_fail(tree, node, "the environment variable '%.*s' is set by the daemon; choose another name", shown,
                          name);
     }

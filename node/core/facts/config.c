@@ -177,23 +177,41 @@ static bool is_word_char(char c, bool first)
     return c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (!first && c >= '0' && c <= '9');
 }
 
+static bool is_listed(const char *const *names, const char *name, size_t bytes)
+{
+    while (*names != NULL && !pack_text_is(name, bytes, *names)) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+/* The names that every version has refused. A record with one of them is malformed, so no name is ever added. */
+static bool is_first_reserved(const char *name, size_t bytes)
+{
+    static const char *const first[] = {"SHOAL_SOCKET", "SHOAL_TOKEN", "SHOAL_EXPERIMENT", "SHOAL_TRIAL",   "SHOAL_ATTEMPT",
+                                        "SHOAL_RANK",   "SHOAL_SIZE",  "SHOAL_SEED",       "SHOAL_HPARAMS", NULL};
+    return is_listed(first, name, bytes);
+}
+
 bool config_variable_is_reserved(const char *name, size_t bytes)
 {
-    static const char *const reserved[] = {"SHOAL_SOCKET", "SHOAL_TOKEN", "SHOAL_EXPERIMENT", "SHOAL_TRIAL", "SHOAL_ATTEMPT",
-                                           "SHOAL_RANK",   "SHOAL_SIZE",  "SHOAL_SEED",       "SHOAL_HPARAMS",
-                                           "SHOAL_OUTPUT_DIR", "SHOAL_CHECKPOINT_DIR", "SHOAL_RESTORE_DIR",
-                                           "SHOAL_COLLECTIVE_TIMEOUT"};
-    for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
-        if (pack_text_is(name, bytes, reserved[i])) {
-            return true;
-        }
-    }
-    return false;
+    static const char *const later[] = {"SHOAL_PORTS",          "SHOAL_HPARAMS_FILE", "SHOAL_OUTPUT_DIR",
+                                        "SHOAL_CHECKPOINT_DIR", "SHOAL_RESTORE_DIR",  "SHOAL_COLLECTIVE_TIMEOUT", NULL};
+    bool is_hparam = bytes > 9 && memcmp(name, "SHOAL_HP_", 9) == 0;
+    return is_first_reserved(name, bytes) || is_listed(later, name, bytes) || is_hparam;
+}
+
+bool config_variable_is_rank(const char *name, size_t bytes)
+{
+    static const char *const names[] = {"RANK",       "WORLD_SIZE",       "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
+                                        "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",   "ROLE_WORLD_SIZE",
+                                        "NODE_RANK",  "MASTER_ADDR",      "MASTER_PORT", NULL};
+    return is_listed(names, name, bytes);
 }
 
 static bool variable_name_is_good(const char *name, size_t bytes)
 {
-    bool good = bytes > 0 && !config_variable_is_reserved(name, bytes);
+    bool good = bytes > 0 && !is_first_reserved(name, bytes);
     for (size_t i = 0; good && i < bytes; i++) {
         good = is_word_char(name[i], i == 0);
     }

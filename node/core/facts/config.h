@@ -95,8 +95,12 @@ static inline uint32_t config_restarts(const struct config *config)
 }
 
 /* True for the environment variables that the daemon sets for a worker (docs/wire.md), such as the path of its socket and
- * its token. Other names that begin with SHOAL_ are free for programs (SHOAL_DATA of shoal-train). */
+ * its token. Other names that begin with SHOAL_ are free for programs (SHOAL_DATA of shoal-train). A new experiment has none of
+ * them; a record may have those that an older version did not set. */
 bool config_variable_is_reserved(const char *name, size_t bytes);
+
+/* True for the variables by which a program knows its rank and its group (RANK, MASTER_ADDR, ...): the daemon sets them. */
+bool config_variable_is_rank(const char *name, size_t bytes);
 
 #define CONFIG_KEEP_MAX 16
 #define CONFIG_KEEP_ALL_SLOTS_MAX 64 /* as FACT_OUTPUTS_MAX: so many ranks can be united */
