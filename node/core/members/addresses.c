@@ -372,8 +372,9 @@ static struct core_address **take(struct node_core *core, struct core_peer *peer
 void addresses_announced(struct node_core *core, struct core_peer *peer, const struct view_member *member)
 {
     struct core_address **link = &peer->addresses;
-    bool is_newer = member->announced_count > 0 && member->announced_boot >= member->node_boot;
-    uint32_t count = is_newer ? member->announced_count : member->has_node ? member->address_count : 0;
+    uint32_t announced = view_announced(member);
+    bool is_newer = announced > 0;
+    uint32_t count = is_newer ? announced : member->has_node ? member->address_count : 0;
     for (uint32_t i = 0; i < count; i++) {
         struct fact_address fact = {.prefix = 0, .speed = 1000};
         if (is_newer) {

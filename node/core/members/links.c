@@ -35,9 +35,10 @@ static uint32_t announced_of(const struct node_core *core, node_id node, const s
         return core->options.addresses.announced.count;
     }
     const struct view_member *member = view_find_member(&core->view, node);
-    if (member == NULL || member->announced_count > 0) {
+    uint32_t announced = member != NULL ? view_announced(member) : 0;
+    if (member == NULL || announced > 0) {
         *out = member != NULL ? member->announced : NULL;
-        return member != NULL ? member->announced_count : 0;
+        return announced;
     }
     for (uint32_t i = 0; i < member->address_count; i++) {
         bytes_copy_text(older[i].text, sizeof older[i].text, member->addresses[i]);
@@ -310,14 +311,14 @@ void links_restate(struct node_core *core)
 bool links_is_older(const struct node_core *core, node_id node)
 {
     const struct view_member *member = view_find_member(&core->view, node);
-    return member == NULL || (member->announced_count == 0 && member->links == NULL);
+    return member == NULL || (view_announced(member) == 0 && view_member_links(member) == NULL);
 }
 
 /* What the record of `from` tells about `to`: 1: reached on the network, 0: not, -1: there is no record. */
 static int found_by(const struct node_core *core, node_id from, node_id to, uint64_t network)
 {
     const struct view_member *member = view_find_member(&core->view, from);
-    const struct view_links *links = member != NULL ? member->links : NULL;
+    const struct view_links *links = member != NULL ? view_member_links(member) : NULL;
     if (links == NULL) {
         return links_is_older(core, from) ? -1 : 0;
     }

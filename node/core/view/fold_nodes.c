@@ -132,6 +132,16 @@ uint64_t view_network(const char *name)
     return bytes_hash64(name, strlen(name), 0);
 }
 
+uint32_t view_announced(const struct view_member *member)
+{
+    return member->announced_boot >= member->node_boot ? member->announced_count : 0;
+}
+
+const struct view_links *view_member_links(const struct view_member *member)
+{
+    return member->links_boot >= member->node_boot || view_announced(member) > 0 ? member->links : NULL;
+}
+
 int fold_links(struct view *view, const struct records_entry *entry)
 {
     struct fact_links fact;
@@ -153,6 +163,7 @@ int fold_links(struct view *view, const struct records_entry *entry)
         arena_give(view->arena, member->links, links_bytes(member->links->unreached_count));
     }
     member->links = links;
+    member->links_boot = entry->record.version.boot;
     view->slots_changed = true; /* a group may have a network now */
     return 0;
 }

@@ -65,10 +65,13 @@ struct view_member {
     struct version_range protocol; /* the versions that the node announces; newest 0: unknown */
     uint32_t address_count;
     char addresses[FACT_ADDRESSES_MAX][FACT_ADDRESS_BYTES];
-    uint32_t announced_count; /* 0: the node's version writes no ADDRESSES record, or the record is not here */
+    uint32_t announced_count; /* 0: the node's version writes no ADDRESSES record, or the record is not here; read with
+                                 view_announced */
     struct fact_address *announced; /* [announced_count], by the node's ADDRESSES record */
     uint64_t announced_boot;        /* of that record */
-    struct view_links *links;       /* by the node's LINKS record; NULL: the record is not here */
+    struct view_links *links;       /* by the node's LINKS record; NULL: the record is not here; read with
+                                       view_member_links */
+    uint64_t links_boot;            /* of that record */
     uint32_t bulk_port;
     uint64_t reads; /* FACT_READS_... */
     uint32_t slot_count;
@@ -311,6 +314,14 @@ struct view_attempt *view_find_attempt(const struct view *view, const attempt_id
 /* The row of a node, made if there was none; NULL: the arena is full. */
 struct view_member *view_member_row(struct view *view, node_id id);
 
+/* How many addresses the node's ADDRESSES record gives; 0: there is no such record, or it is older than the node's own record,
+ * since the node now runs a version that writes none. */
+uint32_t view_announced(const struct view_member *member);
+
+/* By the node's LINKS record, or NULL: as with view_announced. The record of the boot before counts until a node that has just
+ * started publishes its own. */
+const struct view_links *view_member_links(const struct view_member *member);
+
 /* The number by which struct view_links knows a network. */
 uint64_t view_network(const char *name);
 
@@ -459,8 +470,8 @@ uint32_t view_attempt_failures(const struct view_attempt *attempt);
 /* The death of a host with which the attempt is charged, or NULL; of several deaths the one with the fewest suspects. */
 const struct view_death *view_attempt_death(const struct view_attempt *attempt);
 
-/* Whether the trial is in quarantine; `retry` is the option of its experiment. `nodes` and `count` (may be NULL) get the nodes of the failures, or the dead hosts, at
- * most VIEW_QUARANTINE_NODES. The answer follows from the records alone, so that all coordinators agree. */
+/* Whether the trial is in quarantine; `retry` is the option of its experiment. `nodes` and `count` (may be NULL) get the nodes of
+ * the failures, or the dead hosts, at most VIEW_QUARANTINE_NODES. The answer follows from the records alone, so that all coordinators agree. */
 enum view_quarantine view_trial_quarantine(const struct view_trial *trial, enum config_retry retry,
                                            node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count);
 

@@ -115,7 +115,7 @@ static node_id node_at(const struct daemon *daemon, const char *host)
         struct node_peer peer = node_core_peer(daemon->core, i);
         const struct view_member *member = view_find_member(node_core_view(daemon->core), peer.id);
         bool is_here = is_host_of(host, peer.address);
-        for (uint32_t a = 0; member != NULL && a < member->announced_count && !is_here; a++) {
+        for (uint32_t a = 0; member != NULL && a < view_announced(member) && !is_here; a++) {
             is_here = is_host_of(host, member->announced[a].text);
         }
         for (uint32_t a = 0; member != NULL && a < member->address_count && !is_here; a++) {
