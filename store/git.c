@@ -20,6 +20,7 @@
 #define EXCLUDE_BYTES_MAX (1u << 20)
 #define INDEX_BYTES_MAX (1u << 30)
 #define INCLUDE_DEPTH_MAX 10 /* as in git */
+#define INCLUDES_MAX 1000    /* files of one tree's configuration: includes may branch at each depth */
 #define SHA1_BYTES 20
 #define SHA256_BYTES 32
 
@@ -31,6 +32,7 @@ struct settings {
     bool ignores_case;
     bool has_worktree_config;
     size_t hash_bytes;
+    unsigned file_count; /* configuration files read so far */
 };
 
 static bool join(char out[PATH_MAX], const char *dir, const char *name)
@@ -82,7 +84,8 @@ static void read_config(struct settings *settings, const char *path, unsigned de
 {
     char *text;
     size_t text_bytes;
-    if (depth > INCLUDE_DEPTH_MAX || small_file_read(AT_FDCWD, path, true, CONFIG_BYTES_MAX, &text, &text_bytes) != 0) {
+    if (depth > INCLUDE_DEPTH_MAX || settings->file_count++ >= INCLUDES_MAX ||
+        small_file_read(AT_FDCWD, path, true, CONFIG_BYTES_MAX, &text, &text_bytes) != 0) {
         return;
     }
     struct git_config *config = malloc(sizeof *config);

@@ -280,7 +280,7 @@ static uint64_t next_sequence(const struct node_core *core, const struct view_tr
 {
     uint64_t highest = 0;
     for (const struct view_output *row = trial != NULL ? trial->outputs : NULL; row != NULL; row = row->next) {
-        if (attempt_id_equal(&row->attempt, attempt) && row->fact.sequence > highest && row->fact.sequence < UINT64_MAX) {
+        if (attempt_id_equal(&row->attempt, attempt) && row->fact.sequence > highest) {
             highest = row->fact.sequence;
         }
     }

@@ -86,11 +86,15 @@ int fact_links_read(const struct record *record, struct fact_links *out)
     }
     for (uint32_t i = 0; i < out->unreached_count; i++) {
         struct fact_unreached *item = &out->unreached[i];
-        if (pack_read_array(&reader) != 2) {
+        uint32_t values = pack_read_array(&reader);
+        if (values < 2) {
             return ERR_MALFORMED;
         }
         pack_read_bin_exact(&reader, item->node, sizeof item->node);
         item->networks = (uint32_t)pack_read_u64_max(&reader, (1u << FACT_NETWORKS_MAX) - 1);
+        for (uint32_t more = 2; more < values && !reader.failed; more++) {
+            pack_skip(&reader);
+        }
         bool follows = i == 0 || memcmp(out->unreached[i - 1].node, item->node, sizeof item->node) < 0;
         if (!follows || item->networks == 0) {
             return ERR_MALFORMED;

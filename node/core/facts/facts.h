@@ -469,6 +469,7 @@ int fact_attempt_large_read(const struct record *record, struct fact_attempt *ou
 int fact_worker_read(const struct record *record, struct fact_worker *out);
 int fact_verdict_read(const struct record *record, struct fact_verdict *out);
 int fact_manifest_read(const struct record *record, struct fact_manifest *out);
+#define FACT_SEQUENCE_MAX ((uint64_t)1 << 62) /* so that the next one is a number, too */
 int fact_output_read(const struct record *record, struct fact_output *out);
 int fact_eviction_read(const struct record *record, struct fact_eviction *out);
 int fact_drain_read(const struct record *record, struct fact_drain *out);

@@ -201,7 +201,8 @@ void fact_programs_pack(struct pack_writer *writer, const struct fact_programs *
 static void read_program(struct pack_reader *reader, struct fact_program *out)
 {
     memset(out, 0, sizeof *out);
-    if (pack_read_array(reader) != PROGRAM_PARTS) {
+    uint32_t parts = pack_read_array(reader);
+    if (parts < PROGRAM_PARTS) {
         reader->failed = true;
         return;
     }
@@ -209,6 +210,9 @@ static void read_program(struct pack_reader *reader, struct fact_program *out)
     out->is_there = pack_read_bool(reader);
     pack_read_text_copy(reader, out->version, sizeof out->version);
     pack_read_text_copy(reader, out->torch, sizeof out->torch);
+    for (uint32_t i = PROGRAM_PARTS; i < parts && !reader->failed; i++) {
+        pack_skip(reader);
+    }
 }
 
 int fact_programs_read(const struct record *record, struct fact_programs *out)

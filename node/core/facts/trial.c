@@ -662,7 +662,7 @@ int fact_output_read(const struct record *record, struct fact_output *out)
     fact.bytes = pack_read_u64(&reader);
     fact.files = pack_read_u64(&reader);
     fact.generation = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
-    fact.sequence = pack_read_u64(&reader);
+    fact.sequence = pack_read_u64_max(&reader, FACT_SEQUENCE_MAX);
     fact.after = pack_read_u64(&reader);
     fact.is_final = pack_read_bool(&reader);
     fact.durable = pack_read_bool(&reader);
