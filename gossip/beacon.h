@@ -6,8 +6,8 @@
  * and failures are silent.
  *
  * IPv4: multicast to 239.255.74.11 (TTL 1), the broadcast address of every interface, and the loopback network, so
- * daemons of the same machine find each other. IPv6: multicast to ff02::4a0b on every interface. A shell for the protocol thread: no call blocks. Times are ms of any
- * epoch.
+ * daemons of the same machine find each other. IPv6: multicast to ff02::4a0b on every interface. A shell for the protocol
+ * thread: no call blocks. Times are ms of any epoch.
  *
  * Traffic: 67 bytes at IP level, twice per interface, every BEACON_FAST_MS for the first BEACON_FAST_FOR_MS, then every
  * BEACON_SLOW_MS: with two interfaces 27 bytes a second. */

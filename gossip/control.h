@@ -134,8 +134,8 @@ struct control_checked {
 
 /* Finds out whether the node with this key answers at `address`: with a DEALER of its own, which is connected only once the
  * key is proven, and if it is not, with a TCP connection, because libzmq does not report refused connections. (In this order,
- * since a TCP connection alone counts as a failed handshake at the other end.) The peers' connections are not touched. The result comes within CONTROL_CHECK_MS + CONTROL_PROOF_MS through control_check_next;
- * `node` is used for nothing else. ERR_USAGE (address or key), ERR_FULL (CONTROL_CHECKS_MAX), ERR_IO: no check was
+ * since a TCP connection alone counts as a failed handshake at the other end.) The peers' connections are not touched. The
+ * result comes within CONTROL_CHECK_MS + CONTROL_PROOF_MS through control_check_next; `node` is used for nothing else. ERR_USAGE (address or key), ERR_FULL (CONTROL_CHECKS_MAX), ERR_IO: no check was
  * started. */
 int control_check_link(struct control *control, node_id node, const uint8_t sign_public[32], const char *address);
 

@@ -72,7 +72,8 @@ enum node_event_kind {
     NODE_EVENT_WORKER_LISTENS, /* u.worker: the worker is in no group (any more) and listens on `port` for the next one;
                                   is_elastic, generation, has_state and step as in struct fact_worker */
     NODE_EVENT_WORKER_STATUS,  /* u.worker: step; bytes: the latest metrics, packed as in struct fact_worker */
-    NODE_EVENT_WORKER_STALL,   /* u.worker: stall, stall_s, is_overdue, is_past_barrier: what the worker has lacked for a while has changed */
+    NODE_EVENT_WORKER_STALL,   /* u.worker: stall, stall_s, is_overdue, is_past_barrier: what the worker has lacked for a
+                                  while has changed */
     NODE_EVENT_WORKER_EXITED,  /* u.worker: the worker is gone for certain, with all children; code; text: the last lines */
     NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on the disk; bytes: the
                                   metrics at the time of the save, packed as in struct fact_worker */

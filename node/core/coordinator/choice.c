@@ -70,7 +70,8 @@ static uint32_t collect(const struct placing_snapshot *snapshot, enum care care,
     for (uint32_t i = 0; i < snapshot->node_count && count < CANDIDATES_MAX; i++) {
         const struct placing_node *node = &snapshot->nodes[i];
         CHECK(((node->idle | node->refused_long) & ~node->usable) == 0 && (node->refused & ~node->idle) == 0);
-        if ((leaves_out && node->lacks_program) || (care == CARE_FOR_ALL && node->is_quarantined) || (care != CARE_FOR_NOTHING && is_avoided(snapshot, node))) {
+        if ((leaves_out && node->lacks_program) || (care == CARE_FOR_ALL && node->is_quarantined) ||
+            (care != CARE_FOR_NOTHING && is_avoided(snapshot, node))) {
             continue;
         }
         /* A slot refused for longer than a moment is nothing to wait for. */
