@@ -155,3 +155,19 @@ def the_last_lines_of_a_failed_program_are_whole_though_its_node_is_dead(lab):
     birch.kill_machine()
     shown = alder.run("show", identity)
     expect("    line 1 of what" in shown and "    line 600 of what" in shown, shown[-2000:])
+
+
+@case(limit_s=60)
+def a_followed_log_goes_on_with_the_next_attempt(lab):
+    """The first attempt fails; the text of the second one comes, too, and a line on stderr stands for the change."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    identity = lab.submit(node, {"name": "talker", "retry": "any", "max_restarts": 1,
+                                 "entrypoint": "echo words of $SHOAL_ATTEMPT; sleep 3; test $SHOAL_ATTEMPT = 2",
+                                 "searcher": {"name": "single", "metric": "a"}})
+    wait_until(lambda: node.json("show", identity)["experiment"]["trials"][0]["state"] == "running", 20, "the first attempt")
+    reader = subprocess.run([node.bin / "shoal", "logs", f"{identity}/0", "--follow", "--dir", node.dir], capture_output=True, text=True,
+                            timeout=50)
+    expect(reader.returncode == 0, f"{reader}")
+    expect("words of 1" in reader.stdout and "words of 2" in reader.stdout, f"an attempt is not shown: {reader}")
+    expect(reader.stderr.count("attempt 2") == 1, f"the change is not told once: {reader.stderr}")

@@ -201,6 +201,7 @@ static int write_logs(struct client *client, bool raw, bool follow)
     struct log_lines lines = {.out = write_log_line, .context = &writer, .follows = follow};
     int code = client_send(client, -1);
     struct reply reply = {.end = false};
+    uint64_t shown = 0; /* the attempt whose output was shown last */
     while (code == CLI_DONE && !reply.end) {
         code = client_next(client, follow ? -1 : CLIENT_ANSWER_MS, false, &reply);
         if (code != CLI_DONE) {
@@ -211,6 +212,12 @@ static int write_logs(struct client *client, bool raw, bool follow)
         if (bytes->type != MSGPACK_OBJECT_BIN || rank > RANK_MAX) {
             continue;
         }
+        if (shown != 0 && attempt != shown && !cli->json) {
+            log_lines_end(&lines);
+            (void)fflush(cli->out);
+            (void)fprintf(cli->err, "shoal: attempt %llu of the trial\n", (unsigned long long)attempt);
+        }
+        shown = attempt;
         if (raw) {
             (void)fwrite(bytes->via.bin.ptr, 1, bytes->via.bin.size, cli->out);
         } else if (!log_lines_take(&lines, attempt, rank, bytes->via.bin.ptr, bytes->via.bin.size)) {

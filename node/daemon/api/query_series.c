@@ -37,6 +37,7 @@ struct query_series {
     bool follow;
     experiment_id experiment;
     uint32_t trial;
+    uint32_t only; /* a log: the worker of this number; UINT32_MAX: all */
     struct source *sources;
     uint32_t source_count, source_at;
     node_id candidates[CANDIDATES_MAX];
@@ -188,6 +189,30 @@ static bool trial_is_over(const struct daemon *daemon, const struct query_series
     return state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_FAILED || view_experiment_over(experiment);
 }
 
+/* Goes on with the attempts that have begun since, in their order. False: there are none. */
+static bool series_next_attempt(const struct daemon *daemon, struct query_series *series)
+{
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), series->experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, series->trial) : NULL;
+    uint32_t before = series->source_count, newest = 0;
+    for (uint32_t i = 0; i < before; i++) {
+        newest = series->sources[i].attempt.number > newest ? series->sources[i].attempt.number : newest;
+    }
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        if (a->id.number > newest) {
+            series_add_workers(series, a, series->only);
+        }
+    }
+    if (series->source_count == before) {
+        return false;
+    }
+    series->source_count -= before;
+    memmove(series->sources, series->sources + before, series->source_count * sizeof *series->sources);
+    series->source_at = 0;
+    series->candidate_count = 0;
+    return true;
+}
+
 static void series_ask(struct daemon *daemon, struct query_series *series)
 {
     const struct source *source = &series->sources[series->source_at];
@@ -211,6 +236,9 @@ static void series_step(struct daemon *daemon, struct query_series *series, uint
         return;
     }
     if (series->request != 0 || now_ms < series->next_ms || !client_may_stream(client)) {
+        return;
+    }
+    if (series->source_at == series->source_count && series->follow && series_next_attempt(daemon, series)) {
         return;
     }
     if (series->source_at == series->source_count && series->follow && series->source_count > 0 &&
@@ -357,6 +385,7 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
                                      .follow = kind == 'l' && request_flag(&request->map, "follow"),
                                      .experiment = experiment->id,
                                      .trial = (uint32_t)trial,
+                                     .only = one_rank && rank < UINT32_MAX ? (uint32_t)rank : UINT32_MAX,
                                      .next = daemon->api->series};
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *row = experiment->trials[i];
@@ -365,7 +394,7 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
         }
         const struct view_attempt *newest = view_trial_highest(row);
         if (kind == 'l' && newest != NULL) {
-            series_add_workers(series, newest, one_rank && rank < UINT32_MAX ? (uint32_t)rank : UINT32_MAX);
+            series_add_workers(series, newest, series->only);
         }
         const struct view_attempt *failed = NULL;
         const struct view_worker *tail = kind == 't' ? render_tail_worker(daemon->core, row, &failed) : NULL;
