@@ -1,5 +1,6 @@
 /* ls, show, wait, cancel, pause, resume, delete. */
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,6 +14,15 @@
 #define WAIT_S_MAX (366ull * 86400)
 #define WAIT_GRACE_MS 5000 /* the daemon keeps the time; the grace is for a daemon that hangs */
 
+static int by_time(const void *left, const void *right)
+{
+    uint64_t a = document_number(left, "submitted_s"), b = document_number(right, "submitted_s");
+    char a_id[CLIENT_EXPERIMENT_TEXT_BYTES], b_id[CLIENT_EXPERIMENT_TEXT_BYTES];
+    document_text(left, "id", a_id, sizeof a_id);
+    document_text(right, "id", b_id, sizeof b_id);
+    return a != b ? (a > b) - (a < b) : strcmp(a_id, b_id);
+}
+
 static void render_list(struct cli *cli, const msgpack_object *document)
 {
     struct table table = {0};
@@ -25,6 +35,9 @@ static void render_list(struct cli *cli, const msgpack_object *document)
     table_column(&table, "TERM", true);
     table_column(&table, "SUBMITTED", false);
     msgpack_object_array list = document_list(document, "experiments");
+    if (list.size > 0) {
+        qsort(list.ptr, list.size, sizeof *list.ptr, by_time); /* the newest last, where a terminal shows it */
+    }
     for (uint32_t i = 0; i < list.size; i++) {
         const msgpack_object *item = &list.ptr[i];
         char text[PRINT_SUMMARY_BYTES];

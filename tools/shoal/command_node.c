@@ -167,6 +167,16 @@ static void render_nodes(struct cli *cli, const msgpack_object *document)
         print_cell_text(&table, item, "id");
     }
     table_write(&table, cli->out, cli->colours);
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *quarantine = document_find(&list.ptr[i], "quarantined");
+        char label[128], reason[256];
+        if (quarantine->type == MSGPACK_OBJECT_MAP) {
+            document_text(&list.ptr[i], document_has(&list.ptr[i], "label") ? "label" : "name", label, sizeof label);
+            document_text(quarantine, "reason", reason, sizeof reason);
+            (void)fprintf(cli->out, "quarantined: %s for %llu min: %s\n", label,
+                          (unsigned long long)document_number(quarantine, "minutes"), reason);
+        }
+    }
     print_blocked(cli->out, document, "blocked: ");
     for (uint32_t i = 0; i < list.size; i++) {
         char name[128], apart[RENDER_UNIT_BYTES];
