@@ -463,13 +463,14 @@ static bool has_network(const struct node_core *core, const struct wish *wish, s
 
 #define SEEDS_MAX 16    /* nodes from which a group on one network is sought */
 #define REACHED_MAX 128 /* nodes that such a search looks at */
+#define JOINS_MAX 20000 /* pairs that such a search looks at, which takes some milliseconds */
 
 /* Looks for a choice among nodes that reached one another on one network: from each of the first nodes with free slots, on each
- * of its networks, takes every node that reached all that are taken. */
+ * of its networks, takes every node that reached all that are taken. Gives up after JOINS_MAX pairs. */
 static bool find_on_one_network(const struct node_core *core, const struct wish *wish, const struct placing_snapshot *all,
                                 struct placing_choice *out)
 {
-    uint32_t seeds = 0;
+    uint32_t seeds = 0, joins_left = JOINS_MAX;
     bool leaves_out = placing_leaves_out_lacking(all); /* by all nodes, not by those of one network */
     struct placing_node some[REACHED_MAX];
     for (uint32_t s = 0; s < all->node_count && seeds < SEEDS_MAX; s++) {
@@ -479,12 +480,14 @@ static bool find_on_one_network(const struct node_core *core, const struct wish 
         }
         seeds++;
         uint32_t network_count = links_networks(core, all->nodes[s].node, networks);
-        for (uint32_t n = 0; n < network_count; n++) {
+        for (uint32_t n = 0; n < network_count && joins_left > 0; n++) {
             uint32_t count = 0;
-            for (uint32_t i = 0; i < all->node_count && count < REACHED_MAX; i++) {
+            for (uint32_t i = 0; i < all->node_count && count < REACHED_MAX && joins_left > 0; i++) {
+                joins_left--;
                 bool joins = i == s || links_joins(core, all->nodes[s].node, all->nodes[i].node, networks[n]);
                 joins = joins && !(leaves_out && all->nodes[i].lacks_program);
                 for (uint32_t j = 0; j < count && joins; j++) {
+                    joins_left -= joins_left > 0;
                     joins = links_joins(core, some[j].node, all->nodes[i].node, networks[n]);
                 }
                 if (joins) {
@@ -508,12 +511,11 @@ static bool find_on_one_network(const struct node_core *core, const struct wish 
 
 static bool write_apart(const struct node_core *core, const node_id apart[2], char *out, size_t size)
 {
-    const struct view_member *a = view_find_member(&core->view, apart[0]), *b = view_find_member(&core->view, apart[1]);
-    if (a == NULL || b == NULL) {
+    if (view_find_member(&core->view, apart[0]) == NULL || view_find_member(&core->view, apart[1]) == NULL) {
         return false;
     }
-    format_text(out, size, "%s and %s have no network in common on which both were reached: no group is made of them", a->name,
-                b->name);
+    format_text(out, size, "%s and %s have no network in common on which both were reached: no group is made of them",
+                view_label(&core->view, apart[0]).text, view_label(&core->view, apart[1]).text);
     return true;
 }
 
