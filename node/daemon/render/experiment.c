@@ -446,6 +446,7 @@ static void put_attempts(const struct node_core *core, const struct view_experim
 
 #define NOTES_MAX 8
 #define NOTE_BYTES 224
+#define ENDED_SHOWN_S 5     /* at a normal end the ranks do not end at once */
 #define SILENT_SHOWN_S 290 /* about 5 minutes, by two wall clocks */
 
 struct notes {
@@ -519,11 +520,15 @@ static void find_notes(const struct node_core *core, const struct view_experimen
     }
     const struct view_verdict *verdict = view_attempt_verdict(attempt);
     uint32_t ended = 0, completed = 0;
+    uint64_t last_s = 0;
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         struct fact_worker fact;
         ended += worker != NULL && worker->state == FACT_WORKER_ENDED;
         completed += worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_COMPLETED;
+        if (worker != NULL && worker->state == FACT_WORKER_ENDED && read_worker(core, worker, &fact)) {
+            last_s = fact.ended_s > last_s ? fact.ended_s : last_s;
+        }
         if (verdict != NULL && verdict->reason == FACT_COMPLETED && notes->count == 0 && read_worker(core, worker, &fact) &&
             fact.cause == FACT_CAUSE_TRACEBACK) {
             format_text(notes->texts[notes->count++], NOTE_BYTES,
@@ -533,7 +538,8 @@ static void find_notes(const struct node_core *core, const struct view_experimen
     if (verdict != NULL) {
         return;
     }
-    if (completed > 0 && ended < attempt->member_count) {
+    bool is_settled = last_s == 0 || node_core_wall_s(core) >= last_s + ENDED_SHOWN_S;
+    if (completed > 0 && ended < attempt->member_count && is_settled) {
         char *text = notes->texts[notes->count++];
         size_t used = write_ranks(attempt, true, text, NOTE_BYTES);
         used += format_text(text + used, NOTE_BYTES - used, " ended with status 0, and ");
