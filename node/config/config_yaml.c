@@ -80,6 +80,9 @@ static int walk_section(struct parse *parse, const struct tree_node *map, const 
                                  options_allowed(option, words, sizeof words));
             }
         }
+        if (!is_known && !is_section && strcmp(path, "slots_per_trial") == 0) {
+            return tree_fail(tree, child, "unknown key 'slots_per_trial'; did you mean 'resources.slots_per_trial'?");
+        }
         if (!is_known && !is_section) {
             char words[CONFIG_OPTIONS_MAX][TREE_KEY_BYTES_MAX];
             const char *list[CONFIG_OPTIONS_MAX];

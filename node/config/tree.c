@@ -155,7 +155,8 @@ static int take_value(struct builder *builder, const yaml_event_t *event, const 
                                                                      : TREE_MAP;
     bool is_key = builder->depth > 0 && builder->open[builder->depth - 1]->kind == TREE_MAP && builder->key == NULL;
     if (is_key && kind != TREE_SCALAR) {
-        return tree_fail(tree, at, "a list or a map is used as a key; allowed are texts");
+        return tree_fail(tree, at, "a list or a map is used as a key; allowed are texts: quote a text that begins with { or [, such as "
+                         "\"{{hp.lr}}\"");
     }
     if (is_key) {
         return take_key(builder, event, at);

@@ -299,6 +299,8 @@ static void mistakes_are_named_with_line_key_and_what_is_allowed(void **state)
         {"entrypoint: x\nname: \xff\n", NULL, "exp.yaml:2: this is not UTF-8"},
         {"- a\n", NULL, "exp.yaml:1: the file is not a map of options"},
         {"? [a]\n: b\n", NULL, "a list or a map is used as a key"},
+        {"entrypoint: {{hp.lr}}\n", NULL, "quote a text that begins with { or ["},
+        {"entrypoint: x\nslots_per_trial: 2\n", NULL, "did you mean 'resources.slots_per_trial'?"},
         {"entrypoint: x\nlabels: [\"a\\0b\"]\n", NULL, "has a zero byte"},
         {"[[[[[[[[[[[[[[[[[[[[[[", NULL, "nested too deep; allowed are 16 levels"},
         {"entrypoint: x\n", "seed", "--set seed: this is no assignment; allowed is key.path=value"},
