@@ -253,7 +253,7 @@ def write(node, text):
 
 def meet(lab, nodes, slots, ranks, timeout):
     """A group of libshoal of so many ranks meets once, over all nodes."""
-    mesh = lab.mesh(nodes, slots=f"cpu:{slots}")
+    mesh = lab.mesh(nodes, slots=f"cpu:{slots}", options=("--ports", "20000-20999"))  # all hosts are one machine
     node = mesh.nodes[0]
     identity = lab.submit(node, {"name": "wide", "entrypoint": f"{lab.build}/scripted_worker barrier && echo $RANK of $WORLD_SIZE has met them",
                                  "max_restarts": 0, "resources": {"slots_per_trial": ranks}, "searcher": {"name": "single", "metric": "a"}})
