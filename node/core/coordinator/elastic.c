@@ -537,7 +537,7 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     }
     struct fact_key key = fact_key_verdict(&attempt->id);
     const struct records_entry *entry =
-        records_find(&core->records, record_ident_of(core->options.self, kind_of(attempt), key.bytes, key.count));
+        records_find(&core->records, record_ident_of(core->options.self, (uint16_t)kind_of(attempt), key.bytes, key.count));
     regroup->on_disk |= entry != NULL && entry->on_disk; /* maybe a later version: a full disk can refuse the first */
     bool is_over = regroup->generation != attempt->generation || (regroup->on_disk && census->coming == 0);
     if (is_over) {

@@ -89,7 +89,7 @@ static void submit(struct node_core *core, const struct node_event *event)
     bool is_large = event->u.request.trial_count != 0;
     enum fact_kind kind = is_large ? FACT_EXPERIMENT_LARGE : FACT_EXPERIMENT;
     const struct records_entry *entry =
-        records_find(&core->records, record_ident_of(submitter, kind, key.bytes, key.count));
+        records_find(&core->records, record_ident_of(submitter, (uint16_t)kind, key.bytes, key.count));
     if (entry != NULL) {
         MARK(submit_repeated);
         /* A retry, perhaps at another node than before: the record is there, so the client is answered without a new one. */
