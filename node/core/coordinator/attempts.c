@@ -347,7 +347,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     }
     watch_since(&watch->stopped_ms, watch->stopped_ms != 0 || sight.stopped > 0, core->now_ms);
     watch_since(&watch->idle_ms, sight.idle > 0 && !gangs_begins(coordination, &attempt->id), core->now_ms);
-    bool has_lost_address = has_moved(core, attempt);
+    bool has_lost_address = !view_attempt_is_elastic(attempt) && has_moved(core, attempt); /* an elastic group goes on without */
     watch_since(&watch->moved_ms, has_lost_address, core->now_ms);
     has_lost_address &= sight.failed > 0 || core->now_ms - watch->moved_ms >= CORE_MOVED_MS;
     bool is_idle = watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_UNLEASED_MS &&
