@@ -441,7 +441,9 @@ static void watch_waiting(struct sim *sim, int node, uint32_t e, const struct vi
         attempt_id about = {.experiment = plan->id, .trial = t};
         uint64_t *waits_ms = &sim->checkers->policy.waits_ms[node][e][t];
         const struct view_trial *trial = view_find_trial(experiment, t);
-        if (is_stopped || !is_pending(experiment, t) || count_free(sim, node, trial, &about) < plan->slots) {
+        /* Two of the free nodes may never reach each other: then no group is made of them. */
+        bool is_apart = !sim->healed && sim->plan.has[FAULT_PAIR] && plan->slots > 1;
+        if (is_stopped || is_apart || !is_pending(experiment, t) || count_free(sim, node, trial, &about) < plan->slots) {
             *waits_ms = 0;
             continue;
         }
