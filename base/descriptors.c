@@ -22,6 +22,37 @@ int descriptors_fill_standard(void)
     return 0;
 }
 
+int descriptor_read_at(int fd, void *bytes, size_t count, uint64_t offset)
+{
+    for (size_t done = 0; done < count;) {
+        ssize_t got = pread(fd, (char *)bytes + done, count - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return got == 0 ? ERR_AGAIN : ERR_IO;
+        }
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+int descriptor_write_at(int fd, const void *bytes, size_t count, uint64_t offset)
+{
+    for (size_t done = 0; done < count;) {
+        errno = 0;
+        ssize_t put = pwrite(fd, (const char *)bytes + done, count - done, (off_t)(offset + done));
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0) {
+            return ERR_IO;
+        }
+        done += (size_t)put;
+    }
+    return 0;
+}
+
 bool descriptors_are_left(unsigned count)
 {
     int opened[DESCRIPTORS_LEFT_MAX];

@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <math.h> /* for isnan and isinf; none of its functions is called */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -76,6 +77,11 @@ static void put_text(struct sink *sink, const char *text, size_t bytes)
 static void put_double(struct sink *sink, double value)
 {
     char text[32];
+    if (isnan(value) || isinf(value)) { /* JSON has no number for these */
+        const char *word = isnan(value) ? "\"NaN\"" : value > 0 ? "\"Infinity\"" : "\"-Infinity\"";
+        put(sink, word, strlen(word));
+        return;
+    }
     size_t bytes = number_format(text, value);
     put(sink, text, bytes);
     bool is_integer = true;

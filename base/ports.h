@@ -7,7 +7,7 @@
  * and a name is free again once the last copy of the descriptor is closed, however the processes ended. So a lock is never
  * stale, needs no room on a disk, and no user can remove a lock or put a link in its place. (/proc/net/unix lists the locks.)
  *
- * A shell. Descriptors are close-on-exec and belong to the caller, who frees the port by closing all copies. */
+ * A shell. Descriptors are close-on-exec and belong to the caller; the port is free once all copies are closed. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ bool ports_overlap(struct ports a, struct ports b);
 int ports_ephemeral(struct ports *out);
 
 /* Takes the first port that no other program of Shoal has: `from`, the ports behind it, then those before it. `from`
- * outside the range means `low`. The caller binds the port itself; where a stranger has it, the caller closes `*lock_fd`
+ * outside the range means `low`. The caller binds the port; where a stranger has the port, the caller closes `*lock_fd`
  * and goes on with the port behind. ERR_FULL: all ports are taken; ERR_IO, with errno: no socket can be made. */
 int ports_lock(struct ports range, uint16_t from, uint16_t *port, int *lock_fd);
 
