@@ -80,7 +80,14 @@ static int read_failed_at(const struct packing *packing, const char *path, const
     char whole[2 * PATH_MAX], text[SHOWN_BYTES];
     (void)snprintf(whole, sizeof whole, "%s/%s", packing->list->root, path);
     (void)visible_text(text, sizeof text, whole);
-    return report_fail(packing->report, ERR_IO, "cannot read %s: %s; or name it in .shoalignore", text, reason);
+    return report_fail(packing->report, ERR_IO, "cannot read %s: %s, or name it in .shoalignore", text, reason);
+}
+
+static int unreadable(const struct packing *packing, const char *path)
+{
+    char reason[128];
+    (void)snprintf(reason, sizeof reason, "%s; make it readable", strerror(errno));
+    return read_failed_at(packing, path, reason);
 }
 
 static void tell(struct packing *packing, uint64_t bytes)
@@ -137,17 +144,17 @@ static int write_content(struct packing *packing, const struct context_entry *en
 {
     struct stat info;
     if (fstat(fd, &info) != 0) {
-        return read_failed_at(packing, entry->path, strerror(errno));
+        return unreadable(packing, entry->path);
     }
     uint64_t left = (uint64_t)info.st_size < entry->bytes ? (uint64_t)info.st_size : entry->bytes;
     ssize_t got = read_some(fd, packing->buffer, left);
     if (got >= 0 && left <= COPY_BYTES) {
         left = (uint64_t)got;
     }
-    int rc = got >= 0 ? write_header(packing, entry, left) : read_failed_at(packing, entry->path, strerror(errno));
+    int rc = got >= 0 ? write_header(packing, entry, left) : unreadable(packing, entry->path);
     while (rc == 0 && left > 0) {
         if (got < 0) {
-            return read_failed_at(packing, entry->path, strerror(errno));
+            return unreadable(packing, entry->path);
         }
         if (got == 0) {
             return read_failed_at(packing, entry->path, "it became shorter while it was packed; try again");
@@ -171,7 +178,7 @@ static int write_entry(struct packing *packing, const struct context_entry *entr
                     O_RDONLY | O_CLOEXEC | O_NONBLOCK | (entry->is_followed ? 0 : O_NOFOLLOW));
     if (fd < 0) {
         bool has_vanished = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
-        return has_vanished ? 0 : read_failed_at(packing, entry->path, strerror(errno));
+        return has_vanished ? 0 : unreadable(packing, entry->path);
     }
     int rc = write_content(packing, entry, fd);
     close(fd);
@@ -356,7 +363,7 @@ static int unpack_directory(const struct unpack *unpack, int dir_fd, const char 
 
 static int unpack_link(const struct unpack *unpack, int dir_fd, const char *name, const char *path, const char *target)
 {
-    bool stays = target != NULL && context_link_stays_inside(path, target);
+    bool stays = target != NULL && component_link_stays(path, target);
     if (target == NULL || target[0] == '\0' || (!stays && unpack->links == ARCHIVE_LINKS_INSIDE)) {
         return report_fail(unpack->report, ERR_REFUSED,
                            "the archive has a symbolic link that leads out of it: %s", shown(unpack, path));

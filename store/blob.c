@@ -34,6 +34,84 @@ void blob_cut_chunk(const struct blob_cut *cut, uint32_t index, uint64_t *offset
     *bytes = left < cut->chunk_bytes ? (uint32_t)left : cut->chunk_bytes;
 }
 
+/* The end of the part that begins at `start`. */
+static uint64_t part_end(const struct blob_cut *cut, uint64_t start, size_t *next_cut)
+{
+    uint32_t least_bytes = cut->chunk_bytes / BLOB_CUTS_PER_CHUNK;
+    while (*next_cut < cut->cut_count) {
+        uint64_t at = cut->cuts[(*next_cut)++];
+        uint64_t next = *next_cut < cut->cut_count ? cut->cuts[*next_cut] : cut->total_bytes;
+        if (at > start && (at - start >= least_bytes || next - at >= least_bytes)) {
+            return at;
+        }
+    }
+    return cut->total_bytes;
+}
+
+static uint32_t equal_bytes(uint64_t part_bytes, uint32_t chunk_bytes)
+{
+    uint64_t count = (part_bytes + chunk_bytes - 1) / chunk_bytes;
+    return (uint32_t)((part_bytes + count - 1) / count);
+}
+
+bool blob_cut_next(const struct blob_cut *cut, struct blob_cut_walk *walk)
+{
+    uint64_t offset = walk->offset + walk->bytes;
+    if (offset == cut->total_bytes) {
+        return false;
+    }
+    if (offset == walk->part_end) {
+        walk->part_end = part_end(cut, offset, &walk->next_cut);
+        walk->equal_bytes =
+            cut->cut_count == 0 ? cut->chunk_bytes : equal_bytes(walk->part_end - offset, cut->chunk_bytes);
+    }
+    uint64_t left = walk->part_end - offset;
+    walk->offset = offset;
+    walk->bytes = left < walk->equal_bytes ? (uint32_t)left : walk->equal_bytes;
+    return true;
+}
+
+/* The number of chunks of a plan with cuts. */
+static uint64_t cut_chunks(const struct blob_cut *cut)
+{
+    uint64_t count = 0, start = 0;
+    size_t next_cut = 0;
+    while (start < cut->total_bytes) {
+        uint64_t end = part_end(cut, start, &next_cut);
+        uint32_t each = equal_bytes(end - start, cut->chunk_bytes);
+        count += (end - start + each - 1) / each;
+        start = end;
+    }
+    return count;
+}
+
+int blob_cut_plan_at(uint64_t total_bytes, const uint64_t *cuts, size_t cut_count, struct blob_cut *out)
+{
+    for (size_t i = 0; i < cut_count; i++) {
+        if (cuts[i] >= total_bytes || (i > 0 && cuts[i] <= cuts[i - 1])) {
+            return ERR_USAGE;
+        }
+    }
+    struct blob_cut plain, cut;
+    int rc = blob_cut_plan(total_bytes, 0, &plain);
+    if (rc != 0) {
+        return rc;
+    }
+    *out = plain;
+    cut = plain;
+    cut.cuts = cuts;
+    cut.cut_count = cut_count;
+    for (; cut_count > 0 && cut.chunk_bytes <= BLOB_CHUNK_BYTES_MAX; cut.chunk_bytes *= 2) {
+        uint64_t count = cut_chunks(&cut);
+        if (count <= BLOB_CHUNKS_MAX) {
+            cut.chunk_count = (uint32_t)count;
+            *out = cut;
+            break;
+        }
+    }
+    return 0;
+}
+
 /* ---- manifests ---- */
 
 int blob_encode(const struct blob_manifest *manifest, uint8_t *out, size_t capacity_bytes, size_t *out_bytes)

@@ -18,6 +18,7 @@
 #define BLOB_VERSION 1
 #define BLOB_CHUNK_BYTES (1u << 20)     /* the usual size of a chunk */
 #define BLOB_CHUNK_BYTES_MAX (4u << 20) /* the size of chunks of the largest blobs, at most */
+#define BLOB_CUTS_PER_CHUNK 16          /* a part is small below a 16th of a chunk */
 #define BLOB_CHUNKS_MAX (1u << 16)
 #define BLOB_BYTES_MAX ((uint64_t)BLOB_CHUNKS_MAX * BLOB_CHUNK_BYTES_MAX) /* 256 GiB */
 
@@ -27,19 +28,42 @@ _Static_assert(BLOB_ENCODED_BYTES(BLOB_CHUNKS_MAX) <= BLOB_CHUNK_BYTES_MAX, "a m
 
 /* ---- cutting ---- */
 
-/* How a blob is cut: chunks of `chunk_bytes` each, except for the last. */
+/* How a blob is cut. Without cuts: chunks of `chunk_bytes` each, except for the last. With cuts: chunks of at most
+ * `chunk_bytes`. */
 struct blob_cut {
     uint64_t total_bytes;
     uint32_t chunk_bytes;
     uint32_t chunk_count;
+    const uint64_t *cuts; /* borrowed from the caller */
+    size_t cut_count;     /* 0: none */
 };
 
 /* Plans how to cut `total_bytes`. `chunk_bytes` 0 means BLOB_CHUNK_BYTES, doubled until BLOB_CHUNKS_MAX chunks are
  * enough. ERR_FULL: too many chunks. ERR_USAGE: chunk_bytes above BLOB_CHUNK_BYTES_MAX. */
 int blob_cut_plan(uint64_t total_bytes, uint32_t chunk_bytes, struct blob_cut *out);
 
-/* The offset and the length of chunk `index`, which must be below chunk_count. */
+/* The offset and the length of chunk `index`, which must be below chunk_count, of a blob without cuts. */
 void blob_cut_chunk(const struct blob_cut *cut, uint32_t index, uint64_t *offset, uint32_t *bytes);
+
+/* Plans as blob_cut_plan with the usual size, and lets a chunk begin at each of `cuts`, ascending offsets below
+ * total_bytes. So a part of the blob that did not change is the same chunks in the next blob, even if parts before it have
+ * another length by then. A part between two cuts becomes equal chunks, as few as possible. Small parts are joined, up
+ * to BLOB_CUTS_PER_CHUNK-th of a chunk or the next part that is not small. Where BLOB_CHUNKS_MAX chunks are not enough, chunk_bytes
+ * doubles; where that does not help, all cuts are left out. ERR_FULL: as blob_cut_plan. ERR_USAGE: the cuts do not ascend,
+ * or lie beyond the end. */
+int blob_cut_plan_at(uint64_t total_bytes, const uint64_t *cuts, size_t cut_count, struct blob_cut *out);
+
+/* The walk over the chunks of a plan: start with a zeroed struct. */
+struct blob_cut_walk {
+    uint64_t offset;      /* of this chunk */
+    uint32_t bytes;       /* of this chunk; 0: before the first */
+    uint32_t equal_bytes; /* of the chunks of this part, but for the last */
+    uint64_t part_end;    /* where the part ends that this chunk lies in */
+    size_t next_cut;      /* the first cut that has not been looked at */
+};
+
+/* Steps to the next chunk; false when there is no further chunk. */
+bool blob_cut_next(const struct blob_cut *cut, struct blob_cut_walk *walk);
 
 /* ---- manifests ---- */
 

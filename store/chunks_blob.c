@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "store/chunks_env.h"
 #include "store/hash.h"
@@ -105,23 +106,17 @@ static int writer_stop(struct writer *writer)
 /* ---- in ---- */
 
 #define STORE_PASSES_MAX 4
+#define BATCH_ITEMS_MAX 256 /* of one transaction */
 
 static int read_exactly(int fd, uint8_t *bytes, size_t count, uint64_t offset, char *error, size_t error_size)
 {
-    size_t done = 0;
-    while (done < count) {
-        ssize_t got = pread(fd, bytes + done, count - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            snprintf(error, error_size, "cannot read %zu bytes at offset %llu of the data to store: %s", count,
-                     (unsigned long long)offset, got == 0 ? "it ends before" : strerror(errno));
-            return ERR_IO;
-        }
-        done += (size_t)got;
+    int rc = descriptor_read_at(fd, bytes, count, offset);
+    if (rc == 0) {
+        return 0;
     }
-    return 0;
+    snprintf(error, error_size, "cannot read %zu bytes at offset %llu of the data to store: %s", count, (unsigned long long)offset,
+             rc == ERR_AGAIN ? "it ends before" : strerror(errno));
+    return ERR_IO;
 }
 
 struct batch {
@@ -129,29 +124,35 @@ struct batch {
     struct chunks_item *items;
 };
 
-/* Reads and hashes chunks from `*index` on, as many as fit into one transaction, and adds them to the manifest. */
-static int batch_fill(struct batch *batch, size_t batch_bytes, int fd, const struct blob_cut *cut, uint32_t *index,
-                      struct blob_manifest *manifest, size_t *item_count, char *error, size_t error_size)
+/* Where the chunks of a blob are read, and what has been read. */
+struct reading {
+    int fd;
+    const struct blob_cut *cut;
+    struct blob_cut_walk walk; /* at the next chunk to read */
+    uint32_t index;            /* of that chunk */
+    struct blob_manifest *manifest;
+};
+
+/* Reads and hashes chunks, as many as fit into one transaction, and adds them to the manifest. */
+static int batch_fill(struct batch *batch, size_t batch_bytes, struct reading *reading, size_t *item_count, char *error,
+                      size_t error_size)
 {
     size_t used_bytes = 0;
     size_t items = 0;
-    while (*index < cut->chunk_count) {
-        uint64_t offset;
-        uint32_t bytes;
-        blob_cut_chunk(cut, *index, &offset, &bytes);
-        if (used_bytes + bytes > batch_bytes) {
-            break;
-        }
+    while (reading->index < reading->cut->chunk_count && items < BATCH_ITEMS_MAX &&
+           used_bytes + reading->walk.bytes <= batch_bytes) {
+        uint32_t bytes = reading->walk.bytes;
         uint8_t *at = batch->bytes + used_bytes;
-        int rc = read_exactly(fd, at, bytes, offset, error, error_size);
+        int rc = read_exactly(reading->fd, at, bytes, reading->walk.offset, error, error_size);
         if (rc != 0) {
             return rc;
         }
         struct chunks_item item = {.hash = hash_bytes(at, bytes), .bytes = at, .count = bytes};
         batch->items[items++] = item;
-        manifest->chunks[*index] = (struct blob_chunk){.hash = item.hash, .bytes = bytes};
+        reading->manifest->chunks[reading->index++] = (struct blob_chunk){.hash = item.hash, .bytes = bytes};
         used_bytes += bytes;
-        (*index)++;
+        bool has_next = blob_cut_next(reading->cut, &reading->walk);
+        CHECK(has_next == (reading->index < reading->cut->chunk_count));
     }
     CHECK(items > 0);
     *item_count = items;
@@ -163,13 +164,12 @@ static int store_pieces(struct chunks *chunks, int fd, const struct blob_cut *cu
 {
     size_t batch_bytes =
         cut->total_bytes < CHUNKS_TRANSACTION_BYTES ? (size_t)cut->total_bytes : CHUNKS_TRANSACTION_BYTES;
-    size_t batch_items = batch_bytes / cut->chunk_bytes + 1;
     struct batch batches[2] = {{0}};
     struct writer writer;
     int rc = ERR_MEMORY;
     for (int i = 0; i < 2; i++) {
         batches[i].bytes = malloc(batch_bytes);
-        batches[i].items = malloc(batch_items * sizeof *batches[i].items);
+        batches[i].items = malloc(BATCH_ITEMS_MAX * sizeof *batches[i].items);
         if (batches[i].bytes == NULL || batches[i].items == NULL) {
             goto out_free;
         }
@@ -178,10 +178,11 @@ static int store_pieces(struct chunks *chunks, int fd, const struct blob_cut *cu
     if (rc != 0) {
         goto out_free;
     }
-    uint32_t index = 0;
-    for (int turn = 0; rc == 0 && index < cut->chunk_count; turn ^= 1) {
+    struct reading reading = {.fd = fd, .cut = cut, .manifest = manifest};
+    (void)blob_cut_next(cut, &reading.walk);
+    for (int turn = 0; rc == 0 && reading.index < cut->chunk_count; turn ^= 1) {
         size_t item_count;
-        rc = batch_fill(&batches[turn], batch_bytes, fd, cut, &index, manifest, &item_count, error, error_size);
+        rc = batch_fill(&batches[turn], batch_bytes, &reading, &item_count, error, error_size);
         if (rc == 0) {
             rc = writer_give(&writer, batches[turn].items, item_count);
         }
@@ -229,18 +230,17 @@ static int store_manifest(struct chunks *chunks, const struct blob_manifest *man
     return rc;
 }
 
-int chunks_put_blob_from_fd(struct chunks *chunks, int fd, uint64_t total_bytes, uint32_t chunk_bytes,
-                            hash256 *manifest_hash, char *error, size_t error_size)
+/* Stores a blob by its plan; `rc` is the plan's own error, which is told as the others are. */
+static int store_planned(struct chunks *chunks, int fd, uint64_t total_bytes, int rc, const struct blob_cut *cut,
+                         hash256 *manifest_hash, char *error, size_t error_size)
 {
     char reason[200] = "";
-    struct blob_cut cut;
-    int rc = blob_cut_plan(total_bytes, chunk_bytes, &cut);
     if (rc == 0) {
-        struct blob_manifest manifest = {.chunk_count = cut.chunk_count, .total_bytes = total_bytes};
-        manifest.chunks = malloc(((size_t)cut.chunk_count + 1) * sizeof *manifest.chunks);
+        struct blob_manifest manifest = {.chunk_count = cut->chunk_count, .total_bytes = total_bytes};
+        manifest.chunks = malloc(((size_t)cut->chunk_count + 1) * sizeof *manifest.chunks);
         rc = manifest.chunks != NULL ? 0 : ERR_MEMORY;
-        if (rc == 0 && cut.chunk_count > 0) {
-            rc = store_all_pieces(chunks, fd, &cut, &manifest, reason, sizeof reason);
+        if (rc == 0 && cut->chunk_count > 0) {
+            rc = store_all_pieces(chunks, fd, cut, &manifest, reason, sizeof reason);
         }
         if (rc == 0) {
             rc = store_manifest(chunks, &manifest, manifest_hash);
@@ -254,6 +254,22 @@ int chunks_put_blob_from_fd(struct chunks *chunks, int fd, uint64_t total_bytes,
                  rc == ERR_NO_SPACE ? "; free some space on it" : "");
     }
     return rc;
+}
+
+int chunks_put_blob_from_fd(struct chunks *chunks, int fd, uint64_t total_bytes, uint32_t chunk_bytes,
+                            hash256 *manifest_hash, char *error, size_t error_size)
+{
+    struct blob_cut cut = {0};
+    int rc = blob_cut_plan(total_bytes, chunk_bytes, &cut);
+    return store_planned(chunks, fd, total_bytes, rc, &cut, manifest_hash, error, error_size);
+}
+
+int chunks_put_blob_cut_at(struct chunks *chunks, int fd, uint64_t total_bytes, const uint64_t *cuts, size_t cut_count,
+                           hash256 *manifest_hash, char *error, size_t error_size)
+{
+    struct blob_cut cut = {0};
+    int rc = blob_cut_plan_at(total_bytes, cuts, cut_count, &cut);
+    return store_planned(chunks, fd, total_bytes, rc, &cut, manifest_hash, error, error_size);
 }
 
 /* ---- out ---- */
@@ -299,18 +315,8 @@ void chunks_manifest_free(struct blob_manifest *manifest)
 
 static int write_exactly(int fd, const uint8_t *bytes, size_t count, uint64_t offset)
 {
-    size_t done = 0;
-    while (done < count) {
-        ssize_t put = pwrite(fd, bytes + done, count - done, (off_t)(offset + done));
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put <= 0) {
-            return errno == ENOSPC || errno == EDQUOT ? ERR_NO_SPACE : ERR_IO;
-        }
-        done += (size_t)put;
-    }
-    return 0;
+    int rc = descriptor_write_at(fd, bytes, count, offset);
+    return rc != 0 && (errno == ENOSPC || errno == EDQUOT) ? ERR_NO_SPACE : rc;
 }
 
 /* Reads and checks one piece, and writes it if fd is not -1. */

@@ -78,6 +78,11 @@ int chunks_space(struct chunks *chunks, struct chunks_space *out);
 int chunks_put_blob_from_fd(struct chunks *chunks, int fd, uint64_t total_bytes, uint32_t chunk_bytes,
                             hash256 *manifest_hash, char *error, size_t error_size);
 
+/* The same with chunks of the usual size that begin at `cuts`, ascending offsets below total_bytes (see
+ * blob_cut_plan_at). Errors as of chunks_put_blob_from_fd. */
+int chunks_put_blob_cut_at(struct chunks *chunks, int fd, uint64_t total_bytes, const uint64_t *cuts, size_t cut_count,
+                           hash256 *manifest_hash, char *error, size_t error_size);
+
 /* Reads and checks a manifest; `out->chunks` is allocated, and the caller frees it with chunks_manifest_free.
  * ERR_NOT_FOUND, ERR_CORRUPT (as chunks_get), ERR_MALFORMED (the chunk is not a manifest), ERR_VERSION, ERR_MEMORY. */
 int chunks_manifest_get(struct chunks *chunks, hash256 manifest_hash, struct blob_manifest *out);

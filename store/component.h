@@ -1,6 +1,6 @@
 #ifndef STORE_COMPONENT_H
 #define STORE_COMPONENT_H
-/* Steps through the names in a path, without "." and empty names. */
+/* Steps through the names in a path, without "." and empty names; where a symbolic link leads by its names alone. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +28,9 @@ static inline bool component_is_up(const struct component *component)
 {
     return component->length == 2 && memcmp(component->name, "..", 2) == 0;
 }
+
+/* True if a link at `path` (below a root) to `target` stays below the root: the target is relative, and has ".." only at its
+ * beginning and not above the root. */
+bool component_link_stays(const char *path, const char *target);
 
 #endif

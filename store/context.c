@@ -21,33 +21,7 @@
 #define MEASURE_DEPTH_MAX 32
 
 static const char *const standard_names[] = {".git",  ".venv",  "__pycache__", "node_modules", ".ipynb_checkpoints",
-                                             "wandb", "mlruns", NULL};
-
-/* ".." after a name is refused: the name may itself be a link, and ".." then means the parent of an unknown directory. Leading
- * ".."s climb real directories only, and each further link on the way has passed this same test. */
-bool context_link_stays_inside(const char *path, const char *target)
-{
-    if (target[0] == '\0' || target[0] == '/') {
-        return false;
-    }
-    size_t names = 0; /* in the path, including the link's own name; "." and "//" do not climb and do not count */
-    struct component component = {.next = path};
-    while (component_next(&component)) {
-        names++;
-    }
-    bool named = false;
-    component = (struct component){.next = target};
-    while (component_next(&component)) {
-        if (!component_is_up(&component)) {
-            named = true;
-        } else if (named || names <= 1) {
-            return false;
-        } else {
-            names--;
-        }
-    }
-    return true;
-}
+                                             "wandb", "mlruns", "shoal-runs", NULL};
 
 /* ---- the listing under construction -------------------------------------------------------------------------------- */
 
@@ -552,7 +526,7 @@ static int list_link(struct listing *listing, const struct directory *in, const 
                                                          shown(listing, path, text), strerror(errno));
     }
     target[length] = '\0';
-    bool leads_out = !context_link_stays_inside(path + listing->followed_bytes, target);
+    bool leads_out = !component_link_stays(path + listing->followed_bytes, target);
     if (leads_out && listing->options->links == CONTEXT_LINKS_FOLLOW) {
         return follow_link(listing, in, name, path, target);
     }

@@ -12,7 +12,7 @@
  *      own (a submodule) is a repository of its own: its own rules count below it. Where the rules above the directory would
  *      leave out the directory itself they do not count: the user has named it.
  *   4  What is never code: .git, .venv and every directory with a pyvenv.cfg, __pycache__, node_modules, .ipynb_checkpoints,
- *      wandb, mlruns.
+ *      wandb, mlruns, shoal-runs.
  *   5  Sockets, pipes and devices.
  *
  * What a rule leaves out is not looked into, so nothing in it can fail; only the size of directories is added up (up to a
@@ -86,9 +86,5 @@ int context_list(const char *dir, const struct context_options *options, struct 
 
 /* Frees the list and sets `*list` to NULL. NULL is allowed. */
 void context_list_free(struct context_list **list);
-
-/* True if a link at `path` (below a root) to `target` stays below the root: relative, and with ".." only at the beginning and not
- * above the root. */
-bool context_link_stays_inside(const char *path, const char *target);
 
 #endif

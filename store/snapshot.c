@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "base/pack.h"
 #include "store/chunks_env.h"
+#include "store/component.h"
 #include "store/hash.h"
 
 #define LISTING_VERSION 1
@@ -37,8 +39,61 @@ void snapshot_cut(struct snapshot *snapshot, uint32_t count)
     }
 }
 
+/* Chunks of many files, which are stored in one transaction. */
+struct snapshot_batch {
+    uint8_t *bytes; /* CHUNKS_TRANSACTION_BYTES */
+    size_t used_bytes;
+    struct chunks_item *items; /* [BATCH_ITEMS_MAX] */
+    size_t item_count;
+};
+
+static void batch_free(struct snapshot *snapshot)
+{
+    if (snapshot->batch != NULL) {
+        free(snapshot->batch->bytes);
+        free(snapshot->batch->items);
+    }
+    free(snapshot->batch);
+    snapshot->batch = NULL;
+}
+
+/* False: no memory. */
+static bool batch_make(struct snapshot *snapshot)
+{
+    if (snapshot->batch != NULL) {
+        return true;
+    }
+    snapshot->batch = calloc(1, sizeof *snapshot->batch);
+    if (snapshot->batch != NULL) {
+        snapshot->batch->bytes = malloc(CHUNKS_TRANSACTION_BYTES);
+        snapshot->batch->items = calloc(BATCH_ITEMS_MAX, sizeof *snapshot->batch->items);
+        if (snapshot->batch->bytes != NULL && snapshot->batch->items != NULL) {
+            return true;
+        }
+    }
+    batch_free(snapshot);
+    return false;
+}
+
+static int batch_store(struct snapshot_batch *batch, struct chunks *chunks)
+{
+    int rc = batch->item_count > 0 ? chunks_put_items(chunks, batch->items, batch->item_count) : 0;
+    batch->item_count = 0;
+    batch->used_bytes = 0;
+    return rc;
+}
+
+static void forget_before(struct snapshot *snapshot)
+{
+    free(snapshot->before_order);
+    snapshot->before_order = NULL;
+    snapshot->before = NULL;
+}
+
 void snapshot_free(struct snapshot *snapshot)
 {
+    batch_free(snapshot);
+    forget_before(snapshot);
     snapshot_cut(snapshot, 0);
     free(snapshot->entries);
     *snapshot = (struct snapshot){0};
@@ -65,29 +120,30 @@ static struct snapshot_entry *append(struct snapshot *snapshot, const char *path
     return entry;
 }
 
-static const struct snapshot_entry *find(const struct snapshot *snapshot, const char *path)
-{
-    for (uint32_t i = 0; snapshot != NULL && i < snapshot->count; i++) {
-        if (strcmp(snapshot->entries[i].path, path) == 0) {
-            return &snapshot->entries[i];
-        }
-    }
-    return NULL;
-}
-
 bool snapshot_is_below(const char *path, const char *below)
 {
     size_t bytes = strlen(below);
     return bytes == 0 || (strncmp(path, below, bytes) == 0 && (path[bytes] == '\0' || path[bytes] == '/'));
 }
 
-/* Lists the directories above `path` that are not listed yet. */
+static bool is_listed(const struct snapshot *snapshot, const char *path)
+{
+    for (uint32_t i = 0; i < snapshot->count; i++) {
+        if (strcmp(snapshot->entries[i].path, path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Lists the directories above `path` that are not listed yet. Those above the last entry are, and mostly these are the same. */
 static int append_parents(struct snapshot *snapshot, const char *path)
 {
     char parent[SNAPSHOT_PATH_BYTES];
     for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         (void)snprintf(parent, sizeof parent, "%.*s", (int)(slash - path), path);
-        if (find(snapshot, parent) == NULL) {
+        bool is_above_last = snapshot->count > 0 && snapshot_is_below(snapshot->entries[snapshot->count - 1].path, parent);
+        if (!is_above_last && !is_listed(snapshot, parent)) {
             struct snapshot_entry *entry = append(snapshot, parent, SNAPSHOT_DIRECTORY);
             if (entry == NULL) {
                 return ERR_MEMORY;
@@ -98,31 +154,63 @@ static int append_parents(struct snapshot *snapshot, const char *path)
     return 0;
 }
 
-/* True if a link at `path` to `target` stays below the snapshot's root, and below the first directory there: it may begin with
- * as many ".." as there are directories between, and have none later. */
-static bool link_stays(const char *path, const char *target)
+/* The order in which snapshot_add lists a directory: what lies below an entry follows it at once. */
+static int compare_paths(const char *a, const char *b)
 {
-    uint32_t above = 0;
-    for (const char *at = path; *at != '\0'; at++) {
-        above += *at == '/';
+    while (*a == *b && *a != '\0') {
+        a++;
+        b++;
     }
-    bool has_name = false;
-    if (target[0] == '\0' || target[0] == '/') {
+    int rank_a = *a == '/' ? 1 : *a == '\0' ? 0 : (int)(unsigned char)*a + 1;
+    int rank_b = *b == '/' ? 1 : *b == '\0' ? 0 : (int)(unsigned char)*b + 1;
+    return rank_a - rank_b;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct snapshot_entry *first = *(const struct snapshot_entry *const *)a, *second = *(const struct snapshot_entry *const *)b;
+    int order = compare_paths(first->path, second->path);
+    return order != 0 ? order : (first > second) - (first < second);
+}
+
+/* Writes where in before_order the path is. False: `before` does not list the path, or there is no memory to sort its entries. */
+static bool find_before(struct snapshot *snapshot, const struct snapshot *before, const char *path, uint32_t *at)
+{
+    if (snapshot->before != before) {
+        forget_before(snapshot);
+    }
+    if (before == NULL || before->count == 0) {
         return false;
     }
-    for (const char *at = target; *at != '\0';) {
-        size_t bytes = strcspn(at, "/");
-        if (bytes == 2 && at[0] == '.' && at[1] == '.') {
-            if (has_name || above <= 1) {
-                return false;
-            }
-            above--;
-        } else if (bytes > 0 && !(bytes == 1 && at[0] == '.')) {
-            has_name = true;
+    if (snapshot->before_order == NULL) {
+        snapshot->before_order = malloc(before->count * sizeof *snapshot->before_order);
+        if (snapshot->before_order == NULL) {
+            return false;
         }
-        at += bytes + (at[bytes] == '/');
+        snapshot->before = before;
+        for (uint32_t i = 0; i < before->count; i++) {
+            snapshot->before_order[i] = &before->entries[i];
+        }
+        qsort(snapshot->before_order, before->count, sizeof *snapshot->before_order, compare_entries);
     }
-    return true;
+    uint32_t from = 0, to = before->count;
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        if (compare_paths(snapshot->before_order[middle]->path, path) < 0) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    *at = from;
+    return from < before->count && strcmp(snapshot->before_order[from]->path, path) == 0;
+}
+
+/* True if a link at `path` to `target` stays below the snapshot's root, and below the first directory there. */
+static bool link_stays(const char *path, const char *target)
+{
+    const char *slash = strchr(path, '/');
+    return component_link_stays(slash != NULL ? slash + 1 : path, target);
 }
 
 /* ---- storing ------------------------------------------------------------------------------------------------------- */
@@ -133,19 +221,13 @@ struct adding {
     struct chunks *chunks;
     const struct snapshot *before;
     uint64_t bytes_max;
-    uint8_t *buffer; /* CHUNKS_TRANSACTION_BYTES: chunks that are read and not stored yet */
-    size_t used_bytes;
-    struct chunks_item *items; /* [BATCH_ITEMS_MAX] */
-    size_t item_count;
     char *error;
     size_t error_size;
 };
 
 static int flush(struct adding *adding)
 {
-    int rc = adding->item_count > 0 ? chunks_put_items(adding->chunks, adding->items, adding->item_count) : 0;
-    adding->item_count = 0;
-    adding->used_bytes = 0;
+    int rc = batch_store(adding->snapshot->batch, adding->chunks);
     if (rc != 0) {
         (void)snprintf(adding->error, adding->error_size, "it cannot be stored: %s", err_text(rc));
     }
@@ -160,23 +242,12 @@ static struct snapshot_stamp stamp_of(const struct stat *status)
                                    .ctime_ns = (int64_t)status->st_ctim.tv_sec * 1000000000 + status->st_ctim.tv_nsec};
 }
 
-static const struct snapshot_entry *find_before(struct adding *adding, const char *path)
-{
-    const struct snapshot *before = adding->before;
-    for (uint32_t i = 0; before != NULL && i < before->count; i++) {
-        uint32_t at = (adding->snapshot->before_at + i) % before->count;
-        if (strcmp(before->entries[at].path, path) == 0) {
-            adding->snapshot->before_at = at + 1; /* mostly the next one that is wanted */
-            return &before->entries[at];
-        }
-    }
-    return NULL;
-}
-
 /* Takes the chunks of an unchanged file over. A rename changes the ctime, so a file that was renamed is read again. */
 static bool reuse(struct adding *adding, struct snapshot_entry *entry)
 {
-    const struct snapshot_entry *before = find_before(adding, entry->path);
+    uint32_t at;
+    const struct snapshot_entry *before =
+        find_before(adding->snapshot, adding->before, entry->path, &at) ? adding->snapshot->before_order[at] : NULL;
     if (before == NULL || before->kind != SNAPSHOT_FILE || before->bytes != entry->bytes || before->chunks == NULL ||
         memcmp(&before->stamp, &entry->stamp, sizeof entry->stamp) != 0) {
         return false;
@@ -195,26 +266,11 @@ static bool reuse(struct adding *adding, struct snapshot_entry *entry)
     return true;
 }
 
-static int read_whole(int fd, uint8_t *bytes, size_t count, uint64_t offset)
-{
-    size_t done = 0;
-    while (done < count) {
-        ssize_t got = pread(fd, bytes + done, count - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return got == 0 ? ERR_AGAIN : ERR_IO;
-        }
-        done += (size_t)got;
-    }
-    return 0;
-}
-
 /* Reads the first entry->bytes bytes of the file: a log that grows meanwhile is taken as far as it was. */
 static int store_file(struct adding *adding, int fd, struct snapshot_entry *entry)
 {
     struct blob_cut cut;
+    struct snapshot_batch *batch = adding->snapshot->batch;
     int rc = blob_cut_plan(entry->bytes, entry->bytes < LARGE_FILE_BYTES ? BLOB_CHUNK_BYTES : BLOB_CHUNK_BYTES_MAX, &cut);
     entry->chunks = rc == 0 ? calloc(cut.chunk_count + 1u, sizeof *entry->chunks) : NULL;
     if (entry->chunks == NULL) {
@@ -225,11 +281,11 @@ static int store_file(struct adding *adding, int fd, struct snapshot_entry *entr
         uint64_t offset;
         uint32_t bytes;
         blob_cut_chunk(&cut, i, &offset, &bytes);
-        if (adding->used_bytes + bytes > CHUNKS_TRANSACTION_BYTES || adding->item_count == BATCH_ITEMS_MAX) {
+        if (batch->used_bytes + bytes > CHUNKS_TRANSACTION_BYTES || batch->item_count == BATCH_ITEMS_MAX) {
             rc = flush(adding);
         }
-        uint8_t *at = adding->buffer + adding->used_bytes;
-        int read_rc = rc == 0 ? read_whole(fd, at, bytes, offset) : rc;
+        uint8_t *at = batch->bytes + batch->used_bytes;
+        int read_rc = rc == 0 ? descriptor_read_at(fd, at, bytes, offset) : rc;
         if (rc == 0 && read_rc != 0) {
             (void)snprintf(adding->error, adding->error_size, "%.300s cannot be read: %s", entry->path,
                            read_rc == ERR_AGAIN ? "it became shorter meanwhile" : strerror(errno));
@@ -237,8 +293,8 @@ static int store_file(struct adding *adding, int fd, struct snapshot_entry *entr
         }
         if (rc == 0) {
             hash256 hash = hash_bytes(at, bytes);
-            adding->items[adding->item_count++] = (struct chunks_item){.hash = hash, .bytes = at, .count = bytes};
-            adding->used_bytes += bytes;
+            batch->items[batch->item_count++] = (struct chunks_item){.hash = hash, .bytes = at, .count = bytes};
+            batch->used_bytes += bytes;
             entry->chunks[entry->chunk_count++] = (struct blob_chunk){.hash = hash, .bytes = bytes};
         }
     }
@@ -427,13 +483,8 @@ int snapshot_add(struct snapshot *snapshot, struct chunks *chunks, int root, con
     char reason[512] = "no memory is left";
     struct adding adding = {.snapshot = snapshot, .chunks = chunks, .before = before, .bytes_max = bytes_max, .error = reason,
                             .error_size = sizeof reason};
-    adding.buffer = malloc(CHUNKS_TRANSACTION_BYTES);
-    adding.items = calloc(BATCH_ITEMS_MAX, sizeof *adding.items);
-    int rc = adding.buffer != NULL && adding.items != NULL ? append_parents(snapshot, path) : ERR_MEMORY;
+    int rc = batch_make(snapshot) ? append_parents(snapshot, path) : ERR_MEMORY;
     rc = rc == 0 ? add_any(&adding, root, disk_path, path, 0) : rc;
-    rc = rc == 0 ? flush(&adding) : rc;
-    free(adding.buffer);
-    free(adding.items);
     if (rc != 0) {
         snapshot_cut(snapshot, count);
         (void)snprintf(error, error_size, "%s", rc == ERR_NOT_FOUND ? "it is not there" : reason);
@@ -443,16 +494,13 @@ int snapshot_add(struct snapshot *snapshot, struct chunks *chunks, int root, con
 
 int snapshot_take_over(struct snapshot *snapshot, const struct snapshot *before, const char *path)
 {
-    uint32_t count = snapshot->count;
-    if (find(before, path) == NULL) {
-        return ERR_NOT_FOUND;
+    uint32_t count = snapshot->count, at = 0;
+    if (!find_before(snapshot, before, path, &at)) {
+        return before->count > 0 && snapshot->before_order == NULL ? ERR_MEMORY : ERR_NOT_FOUND;
     }
     int rc = append_parents(snapshot, path);
-    for (uint32_t i = 0; i < before->count && rc == 0; i++) {
-        const struct snapshot_entry *from = &before->entries[i];
-        if (!snapshot_is_below(from->path, path)) {
-            continue;
-        }
+    for (; at < before->count && snapshot_is_below(snapshot->before_order[at]->path, path) && rc == 0; at++) {
+        const struct snapshot_entry *from = snapshot->before_order[at];
         struct snapshot_entry *entry = append(snapshot, from->path, from->kind);
         if (entry == NULL) {
             rc = ERR_MEMORY;
@@ -527,7 +575,7 @@ static int put_manifest(struct chunks *chunks, const struct blob_manifest *manif
     return rc;
 }
 
-int snapshot_put(const struct snapshot *snapshot, struct chunks *chunks, hash256 *blob, uint64_t *blob_bytes, char *error,
+int snapshot_put(struct snapshot *snapshot, struct chunks *chunks, hash256 *blob, uint64_t *blob_bytes, char *error,
                  size_t error_size)
 {
     size_t capacity = 64, chunk_count = SNAPSHOT_LISTING_BYTES_MAX / BLOB_CHUNK_BYTES + 1;
@@ -539,6 +587,9 @@ int snapshot_put(const struct snapshot *snapshot, struct chunks *chunks, hash256
     uint8_t *listing = NULL;
     struct blob_manifest manifest = {.chunks = NULL};
     int rc = chunk_count > BLOB_CHUNKS_MAX || capacity > SNAPSHOT_LISTING_BYTES_MAX ? ERR_FULL : 0;
+    rc = rc == 0 && snapshot->batch != NULL ? batch_store(snapshot->batch, chunks) : rc;
+    batch_free(snapshot);
+    forget_before(snapshot);
     if (rc == 0) {
         listing = malloc(capacity);
         manifest.chunks = malloc(chunk_count * sizeof *manifest.chunks);
@@ -639,7 +690,7 @@ int snapshot_read(int fd, uint64_t blob_bytes, struct snapshot *out)
     *out = (struct snapshot){0};
     size_t count = blob_bytes < SNAPSHOT_LISTING_BYTES_MAX ? (size_t)blob_bytes : SNAPSHOT_LISTING_BYTES_MAX;
     uint8_t *bytes = malloc(count + 1);
-    int rc = bytes != NULL ? read_whole(fd, bytes, count, 0) : ERR_MEMORY;
+    int rc = bytes != NULL ? descriptor_read_at(fd, bytes, count, 0) : ERR_MEMORY;
     rc = rc == ERR_AGAIN ? ERR_MALFORMED : rc;
     struct pack_reader reader;
     pack_reader_init(&reader, bytes, rc == 0 ? count : 0);
@@ -703,7 +754,7 @@ static int copy_bytes(int from, uint64_t offset, int to, uint64_t bytes)
     static _Thread_local uint8_t buffer[256 * 1024];
     for (uint64_t done = 0; done < bytes;) {
         size_t part = bytes - done < sizeof buffer ? (size_t)(bytes - done) : sizeof buffer;
-        if (read_whole(from, buffer, part, offset + done) != 0) {
+        if (descriptor_read_at(from, buffer, part, offset + done) != 0) {
             errno = EIO;
             return -1;
         }

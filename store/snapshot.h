@@ -48,14 +48,17 @@ struct snapshot {
     struct snapshot_entry *entries;
     uint32_t count, capacity;
     uint64_t bytes;         /* sum of the file sizes */
-    uint32_t before_at;     /* of the `before` of snapshot_add: where the search for the next entry begins */
+    struct snapshot_batch *batch; /* chunks that are read and not stored yet; NULL: none. snapshot_put stores them */
+    const struct snapshot *before; /* of the last snapshot_add or snapshot_take_over; borrowed */
+    const struct snapshot_entry **before_order; /* its entries by path; NULL: not sorted yet */
     uint32_t left_out;      /* entries that were left out, and the first one's path and reason */
     char left_out_why[256];
 };
 
-/* Stores the file, link or directory `disk_path` (below the open directory `root`) with everything in it, and appends its
+/* Reads the file, link or directory `disk_path` (below the open directory `root`) with everything in it, and appends its
  * entries under the name `path`; parents of `path` that are not listed yet are listed, too. Chunks of files that `before` (may
- * be NULL) lists with the same stamp are taken over. The sum of the file sizes may be `bytes_max`. On failure `error` is one
+ * be NULL; it does not change until snapshot_put) lists with the same stamp are taken over. The sum of the file sizes may be
+ * `bytes_max`. Chunks are stored some MiB at a time, and the last ones by snapshot_put. On failure `error` is one
  * sentence and the snapshot is as before. ERR_NOT_FOUND: no such path. ERR_FULL: more than bytes_max or SNAPSHOT_ENTRIES_MAX.
  * ERR_AGAIN: a file vanished or shrank while it was read. ERR_IO, ERR_NO_SPACE, ERR_MEMORY. */
 int snapshot_add(struct snapshot *snapshot, struct chunks *chunks, int root, const char *disk_path, const char *path,
@@ -64,12 +67,13 @@ int snapshot_add(struct snapshot *snapshot, struct chunks *chunks, int root, con
 /* Removes all entries from number `count` on. */
 void snapshot_cut(struct snapshot *snapshot, uint32_t count);
 
-/* Appends the entry `path` of `before` and all entries below it. ERR_NOT_FOUND: `before` has none; ERR_MEMORY. */
+/* Appends the entry `path` of `before`, as in snapshot_add, and all entries below it. ERR_NOT_FOUND: `before` has none;
+ * ERR_MEMORY. */
 int snapshot_take_over(struct snapshot *snapshot, const struct snapshot *before, const char *path);
 
-/* Stores listing and manifest. ERR_AGAIN: chunks were collected meanwhile, add all files again. ERR_FULL: too many chunks.
+/* Stores the last chunks, listing and manifest. ERR_AGAIN: chunks were collected meanwhile, add all files again. ERR_FULL: too many chunks.
  * `*blob` names the snapshot, which has `*blob_bytes` bytes. */
-int snapshot_put(const struct snapshot *snapshot, struct chunks *chunks, hash256 *blob, uint64_t *blob_bytes, char *error,
+int snapshot_put(struct snapshot *snapshot, struct chunks *chunks, hash256 *blob, uint64_t *blob_bytes, char *error,
                  size_t error_size);
 
 /* Reads the listing of a snapshot from a file that holds the whole blob. The bytes may come from a stranger. ERR_MALFORMED,
