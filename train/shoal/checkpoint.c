@@ -2,13 +2,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/check.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 
 void client_checkpoint_free(struct client_save *save)
@@ -22,7 +27,47 @@ void client_checkpoint_free(struct client_save *save)
     *save = (struct client_save){.fd = -1};
 }
 
-/* Makes room for `count` bytes. The memory is allocated now, so that lack of memory is an error here and not a signal later. */
+#define POPULATE_BYTES_MIN (64u << 20) /* less memory is there sooner than a thread is */
+
+/* A part of a buffer whose pages are to be made. */
+struct pages {
+    uint8_t *bytes;
+    size_t count;
+    int error; /* of errno */
+};
+
+static void *pages_populate(void *argument)
+{
+    struct pages *pages = argument;
+    do {
+        pages->error = madvise(pages->bytes, pages->count, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+    } while (pages->error == EINTR || pages->error == EAGAIN);
+    return NULL;
+}
+
+/* Makes all pages of a new buffer, so that lack of memory is an error here and not a signal later. In one go they cost half of
+ * what they would when the program first writes to each, and two threads are faster, as nobody else may use this memory yet.
+ * The thread takes no signals, because signals are the program's. Returns errno. */
+static int populate(uint8_t *bytes, size_t count)
+{
+    size_t half_bytes = count < POPULATE_BYTES_MIN ? 0 : count / 2 & ~(((size_t)1 << 21) - 1);
+    struct pages first = {.bytes = bytes, .count = half_bytes}, rest = {.bytes = bytes + half_bytes, .count = count - half_bytes};
+    pthread_t thread;
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool has_thread = half_bytes > 0 && pthread_create(&thread, NULL, pages_populate, &first) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pages_populate(&rest);
+    if (has_thread) {
+        (void)pthread_join(thread, NULL);
+    } else if (half_bytes > 0) {
+        (void)pages_populate(&first);
+    }
+    return first.error != 0 ? first.error : rest.error;
+}
+
+/* Makes room for `count` bytes, in memory that is there already. */
 static int reserve_save(struct client_save *save, size_t count)
 {
     if (save->fd >= 0 && save->capacity_bytes >= count) {
@@ -37,8 +82,11 @@ static int reserve_save(struct client_save *save, size_t count)
         save->fd = memfd_create("shoal-checkpoint", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     }
     /* Sealed against shrinking only, so that the file cannot be cut short under the daemon. A seal against writing would cost a
-     * new file, and 3 to 18 copies of the memory, for each checkpoint (tried). */
-    if (save->fd < 0 || fallocate(save->fd, 0, 0, (off_t)count) != 0 ||
+     * new file, and 3 to 18 copies of the memory, for each checkpoint (tried). With cuts behind the checkpoint the file may be
+     * longer already. */
+    struct stat status;
+    if (save->fd < 0 || fstat(save->fd, &status) != 0 ||
+        ((uint64_t)status.st_size < count && ftruncate(save->fd, (off_t)count) != 0) ||
         fcntl(save->fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
         return ERR_MEMORY;
     }
@@ -48,7 +96,9 @@ static int reserve_save(struct client_save *save, size_t count)
     }
     save->map = map;
     save->capacity_bytes = count;
-    return 0;
+    int reason = populate(map, count);
+    /* Linux before 5.14 cannot; it can allocate. */
+    return reason == 0 || (reason == EINVAL && fallocate(save->fd, 0, 0, (off_t)count) == 0) ? 0 : ERR_MEMORY;
 }
 
 /* Frees a buffer while the daemon is away and both wait for it: drops the newer one, which the next checkpoint would supersede
@@ -110,8 +160,8 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
         return client_fail(s, ERR_CORRUPT,
                            "there is no state to save: the worker handing it over was lost on the way");
     }
-    if (s->refused != 0) {
-        s->refused = 0;
+    if (s->refused_save != 0) {
+        s->refused_save = 0;
         return ERR_REFUSED;
     }
     int index = 0;
@@ -130,7 +180,32 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
     return 0;
 }
 
-int shoal_checkpoint_commit(struct shoal *s, uint64_t step)
+/* Writes the cuts behind the checkpoint, where the daemon reads them. ERR_USAGE, ERR_MEMORY. */
+static int write_cuts(struct shoal *s, const struct client_save *save, const uint64_t *cuts, size_t cut_count)
+{
+    if (cut_count > SHOAL_CUTS_MAX) {
+        return client_fail(s, ERR_USAGE, "%zu cuts of a checkpoint are too many; the most are %d", cut_count, SHOAL_CUTS_MAX);
+    }
+    uint8_t *packed = malloc(cut_count * sizeof *cuts + 1);
+    if (packed == NULL) {
+        return client_fail(s, ERR_MEMORY, "no memory is left for the cuts of a checkpoint");
+    }
+    int error = 0;
+    for (size_t i = 0; i < cut_count && error == 0; i++) {
+        if (cuts[i] >= save->count || (i > 0 && cuts[i] <= cuts[i - 1])) {
+            error = client_fail(s, ERR_USAGE, "the cuts of a checkpoint have to ascend and to lie below its %zu bytes; number %zu does not",
+                                save->count, i);
+        }
+        bytes_put_u64(packed + i * sizeof *cuts, cuts[i]);
+    }
+    if (error == 0 && descriptor_write_at(save->fd, packed, cut_count * sizeof *cuts, save->count) != 0) {
+        error = client_fail(s, ERR_MEMORY, "no memory is left for the cuts of a checkpoint");
+    }
+    free(packed);
+    return error;
+}
+
+int shoal_checkpoint_commit_cut(struct shoal *s, uint64_t step, const uint64_t *cuts, size_t cut_count)
 {
     if (s->state == CLIENT_ALONE) {
         return 0;
@@ -138,20 +213,31 @@ int shoal_checkpoint_commit(struct shoal *s, uint64_t step)
     CHECK(s->filling >= 0); /* shoal_checkpoint_begin was called and succeeded */
     struct client_save *save = &s->saves[s->filling];
     s->filling = -1;
+    int error = write_cuts(s, save, cuts, cut_count);
+    if (error != 0) {
+        return error;
+    }
     uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
-    client_link_begin(&writer, bytes, id, "worker_save", 2);
+    client_link_begin(&writer, bytes, id, "worker_save", 3);
     pack_text(&writer, "step");
     pack_u64(&writer, step);
     pack_text(&writer, "bytes");
     pack_u64(&writer, save->count);
-    int error = client_link_push(s, &writer, id, save->fd, CLIENT_QUEUE_SLOTS - 1);
+    pack_text(&writer, "cuts");
+    pack_u64(&writer, cut_count);
+    error = client_link_push(s, &writer, id, save->fd, CLIENT_QUEUE_SLOTS - 1);
     if (error != 0) {
         return error;
     }
     save->request_id = id;
     return client_link_pump(s);
+}
+
+int shoal_checkpoint_commit(struct shoal *s, uint64_t step)
+{
+    return shoal_checkpoint_commit_cut(s, step, NULL, 0);
 }
 
 int shoal_checkpoint_save(struct shoal *s, uint64_t step, const void *bytes, size_t count)
@@ -165,32 +251,24 @@ int shoal_checkpoint_save(struct shoal *s, uint64_t step, const void *bytes, siz
     return shoal_checkpoint_commit(s, step);
 }
 
-/* Reads the checkpoint to private memory: with a mapping, a file cut short would end the program with a signal. */
-static int read_checkpoint(struct shoal *s, uint64_t count, void **out)
+/* Reads bytes[count] from the beginning of the file. */
+static int read_checkpoint(struct shoal *s, int fd, size_t count, void **out)
 {
-    struct stat status;
-    if (s->answer_fd < 0 || fstat(s->answer_fd, &status) != 0 || status.st_size < 0 || (uint64_t)status.st_size < count) {
-        return client_fail(s, ERR_CORRUPT, "the daemon announced a checkpoint of %llu bytes and gave less",
-                           (unsigned long long)count);
-    }
     uint8_t *bytes = malloc(count > 0 ? count : 1);
     if (bytes == NULL) {
-        return client_fail(s, ERR_MEMORY, "no memory is left for a checkpoint of %llu bytes", (unsigned long long)count);
+        return client_fail(s, ERR_MEMORY, "no memory is left for a checkpoint of %zu bytes", count);
     }
-    for (uint64_t done = 0; done < count;) {
-        ssize_t n = pread(s->answer_fd, bytes + done, count - done, (off_t)done);
-        if (n <= 0 && !(n < 0 && errno == EINTR)) {
-            free(bytes);
-            return client_fail(s, ERR_IO, "cannot read the checkpoint from the daemon: %s",
-                               n < 0 ? strerror(errno) : "it ends early");
-        }
-        done += n > 0 ? (uint64_t)n : 0;
+    int error = descriptor_read_at(fd, bytes, count, 0);
+    if (error != 0) {
+        free(bytes);
+        return client_fail(s, ERR_IO, "cannot read the checkpoint from the daemon: %s",
+                           error == ERR_AGAIN ? "it ends early" : strerror(errno));
     }
     *out = bytes;
     return 0;
 }
 
-int shoal_checkpoint_load(struct shoal *s, void **bytes, size_t *count, uint64_t *step)
+int shoal_checkpoint_open(struct shoal *s, int *fd, size_t *count, uint64_t *step)
 {
     if (s->state == CLIENT_ALONE) {
         return ERR_NOT_FOUND;
@@ -210,18 +288,40 @@ int shoal_checkpoint_load(struct shoal *s, void **bytes, size_t *count, uint64_t
             of_step = client_link_find_u64(&reply, "step", UINT64_MAX, &failed);
             length = client_link_find_u64(&reply, "bytes", SIZE_MAX / 2, &failed);
         }
+        struct stat status;
         if (failed) {
             error = client_fail(s, ERR_MALFORMED, "the daemon's answer to worker_load does not follow the protocol");
         } else if (!is_there) {
             error = ERR_NOT_FOUND;
+        } else if (s->answer_fd < 0 || fstat(s->answer_fd, &status) != 0 || status.st_size < 0 ||
+                   (uint64_t)status.st_size < length) {
+            error = client_fail(s, ERR_CORRUPT, "the daemon announced a checkpoint of %llu bytes and gave less",
+                                (unsigned long long)length);
         } else {
-            error = read_checkpoint(s, length, bytes);
-        }
-        if (error == 0) {
+            *fd = s->answer_fd;
             *count = length;
             *step = of_step;
+            s->answer_fd = -1;
         }
     }
     client_link_drop_answer(s);
+    return error;
+}
+
+int shoal_checkpoint_load(struct shoal *s, void **bytes, size_t *count, uint64_t *step)
+{
+    int fd;
+    size_t length;
+    uint64_t of_step;
+    int error = shoal_checkpoint_open(s, &fd, &length, &of_step);
+    if (error != 0) {
+        return error;
+    }
+    error = read_checkpoint(s, fd, length, bytes);
+    (void)close(fd);
+    if (error == 0) {
+        *count = length;
+        *step = of_step;
+    }
     return error;
 }

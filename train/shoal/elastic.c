@@ -233,21 +233,11 @@ static int come_in(struct shoal *s)
         return SHOAL_STOP;
     }
     int error = wait_for_group(s);
-    char group[128];
-    (void)snprintf(group, sizeof group, "%s/%u/%u", s->experiment, s->trial, s->attempt);
+    char group[CLIENT_GROUP_BYTES];
     struct tcp_member members[PLAN_RANKS_MAX];
     bool has_state[PLAN_RANKS_MAX] = {false};
     uint64_t step = 0;
-    struct tcp_options options = {
-        .group = group,
-        .members = members,
-        .open_timeout_ms = FORM_MS,
-        .stall_timeout_ms = s->timeout_ms,
-        .spin_us = -1,
-        .slow = client_tell_blocked,
-        .slow_context = s,
-        .revoke = &s->revoke,
-    };
+    struct tcp_options options = client_group_options(s, group, FORM_MS);
     if (error == 0) {
         error = client_read_group(s, &options, members, has_state, &step);
     }

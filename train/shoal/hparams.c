@@ -34,30 +34,6 @@ static int hex4(const char *digits, uint32_t *out)
     return 0;
 }
 
-static size_t put_utf8(uint32_t code, char *out)
-{
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        out[0] = (char)(0xc0 | code >> 6);
-        out[1] = (char)(0x80 | (code & 0x3f));
-        return 2;
-    }
-    if (code < 0x10000) {
-        out[0] = (char)(0xe0 | code >> 12);
-        out[1] = (char)(0x80 | (code >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (code & 0x3f));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | code >> 18);
-    out[1] = (char)(0x80 | (code >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (code >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (code & 0x3f));
-    return 4;
-}
-
 /* `\uXXXX` at j->at (after the backslash), with its second half if it is a surrogate pair. */
 static int json_escape_unicode(struct json *j, char *out, size_t *bytes)
 {
@@ -75,7 +51,7 @@ static int json_escape_unicode(struct json *j, char *out, size_t *bytes)
         j->at += 6;
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     }
-    *bytes = put_utf8(code, out);
+    *bytes = bytes_put_utf8(out, code);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* The daemon's half of libshoal: a queue of requests in the order of the program's calls. Reports and saves carry an id and
  * stay in the queue until their answers come; after a broken connection the rest is sent again behind worker_open. So the
- * daemon may receive a report twice (if the answer was lost); it is the same point of the same series. client_link_pump sends
- * and receives without waiting; the program's calls drive it. */
+ * daemon may receive a report twice (if the answer was lost); by the session and the request's id it knows that it has the
+ * point already. client_link_pump sends and receives without waiting; the program's calls drive it. */
 
 #include "train/shoal/link.h"
 
@@ -52,7 +52,13 @@ int client_fail(struct shoal *s, int error, const char *format, ...)
 void client_link_begin(struct pack_writer *writer, uint8_t bytes[CLIENT_REQUEST_BYTES_MAX], uint64_t id, const char *op,
                        uint32_t arguments)
 {
-    pack_writer_init(writer, bytes, CLIENT_REQUEST_BYTES_MAX);
+    client_link_begin_in(writer, bytes, CLIENT_REQUEST_BYTES_MAX, id, op, arguments);
+}
+
+void client_link_begin_in(struct pack_writer *writer, uint8_t *bytes, size_t capacity, uint64_t id, const char *op,
+                          uint32_t arguments)
+{
+    pack_writer_init(writer, bytes, capacity);
     pack_map(writer, 3 + arguments);
     pack_text(writer, "v");
     pack_u64(writer, PROTOCOL_VERSION);
@@ -80,6 +86,7 @@ static int request_new(struct client_request **out, const struct pack_writer *wr
 
 void client_link_remove(struct shoal *s, size_t index)
 {
+    s->queue_bytes -= s->queue[index]->bytes;
     free(s->queue[index]);
     s->queue_count--;
     memmove(&s->queue[index], &s->queue[index + 1], (s->queue_count - index) * sizeof s->queue[0]);
@@ -101,13 +108,15 @@ void client_link_withdraw(struct shoal *s, uint64_t id)
 
 int client_link_push(struct shoal *s, const struct pack_writer *writer, uint64_t id, int fd, size_t limit)
 {
-    if (s->queue_count >= limit) {
-        return client_fail(s, ERR_FULL, "%zu requests wait for the daemon already", s->queue_count);
+    bool is_heavy = limit == SHOAL_QUEUE_MAX && s->queue_bytes > CLIENT_QUEUE_BYTES_MAX;
+    if (s->queue_count >= limit || is_heavy) {
+        return client_fail(s, ERR_FULL, "%zu requests of %zu bytes wait for the daemon already", s->queue_count, s->queue_bytes);
     }
     int error = request_new(&s->queue[s->queue_count], writer, id, fd);
     if (error != 0) {
         return client_fail(s, error, "a request to the daemon is too large, or no memory is left");
     }
+    s->queue_bytes += writer->used_bytes;
     s->queue_count++;
     return 0;
 }
@@ -151,11 +160,13 @@ static void connect_daemon(struct shoal *s)
     uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
-    client_link_begin(&writer, bytes, id, "worker_open", 2);
+    client_link_begin(&writer, bytes, id, "worker_open", 3);
     pack_text(&writer, "token");
     pack_text(&writer, s->token);
     pack_text(&writer, "pid");
     pack_u64(&writer, (uint64_t)getpid());
+    pack_text(&writer, "session");
+    pack_u64(&writer, s->session);
     if (request_new(&s->opening, &writer, id, -1) != 0) {
         disconnect(s, CLIENT_RETRY_MS);
         return;
@@ -302,15 +313,17 @@ static void take_reply(struct shoal *s, uint64_t id, const struct pack_reader *r
         if (request->id != id) {
             continue;
         }
+        bool is_save = false;
         for (size_t b = 0; b < 2; b++) {
             if (s->saves[b].request_id == id) {
                 s->saves[b].request_id = 0;
+                is_save = true;
             }
         }
         take_answer(s, reply, request->wanted);
         if (!request->wanted && !reply_is_ok(reply)) {
             copy_reply_error(s, reply);
-            s->refused = ERR_REFUSED;
+            *(is_save ? &s->refused_save : &s->refused) = ERR_REFUSED;
         }
         client_link_remove(s, i);
         return;
@@ -325,7 +338,9 @@ static void take_notice(struct shoal *s, const struct pack_reader *frame, struct
         return;
     }
     if (pack_text_is(text, bytes, "stop")) {
+        struct pack_reader reason = pack_find(frame, "reason");
         s->stop = true;
+        pack_read_text_copy(&reason, s->stop_reason, sizeof s->stop_reason);
     } else if (pack_text_is(text, bytes, "regroup")) {
         bool failed = false;
         uint64_t generation = client_link_find_u64(frame, "generation", UINT64_MAX, &failed);

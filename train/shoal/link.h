@@ -20,6 +20,7 @@
 #define CLIENT_TOKEN_DIGITS 32
 #define CLIENT_REQUEST_BYTES_MAX 16384 /* packed, without the frame's head */
 #define CLIENT_QUEUE_SLOTS (SHOAL_QUEUE_MAX + 8) /* reports, and always room for the two saves, progress and one call */
+#define CLIENT_QUEUE_BYTES_MAX (64u << 20) /* of reports; one larger report alone is taken */
 #define CLIENT_RETRY_MS 200
 #define CLIENT_ANSWER_MS 50000 /* shorter than a collective's timeout, because the other ranks wait for this one meanwhile */
 
@@ -157,8 +158,10 @@ struct shoal {
     bool was_open;
     struct client_request *opening; /* the worker_open of this connection, until its answer comes */
     struct client_request *queue[CLIENT_QUEUE_SLOTS];
+    size_t queue_bytes; /* of the packed requests in the queue */
     size_t queue_count, sent_count; /* the first sent_count requests are sent and wait for answers */
     uint64_t last_id;
+    uint64_t session; /* random: tells the daemon which requests this context repeats */
     uint64_t progress_at_ms;
 
     uint8_t *answer; /* of the call that waits */
@@ -185,13 +188,16 @@ struct shoal {
     uint64_t call_count, call_of_step, calls_generation;
     uint32_t calls_rank;
     int timeout_ms; /* of a collective in which no byte moves */
+    int join_ms;    /* how long shoal_join waits for the other ranks */
     bool checks_finite;
     uint64_t generation, seed, start_step, durable_step;
     char host[TCP_HOST_BYTES];
     uint8_t *hparams;
     size_t hparams_bytes;
     bool stop;
-    int refused; /* ERR_REFUSED if the daemon refused a report or save and the program does not know yet */
+    char stop_reason[16]; /* of the notice */
+    /* ERR_REFUSED if the daemon refused a save, or another request, and the program does not know yet */
+    int refused_save, refused;
     char error[SHOAL_ERROR_BYTES];
 };
 
@@ -300,8 +306,13 @@ int client_collective_result(struct shoal *s, int error);
  * collective; -1: none. */
 int client_watch_fd(const struct shoal *s);
 
-/* client_read_group reads the answer to worker_group: rank, size, generation, the members and the key. client_listen opens the
- * listener for the group's links; the caller owns it. 0 or an error with its sentence. */
+#define CLIENT_GROUP_BYTES 128 /* of a group's name, "EXPERIMENT/TRIAL/ATTEMPT" */
+
+/* The options of this worker's next group, but for what client_read_group adds. The options refer to `name` and to `s`. */
+struct tcp_options client_group_options(struct shoal *s, char name[CLIENT_GROUP_BYTES], int open_timeout_ms);
+
+/* client_read_group reads the answer to worker_group: rank, size, generation, the members and the key; the options refer to
+ * `members`. client_listen opens the listener for the group's links; the caller owns it. 0 or an error with its sentence. */
 int client_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
                       bool has_state[PLAN_RANKS_MAX], uint64_t *step);
 int client_listen(struct shoal *s, int *listen_fd, uint16_t *port);
@@ -318,8 +329,12 @@ int client_fail(struct shoal *s, int error, const char *format, ...) __attribute
 void client_link_begin(struct pack_writer *writer, uint8_t bytes[CLIENT_REQUEST_BYTES_MAX], uint64_t id, const char *op,
                        uint32_t arguments);
 
+/* As client_link_begin, in a buffer of `capacity` bytes. */
+void client_link_begin_in(struct pack_writer *writer, uint8_t *bytes, size_t capacity, uint64_t id, const char *op,
+                          uint32_t arguments);
+
 /* Queues a request; `fd` (-1: none) is sent along, stays the caller's, and must be open until the answer comes. ERR_FULL if
- * `limit` requests are waiting, ERR_USAGE (too large), ERR_MEMORY. */
+ * `limit` requests are waiting, and for reports (SHOAL_QUEUE_MAX) also if CLIENT_QUEUE_BYTES_MAX wait; ERR_USAGE (too large), ERR_MEMORY. */
 int client_link_push(struct shoal *s, const struct pack_writer *writer, uint64_t id, int fd, size_t limit);
 
 /* Removes the request at `index` from the queue, so that it is not sent again. */

@@ -50,6 +50,20 @@ static int open_alone(struct shoal *s)
     return 0;
 }
 
+struct tcp_options client_group_options(struct shoal *s, char name[CLIENT_GROUP_BYTES], int open_timeout_ms)
+{
+    (void)snprintf(name, CLIENT_GROUP_BYTES, "%s/%u/%u", s->experiment, s->trial, s->attempt);
+    return (struct tcp_options){
+        .group = name,
+        .open_timeout_ms = open_timeout_ms,
+        .stall_timeout_ms = s->timeout_ms,
+        .spin_us = -1,
+        .slow = client_tell_blocked,
+        .slow_context = s,
+        .revoke = &s->revoke,
+    };
+}
+
 int client_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
                       bool has_state[PLAN_RANKS_MAX], uint64_t *step)
 {
@@ -72,6 +86,7 @@ int client_read_group(struct shoal *s, struct tcp_options *options, struct tcp_m
     if (failed || key.failed || list.failed) {
         return client_fail(s, ERR_MALFORMED, "the daemon's answer to worker_group does not follow the protocol");
     }
+    options->members = members;
     options->generation = s->generation = generation;
     options->rank = s->rank = rank;
     options->size = s->size = size;
@@ -154,21 +169,16 @@ static int form_group(struct shoal *s)
     client_link_begin(&writer, bytes, id, "worker_group", 1);
     pack_text(&writer, "port");
     pack_u64(&writer, port);
-    error = client_link_call(s, &writer, id, GROUP_MS);
-    char group[128];
-    (void)snprintf(group, sizeof group, "%s/%u/%u", s->experiment, s->trial, s->attempt);
+    error = client_link_call(s, &writer, id, s->join_ms);
+    if (error == ERR_TIMEOUT && s->state == CLIENT_OPEN) {
+        client_link_withdraw(s, id); /* shoal_flush does not wait for its answer */
+        (void)client_fail(s, error, "within %d s not all %u ranks of the attempt have begun to join their group",
+                          s->join_ms / 1000, s->size);
+    }
+    char group[CLIENT_GROUP_BYTES];
     struct tcp_member members[PLAN_RANKS_MAX];
     bool has_state[PLAN_RANKS_MAX];
-    struct tcp_options options = {
-        .group = group,
-        .members = members,
-        .open_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
-        .stall_timeout_ms = s->timeout_ms,
-        .spin_us = -1,
-        .slow = client_tell_blocked,
-        .slow_context = s,
-        .revoke = &s->revoke,
-    };
+    struct tcp_options options = client_group_options(s, group, SHOAL_TIMEOUT_DEFAULT_MS);
     if (error == 0) {
         error = client_read_group(s, &options, members, has_state, &step);
     }
@@ -216,7 +226,7 @@ static int open_with_daemon(struct shoal *s, const char *socket_path)
             client_link_wait(s, client_link_now_ms() + CLIENT_RETRY_MS);
         }
     }
-    return s->elastic.is_on ? 0 : form_group(s);
+    return 0;
 }
 
 static void destroy(struct shoal *s)
@@ -266,7 +276,9 @@ static int read_timeout(struct shoal *s)
     return 0;
 }
 
-static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ERROR_BYTES])
+enum open_form { OPEN_LINK, OPEN_GROUP, OPEN_ELASTIC };
+
+static int open_context(struct shoal **out, enum open_form form, char error[SHOAL_ERROR_BYTES])
 {
     *out = NULL;
     struct shoal *s = calloc(1, sizeof *s);
@@ -277,12 +289,17 @@ static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ER
     s->fd = s->answer_fd = s->filling = -1;
     s->saves[0].fd = s->saves[1].fd = -1;
     s->revoke.fd = s->elastic.listen_fd = s->port.lock_fd = -1;
-    s->elastic.is_on = is_elastic;
+    s->elastic.is_on = form == OPEN_ELASTIC;
+    s->join_ms = GROUP_MS;
     client_background_init(s);
     const char *socket_path = getenv("SHOAL_SOCKET");
     int result = read_timeout(s);
+    (void)getentropy(&s->session, sizeof s->session); /* without it the daemon may keep a report twice */
     if (result == 0) {
         result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
+    }
+    if (result == 0 && form == OPEN_GROUP) {
+        result = shoal_join(s);
     }
     if (result != 0) {
         bytes_copy_text(error, SHOAL_ERROR_BYTES, s->error);
@@ -296,12 +313,25 @@ static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ER
 
 int shoal_open(struct shoal **out, char error[SHOAL_ERROR_BYTES])
 {
-    return open_context(out, false, error);
+    return open_context(out, OPEN_GROUP, error);
+}
+
+int shoal_open_link(struct shoal **out, char error[SHOAL_ERROR_BYTES])
+{
+    return open_context(out, OPEN_LINK, error);
+}
+
+int shoal_join(struct shoal *s)
+{
+    if (s->elastic.is_on) {
+        return client_fail(s, ERR_USAGE, "an elastic worker joins its group by shoal_step_begin");
+    }
+    return s->state == CLIENT_ALONE || s->workers != NULL ? 0 : form_group(s);
 }
 
 int shoal_open_elastic(struct shoal **out, char error[SHOAL_ERROR_BYTES])
 {
-    return open_context(out, true, error);
+    return open_context(out, OPEN_ELASTIC, error);
 }
 
 void shoal_close(struct shoal **shoal)
@@ -474,11 +504,22 @@ int client_collective_result(struct shoal *s, int error)
     return s->elastic.is_on ? client_elastic_failed(s, error) : error;
 }
 
+/* ERR_USAGE after shoal_open_link without shoal_join. */
+static int check_group(struct shoal *s)
+{
+    bool is_missing = s->state != CLIENT_ALONE && !s->elastic.is_on && s->workers == NULL;
+    return is_missing ? client_fail(s, ERR_USAGE, "there is no group yet: call shoal_join before the first collective") : 0;
+}
+
 /* Before a collective: waits for the all-reduces begun earlier. */
 static int settle(struct shoal *s)
 {
     if (s->elastic.is_on && !s->elastic.in_group) {
         return SHOAL_AGAIN;
+    }
+    int missing = check_group(s);
+    if (missing != 0) {
+        return missing;
     }
     bool was_working = client_background_is_busy(s) && client_balance_pause(s);
     int error = client_background_wait(s);
@@ -584,6 +625,7 @@ int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum sho
     if (error == 0 && s->elastic.is_on && !s->elastic.in_group) {
         return SHOAL_AGAIN;
     }
+    error = error != 0 ? error : check_group(s);
     if (error != 0) {
         return error;
     }
@@ -617,7 +659,7 @@ int shoal_barrier(struct shoal *s)
 void shoal_set_timeout(struct shoal *s, int timeout_ms)
 {
     if (timeout_ms > 0) {
-        s->timeout_ms = timeout_ms;
+        s->timeout_ms = s->join_ms = timeout_ms;
     }
     if (s->workers != NULL && timeout_ms > 0) {
         client_background_settle(s);
@@ -632,8 +674,11 @@ void shoal_check_finite(struct shoal *s, bool is_wanted)
 
 /* ---- reports ---- */
 
-/* Refuses what the daemon would refuse later, at the next checkpoint or unseen by the program. */
-static int check_names(struct shoal *s, const char *group, const char *const *names, size_t count)
+#define REPORT_HEAD_BYTES 128 /* of a packed report: all but its metrics */
+
+/* Refuses what the daemon would refuse later, at the next checkpoint or unseen by the program. `*sum`: the bytes of the names, and 12
+ * for each; packed, they and their numbers have fewer. */
+static int check_names(struct shoal *s, const char *group, const char *const *names, size_t count, size_t *sum)
 {
     size_t bytes = 0;
     if (strlen(group) > SHOAL_GROUP_BYTES_MAX) {
@@ -648,6 +693,7 @@ static int check_names(struct shoal *s, const char *group, const char *const *na
         }
         bytes += length + 12;
     }
+    *sum = bytes;
     return bytes <= SHOAL_METRICS_BYTES_MAX
                ? 0
                : client_fail(s, ERR_USAGE,
@@ -662,14 +708,18 @@ int shoal_report(struct shoal *s, const char *group, uint64_t step, const char *
     if (s->state == CLIENT_ALONE) {
         return 0;
     }
-    int error = check_names(s, group, names, count);
+    size_t sum = 0;
+    int error = check_names(s, group, names, count, &sum);
     if (error != 0) {
         return error;
     }
-    uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
+    uint8_t *bytes = malloc(sum + REPORT_HEAD_BYTES);
+    if (bytes == NULL) {
+        return client_fail(s, ERR_MEMORY, "no memory is left for a report");
+    }
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
-    client_link_begin(&writer, bytes, id, "worker_report", 3);
+    client_link_begin_in(&writer, bytes, sum + REPORT_HEAD_BYTES, id, "worker_report", 3);
     pack_text(&writer, "group");
     pack_text(&writer, group);
     pack_text(&writer, "step");
@@ -681,11 +731,79 @@ int shoal_report(struct shoal *s, const char *group, uint64_t step, const char *
         pack_double(&writer, values[i]);
     }
     error = client_link_pump(s);
-    if (error != 0) {
-        return error;
+    if (error == 0) {
+        error = client_link_push(s, &writer, id, -1, SHOAL_QUEUE_MAX);
     }
-    error = client_link_push(s, &writer, id, -1, SHOAL_QUEUE_MAX);
+    free(bytes);
     return error != 0 ? error : client_link_pump(s);
+}
+
+/* Appends the report that is next in `reports` to the queue. ERR_MALFORMED, ERR_USAGE (a name is too long, or there are too
+ * many), ERR_FULL, ERR_MEMORY. */
+static int push_packed(struct shoal *s, struct pack_reader *reports)
+{
+    bool is_report = pack_read_array(reports) == 3;
+    size_t group_bytes, metrics_bytes, name_bytes, sum = 0;
+    const char *group = pack_read_text(reports, &group_bytes);
+    uint64_t step = pack_read_u64(reports);
+    struct pack_reader names = *reports;
+    const uint8_t *metrics = pack_read_any(reports, &metrics_bytes);
+    uint32_t count = pack_read_map(&names);
+    bool is_long = group_bytes > SHOAL_GROUP_BYTES_MAX;
+    for (uint32_t i = 0; i < count && !names.failed; i++) {
+        (void)pack_read_text(&names, &name_bytes);
+        (void)pack_read_double(&names);
+        is_long = is_long || name_bytes > SHOAL_METRIC_BYTES_MAX;
+        sum += name_bytes + 12;
+    }
+    if (!is_report || reports->failed || names.failed) {
+        return client_fail(s, ERR_MALFORMED, "a report is not an array of a group, a step and a map of names to numbers");
+    }
+    if (is_long || sum > SHOAL_METRICS_BYTES_MAX) {
+        return client_fail(s, ERR_USAGE, "a report has a group above %d bytes, a name above %d, or metrics above %d in all",
+                           SHOAL_GROUP_BYTES_MAX, SHOAL_METRIC_BYTES_MAX, SHOAL_METRICS_BYTES_MAX);
+    }
+    uint8_t *bytes = malloc(metrics_bytes + REPORT_HEAD_BYTES);
+    if (bytes == NULL) {
+        return client_fail(s, ERR_MEMORY, "no memory is left for a report");
+    }
+    struct pack_writer writer;
+    uint64_t id = ++s->last_id;
+    client_link_begin_in(&writer, bytes, metrics_bytes + REPORT_HEAD_BYTES, id, "worker_report", 3);
+    pack_text(&writer, "group");
+    pack_text_n(&writer, group, group_bytes);
+    pack_text(&writer, "step");
+    pack_u64(&writer, step);
+    pack_text(&writer, "metrics");
+    pack_raw(&writer, metrics, metrics_bytes);
+    int error = client_link_push(s, &writer, id, -1, SHOAL_QUEUE_MAX);
+    free(bytes);
+    return error;
+}
+
+int shoal_report_packed(struct shoal *s, const void *bytes, size_t count, size_t *taken)
+{
+    if (s->state == CLIENT_ALONE) {
+        *taken = count;
+        return 0;
+    }
+    struct pack_reader reports;
+    pack_reader_init(&reports, bytes, count);
+    int error = client_link_pump(s);
+    *taken = 0;
+    while (error == 0 && *taken < count && s->queue_count < SHOAL_QUEUE_MAX) {
+        error = push_packed(s, &reports);
+        if (error == 0) {
+            *taken = reports.offset;
+        }
+    }
+    error = error == ERR_FULL ? 0 : error; /* the caller gives the rest later */
+    return error != 0 ? error : client_link_pump(s);
+}
+
+int shoal_pump(struct shoal *s)
+{
+    return s->state == CLIENT_ALONE ? 0 : client_link_pump(s);
 }
 
 int shoal_progress(struct shoal *s, uint64_t step)
@@ -727,8 +845,8 @@ int shoal_flush(struct shoal *s, int timeout_ms)
         }
         client_link_wait(s, until_ms);
     }
-    int refused = s->refused;
-    s->refused = 0;
+    int refused = s->refused != 0 ? s->refused : s->refused_save;
+    s->refused = s->refused_save = 0;
     return refused;
 }
 
@@ -738,6 +856,11 @@ bool shoal_should_stop(struct shoal *s)
         (void)client_link_pump(s);
     }
     return s->stop;
+}
+
+const char *shoal_stop_reason(const struct shoal *s)
+{
+    return s->stop_reason;
 }
 
 uint64_t shoal_durable_step(const struct shoal *s)

@@ -18,8 +18,9 @@
  * may be in the training loop does not wait for an absent daemon. After 60 s without a daemon, shoal_report, shoal_progress and
  * shoal_checkpoint_save return ERR_CLOSED. Collectives use sockets between the workers only.
  *
- * Calls on a context come from one thread. Functions that can fail return 0 or a negative code of base/err.h; out-parameters
- * are untouched on failure, and shoal_error gives a sentence. */
+ * One call on a context at a time, from any thread: a program with several threads holds a lock of its own around each call.
+ * A child made by fork does not use the context of its parent. Functions that can fail return 0 or a negative code of
+ * base/err.h; out-parameters are untouched on failure, and shoal_error gives a sentence. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,7 +32,8 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-/* SHOAL_ERROR_BYTES: size of an error sentence with its NUL. SHOAL_QUEUE_MAX: most reports that wait for the daemon.
+/* SHOAL_ERROR_BYTES: size of an error sentence with its NUL. SHOAL_QUEUE_MAX: most reports that wait for the daemon;
+ * fewer if they have more than 64 MiB.
  * SHOAL_TIMEOUT_DEFAULT_MS: the time of a collective unless the environment has SHOAL_COLLECTIVE_TIMEOUT, in seconds (the
  * experiment's collective_timeout); see shoal_set_timeout. */
 #define SHOAL_ERROR_BYTES 512
@@ -45,6 +47,14 @@ struct shoal;
  * owns *out and closes it with shoal_close. On failure `error` holds one sentence and *out is NULL: ERR_CLOSED (no daemon),
  * ERR_REFUSED (the daemon no longer knows this worker), ERR_TIMEOUT, ERR_MALFORMED, ERR_MEMORY, ERR_IO. */
 int shoal_open(struct shoal **out, char error[SHOAL_ERROR_BYTES]);
+
+/* shoal_open in two parts, for programs that need a group late or never. shoal_open_link connects to the daemon only: rank and
+ * size are those of the attempt, and reports, saves and loads work; a collective is ERR_USAGE. shoal_join forms the group, and
+ * waits until every rank of the attempt has called it, at most 300 s or the time of shoal_set_timeout (ERR_TIMEOUT); once there
+ * is a group it does nothing. An elastic context joins by shoal_step_begin instead, and shoal_join is ERR_USAGE. Errors as of
+ * shoal_open. */
+int shoal_open_link(struct shoal **out, char error[SHOAL_ERROR_BYTES]);
+int shoal_join(struct shoal *shoal);
 
 /* Waits up to 5 s for the answers to reports and saves, then frees the context and all its memory and clears the pointer. NULL
  * is allowed. */
@@ -108,7 +118,7 @@ int shoal_reduce_scatter(struct shoal *shoal, void *values, size_t count, enum s
 int shoal_all_gather(struct shoal *shoal, void *values, size_t count, enum shoal_type type); /* also of SHOAL_BYTES */
 int shoal_broadcast(struct shoal *shoal, void *bytes, size_t count, uint32_t root);
 int shoal_barrier(struct shoal *shoal);
-void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* timeout_ms > 0; holds for later groups as well */
+void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* timeout_ms > 0; holds for later groups and shoal_join as well */
 
 /* Switches the check for infinities and NaN in all-reduces on or off; off at the start. The same setting on all ranks. With the
  * check an all-reduce examines the values and the sums, a pass over each: if a sum is not finite, the call (or
@@ -249,7 +259,7 @@ bool shoal_is_balanced(const struct shoal *shoal);
 
 #define SHOAL_GROUP_BYTES_MAX 31   /* of a name, without its NUL */
 #define SHOAL_METRIC_BYTES_MAX 127
-#define SHOAL_METRICS_BYTES_MAX 7680 /* of a report: the bytes of its names, and 12 for each metric */
+#define SHOAL_METRICS_BYTES_MAX 524288 /* of a report: the bytes of its names, and 12 for each metric */
 
 /* Reports metrics: names[count] with values[count] belong to `group` ("training", "validation", "test") at `step`. Usually
  * called by rank 0 only. Copies its arguments and does not wait. On an error nothing of the report is kept: ERR_FULL (the queue
@@ -257,6 +267,16 @@ bool shoal_is_balanced(const struct shoal *shoal);
  * many). The metric that trials are compared by (searcher.metric) has at most 63 bytes. */
 int shoal_report(struct shoal *shoal, const char *group, uint64_t step, const char *const *names, const double *values,
                  size_t count);
+
+/* Reports many times at once: bytes[count] are reports back to back, each the MessagePack array [group, step, metrics], with
+ * metrics a map of name to number. *taken is the length in bytes of the reports that were taken; it is less than `count` when
+ * the queue is full, and the caller gives the rest later. Copies its arguments and does not wait. Errors as of shoal_report,
+ * but for ERR_FULL; ERR_MALFORMED: the next report is not such an array. The *taken bytes before an error are reported. */
+int shoal_report_packed(struct shoal *shoal, const void *bytes, size_t count, size_t *taken);
+
+/* Sends and receives as much as possible without waiting. For a thread that keeps the connection alive beside a program that
+ * makes no other calls for a while. 0, ERR_CLOSED or ERR_REFUSED. */
+int shoal_pump(struct shoal *shoal);
 
 /* Reports the number of applied steps; cheap enough for every step (sent at most every 200 ms). ERR_CLOSED, ERR_REFUSED. */
 int shoal_progress(struct shoal *shoal, uint64_t step);
@@ -275,17 +295,33 @@ int shoal_checkpoint_save(struct shoal *shoal, uint64_t step, const void *bytes,
 int shoal_checkpoint_begin(struct shoal *shoal, size_t count, void **bytes);
 int shoal_checkpoint_commit(struct shoal *shoal, uint64_t step);
 
-/* Waits until the daemon has answered all reports and saves, at most timeout_ms. 0, ERR_TIMEOUT, ERR_CLOSED, ERR_REFUSED (the
- * daemon refused one; returned once). Call it before leaving after shoal_should_stop. */
+/* shoal_checkpoint_commit with advice for the store: cuts[cut_count] are ascending offsets below the checkpoint's bytes, for
+ * example those of its tensors. A part between two cuts that is the same in the next checkpoint is neither stored nor sent
+ * again, wherever it lies by then. Parts smaller than 64 KiB share chunks. The array is copied. Errors as of
+ * shoal_checkpoint_save; ERR_USAGE: the cuts do not ascend, lie beyond the end, or are more than SHOAL_CUTS_MAX: the
+ * checkpoint is not saved. */
+#define SHOAL_CUTS_MAX 65536
+int shoal_checkpoint_commit_cut(struct shoal *shoal, uint64_t step, const uint64_t *cuts, size_t cut_count);
+
+/* Waits until the daemon has answered all reports and saves, at most timeout_ms. The daemon answers what is on its disk. 0,
+ * ERR_TIMEOUT, ERR_CLOSED, ERR_REFUSED (the daemon refused one, of a full disk for example; returned once). Call it before leaving after shoal_should_stop. */
 int shoal_flush(struct shoal *shoal, int timeout_ms);
 
 /* Loads the checkpoint to start from: bytes[count] of `step`. The caller frees *bytes with free(). ERR_NOT_FOUND if there is
  * none. Also ERR_CLOSED, ERR_TIMEOUT (50 s), ERR_MEMORY, ERR_CORRUPT (shorter than announced), ERR_MALFORMED. */
 int shoal_checkpoint_load(struct shoal *shoal, void **bytes, size_t *count, uint64_t *step);
 
-/* True once the daemon has asked this trial to save and leave (pause, cancel, preempt, leave). Ranks may see it at different
+/* The same without the copy: a read-only descriptor whose first `count` bytes are the checkpoint. The caller closes *fd. The
+ * file is nobody's but the caller's, so it may be mapped. Errors as of shoal_checkpoint_load. */
+int shoal_checkpoint_open(struct shoal *shoal, int *fd, size_t *count, uint64_t *step);
+
+/* True once the daemon has asked this trial to save and leave (pause, stop, cancel, preempt, leave). Ranks may see it at different
  * steps: decide together, for example by an all-reduced flag. */
 bool shoal_should_stop(struct shoal *shoal);
+
+/* Why: "pause", "stop" (the trial is not begun again), "cancel", "preempt" or "leave"; "" until the daemon has asked. Valid until
+ * shoal_close. */
+const char *shoal_stop_reason(const struct shoal *shoal);
 
 /* The step of the newest checkpoint confirmed as durable by the daemon; 0 if there is none. */
 uint64_t shoal_durable_step(const struct shoal *shoal);
