@@ -1,0 +1,62 @@
+"""What a training program says to Shoal: metrics, checkpoints, and whether it is to leave.
+
+    import shoal
+
+    run = shoal.init()
+    state = run.load()
+    ...
+    for step in range(run.step, steps):
+        ...
+        run.report({"loss": loss}, step=step + 1)
+        run.save({"model": model.state_dict(), "optimizer": opt.state_dict()}, step=step + 1)
+        if run.should_stop():
+            break
+
+Outside Shoal the same program runs alone. Nothing else is imported before it is needed: neither PyTorch nor NumPy.
+
+A script or a notebook that submits and looks on uses `Client` (shoal.client) and `search`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._errors import CheckpointError, DaemonLost, GroupBroken, NoDaemon, NotFound, NotSerialisable, ShoalError
+from ._run import Hparams, Run, init
+
+if TYPE_CHECKING:
+    from . import space
+    from ._search import search
+    from .client import Client
+
+__all__ = [
+    "CheckpointError",
+    "Client",
+    "DaemonLost",
+    "GroupBroken",
+    "Hparams",
+    "NoDaemon",
+    "NotFound",
+    "NotSerialisable",
+    "Run",
+    "ShoalError",
+    "init",
+    "search",
+    "space",
+]
+__version__ = "0.1.0"
+
+_LAZY = {"Client": ".client", "search": "._search"}
+
+
+def __getattr__(name: str) -> Any:
+    """What only some programs use is imported when it is first used."""
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name], __name__), name)
+    elif name in ("client", "space"):
+        value = importlib.import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module 'shoal' has no attribute {name!r}")
+    globals()[name] = value
+    return value
