@@ -69,6 +69,7 @@ static struct bulk_event_node *notice_new(struct bulk *bulk, enum bulk_event_kin
     struct bulk_event_node *node = bulk->notices < BULK_NOTICES_MAX ? calloc(1, sizeof *node) : NULL;
     if (node != NULL) {
         node->event.kind = kind;
+        node->counter = &bulk->notices;
         bulk->notices++;
     }
     (void)pthread_mutex_unlock(&bulk->mutex);
@@ -186,6 +187,29 @@ int bulk_series_pack(struct bulk *bulk, const uint8_t *prefix, size_t prefix_byt
     return 0;
 }
 
+int bulk_series_answer(struct bulk *bulk, const uint8_t *prefix, size_t prefix_bytes, uint64_t from, const uint8_t *question,
+                       size_t question_bytes, uint8_t *out, size_t *out_bytes, bool *more)
+{
+    struct pack_writer writer;
+    if (bulk->series.answer == NULL) {
+        return ERR_VERSION;
+    }
+    pack_writer_init(&writer, out, BLOB_CHUNK_BYTES_MAX);
+    int code = bulk->series.answer(bulk->chunks, prefix, prefix_bytes, from, question, question_bytes, BULK_SERIES_BYTES,
+                                   &writer, more);
+    *out_bytes = writer.used_bytes;
+    return code != 0 ? code : writer.failed ? ERR_FULL : 0;
+}
+
+int bulk_series_store(struct bulk *bulk, const struct series_entry *entries, size_t count)
+{
+    int code = bulk_store_result(bulk, series_append_batch(bulk->chunks, entries, count));
+    if (code == 0 && bulk->series.stored != NULL) {
+        bulk->series.stored(bulk->chunks, entries, count);
+    }
+    return code;
+}
+
 /* ---- the thread ---- */
 
 static struct bulk_command *commands_take(struct bulk *bulk, bool *stopping)
@@ -200,11 +224,21 @@ static struct bulk_command *commands_take(struct bulk *bulk, bool *stopping)
     return first;
 }
 
+static void command_free(struct bulk_command *command)
+{
+    if (command->job != NULL) {
+        bulk_job_free(command->job); /* frees the command, too */
+        return;
+    }
+    free(command->event);
+    free(command);
+}
+
 static void commands_free(struct bulk_command *first)
 {
     while (first != NULL) {
         struct bulk_command *next = first->next;
-        free(first);
+        command_free(first);
         first = next;
     }
 }
@@ -373,15 +407,7 @@ static void bulk_free(struct bulk *bulk)
     bulk_link_close(bulk);
     bulk_jobs_close(bulk);
     bulk_serve_close(bulk);
-    for (struct bulk_command *command = bulk->commands; command != NULL;) {
-        struct bulk_command *next = command->next;
-        if (command->job != NULL) {
-            bulk_job_free(command->job); /* frees the command, too */
-        } else {
-            free(command);
-        }
-        command = next;
-    }
+    commands_free(bulk->commands);
     if (bulk->taken != NULL) {
         free(bulk->taken->body);
         free(bulk->taken);
@@ -413,6 +439,7 @@ int bulk_start(const struct bulk_options *options, struct bulk **out, char error
     bulk->context = options->context;
     bulk->zap = options->zap;
     bulk->chunks = options->chunks;
+    bulk->series = options->series;
     bulk->self = options->keys->id;
     memcpy(bulk->curve_public, options->keys->curve_public, 32);
     memcpy(bulk->curve_secret, options->keys->curve_secret, 32);
@@ -482,13 +509,19 @@ static struct bulk_command *command_new(enum bulk_command_kind kind, size_t byte
     return command;
 }
 
+/* What a command with so many bytes of an entry takes of BULK_COMMAND_BYTES_MAX. */
+static size_t command_bytes(size_t byte_count)
+{
+    return sizeof(struct bulk_command) + sizeof(struct bulk_event_node) + byte_count;
+}
+
 /* Queues a command, or frees it on an error. */
 static int command_put(struct bulk *bulk, struct bulk_command *command)
 {
     if (command == NULL) {
         return ERR_MEMORY;
     }
-    size_t bytes = sizeof *command + command->byte_count;
+    size_t bytes = command_bytes(command->byte_count);
     (void)pthread_mutex_lock(&bulk->mutex);
     /* Changes of peers are never refused: they are small, and a lost one would be lost for ever. */
     bool full = (command->kind != BULK_DO_PEER && bulk->command_bytes + bytes > BULK_COMMAND_BYTES_MAX) ||
@@ -501,20 +534,17 @@ static int command_put(struct bulk *bulk, struct bulk_command *command)
     }
     (void)pthread_mutex_unlock(&bulk->mutex);
     if (full) {
-        if (command->job != NULL) {
-            bulk_job_free(command->job);
-        } else {
-            free(command);
-        }
+        command_free(command);
         return ERR_FULL;
     }
     (void)eventfd_write(bulk->pool->wake_fd, 1);
     return 0;
 }
 
-static struct bulk_command *request_new(enum bulk_command_kind kind, uint64_t id, const node_id *nodes, uint32_t count)
+static struct bulk_command *request_new(enum bulk_command_kind kind, uint64_t id, const node_id *nodes, uint32_t count,
+                                        size_t byte_count)
 {
-    struct bulk_command *command = command_new(kind, 0);
+    struct bulk_command *command = command_new(kind, byte_count);
     struct bulk_job *job = calloc(1, sizeof *job);
     struct bulk_event_node *event = calloc(1, sizeof *event);
     if (command == NULL || job == NULL || event == NULL) {
@@ -561,29 +591,29 @@ int bulk_peer(struct bulk *bulk, node_id node, const uint8_t sign_public[32], co
     return command_put(bulk, command);
 }
 
-int bulk_fetch(struct bulk *bulk, uint64_t id, hash256 manifest, const node_id *holders, uint32_t holder_count)
+/* Asks for something to be done with a blob. */
+static int blob_request(struct bulk *bulk, enum bulk_command_kind kind, uint64_t id, hash256 manifest, const node_id *nodes,
+                        uint32_t count)
 {
-    if (holder_count > BLOB_HOLDERS_MAX) {
-        return ERR_USAGE;
-    }
-    struct bulk_command *command = request_new(BULK_DO_FETCH, id, holders, holder_count);
+    struct bulk_command *command = request_new(kind, id, nodes, count, 0);
     if (command != NULL) {
         command->hash = manifest;
     }
     return command_put(bulk, command);
+}
+
+int bulk_fetch(struct bulk *bulk, uint64_t id, hash256 manifest, const node_id *holders, uint32_t holder_count)
+{
+    return holder_count <= BLOB_HOLDERS_MAX ? blob_request(bulk, BULK_DO_FETCH, id, manifest, holders, holder_count) : ERR_USAGE;
 }
 
 int bulk_push(struct bulk *bulk, uint64_t id, hash256 manifest, node_id to)
 {
-    struct bulk_command *command = request_new(BULK_DO_PUSH, id, &to, 1);
-    if (command != NULL) {
-        command->hash = manifest;
-    }
-    return command_put(bulk, command);
+    return blob_request(bulk, BULK_DO_PUSH, id, manifest, &to, 1);
 }
 
-int bulk_series_append(struct bulk *bulk, const void *prefix, size_t prefix_bytes, uint64_t sequence, const void *bytes,
-                       size_t count, const node_id *to, uint32_t to_count)
+int bulk_series_append(struct bulk *bulk, uint64_t id, const void *prefix, size_t prefix_bytes, uint64_t sequence,
+                       const void *bytes, size_t count, const node_id *to, uint32_t to_count)
 {
     if (prefix_bytes < 1 || prefix_bytes > SERIES_PREFIX_BYTES_MAX || count > SERIES_ENTRY_BYTES_MAX ||
         to_count > BLOB_HOLDERS_MAX) {
@@ -591,6 +621,12 @@ int bulk_series_append(struct bulk *bulk, const void *prefix, size_t prefix_byte
     }
     struct bulk_command *command = command_new(BULK_DO_APPEND, count);
     if (command == NULL) {
+        return ERR_MEMORY;
+    }
+    command->id = id;
+    command->event = id != 0 ? calloc(1, sizeof *command->event) : NULL;
+    if (id != 0 && command->event == NULL) {
+        free(command);
         return ERR_MEMORY;
     }
     memcpy(command->prefix, prefix, prefix_bytes);
@@ -609,7 +645,7 @@ int bulk_series_append(struct bulk *bulk, const void *prefix, size_t prefix_byte
 bool bulk_series_has_room(struct bulk *bulk, size_t count)
 {
     (void)pthread_mutex_lock(&bulk->mutex);
-    bool has_room = bulk->command_bytes + sizeof(struct bulk_command) + count <= BULK_COMMAND_BYTES_MAX;
+    bool has_room = bulk->command_bytes + command_bytes(count) <= BULK_COMMAND_BYTES_MAX;
     (void)pthread_mutex_unlock(&bulk->mutex);
     return has_room;
 }
@@ -617,25 +653,28 @@ bool bulk_series_has_room(struct bulk *bulk, size_t count)
 int bulk_series_fetch(struct bulk *bulk, uint64_t id, const void *prefix, size_t prefix_bytes, uint64_t from_sequence,
                       node_id node)
 {
-    if (prefix_bytes < 1 || prefix_bytes > SERIES_PREFIX_BYTES_MAX) {
+    return bulk_series_ask(bulk, id, prefix, prefix_bytes, from_sequence, "", 0, node);
+}
+
+int bulk_series_ask(struct bulk *bulk, uint64_t id, const void *prefix, size_t prefix_bytes, uint64_t from_sequence,
+                    const void *question, size_t question_bytes, node_id node)
+{
+    if (prefix_bytes < 1 || prefix_bytes > SERIES_PREFIX_BYTES_MAX || question_bytes > BULK_WIRE_QUESTION_BYTES_MAX) {
         return ERR_USAGE;
     }
-    struct bulk_command *command = request_new(BULK_DO_READ, id, &node, 1);
+    struct bulk_command *command = request_new(BULK_DO_READ, id, &node, 1, question_bytes);
     if (command != NULL) {
         memcpy(command->prefix, prefix, prefix_bytes);
         command->prefix_bytes = prefix_bytes;
         command->sequence = from_sequence;
+        memcpy(command->bytes, question, question_bytes);
     }
     return command_put(bulk, command);
 }
 
 int bulk_verify(struct bulk *bulk, uint64_t id, hash256 manifest, node_id node)
 {
-    struct bulk_command *command = request_new(BULK_DO_VERIFY, id, &node, 1);
-    if (command != NULL) {
-        command->hash = manifest;
-    }
-    return command_put(bulk, command);
+    return blob_request(bulk, BULK_DO_VERIFY, id, manifest, &node, 1);
 }
 
 int bulk_discard(struct bulk *bulk, hash256 hash)
@@ -656,10 +695,8 @@ int bulk_next(struct bulk *bulk, struct bulk_event *out)
     bulk->taken = next;
     if (next != NULL) {
         bulk->events = next->next;
-        if (next->of_request) {
-            bulk->requests--;
-        } else {
-            bulk->notices--;
+        if (next->counter != NULL) {
+            (*next->counter)--;
         }
         *out = next->event;
     }

@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "base/id.h"
+#include "base/pack.h"
 #include "gossip/keys.h"
 #include "gossip/zap.h"
 #include "store/chunks_lmdb.h"
@@ -50,7 +51,8 @@
 #define BULK_VERIFY_MAX 32          /* questions for checks that wait: one blob is read at a time */
 #define BULK_VERIFY_PEER 4          /* such questions of one connection */
 #define BULK_COMMAND_BYTES_MAX (8u << 20) /* series entries on their way to the disk */
-#define BULK_CURSORS_MAX 512        /* pairs of a series and a peer that has not received all of it */
+#define BULK_CURSORS_MAX 512        /* pairs of a series and a peer that has not received all of it. When all are in use,
+                                       one of a peer without an address gives way to one of a peer with an address */
 #define BULK_SERIES_BYTES (256u << 10) /* size of a batch of entries, but one larger entry is sent alone */
 #define BULK_STALL_MS 10000         /* a peer that does not answer for this long has failed */
 #define BULK_CONNECT_MS 5000        /* a peer that cannot be connected for this long has failed */
@@ -59,6 +61,16 @@
 
 /* The bulk service of one node; opaque. */
 struct bulk;
+
+/* What the program makes of series beyond keeping and sending them. Both functions are called in the bulk's thread, and delay
+ * everything else there. `stored` gets entries that are on this disk now, its own and those of peers; NULL: none. `answer`
+ * answers a question of bulk_series_ask, also of a peer: it writes entries (bulk_wire_entry_write) of about `bytes_max` bytes to
+ * `out`, which has room for BULK_WIRE_BODY_BYTES_MAX. NULL: no questions are understood. */
+struct bulk_series_hooks {
+    void (*stored)(struct chunks *chunks, const struct series_entry *entries, size_t count);
+    int (*answer)(struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t from_sequence,
+                  const uint8_t *question, size_t question_bytes, size_t bytes_max, struct pack_writer *out, bool *more);
+};
 
 /* All pointers are borrowed for bulk_start only, except context, zap and chunks, which must outlive the bulk. The
  * context needs a ZMQ_MAX_SOCKETS with room for BULK_PEERS_MAX more in the worst case; another part of the program must
@@ -72,6 +84,7 @@ struct bulk_options {
     uint64_t bytes_per_s_max; /* limit of sending by this node; 0: none */
     uint64_t io_threads;      /* ZMQ_AFFINITY: bit i for the context's I/O thread i; 0: any */
     uint64_t idle_ms;         /* time without questions after which a connection is closed; 0: BULK_IDLE_MS */
+    struct bulk_series_hooks series; /* all NULL: none */
 };
 
 /* Binds the ROUTER and starts the thread. ERR_USAGE (the address), ERR_EXISTS (the port is taken), ERR_MEMORY, ERR_IO:
@@ -104,11 +117,13 @@ int bulk_fetch(struct bulk *bulk, uint64_t id, hash256 manifest, const node_id *
 int bulk_push(struct bulk *bulk, uint64_t id, hash256 manifest, node_id to);
 
 /* Appends an entry to a series here and sends it to the nodes `to`. No memory is held for a slow peer: the stored
- * entries are sent from this one on, several at a time, until the peer has them or is gone. An entry that cannot be
- * stored here (BULK_STORE_FAILED) is not sent. ERR_FULL (BULK_COMMAND_BYTES_MAX), ERR_USAGE (sizes, over
- * BLOB_HOLDERS_MAX nodes), ERR_MEMORY: nothing is appended then. */
-int bulk_series_append(struct bulk *bulk, const void *prefix, size_t prefix_bytes, uint64_t sequence, const void *bytes,
-                       size_t count, const node_id *to, uint32_t to_count);
+ * entries are sent from this one on, several at a time, until the peer has them or is gone. For a node whose address
+ * is not known yet they wait until bulk_peer sets it. An entry that cannot be stored here (BULK_STORE_FAILED) is not
+ * sent. With an `id`, larger than those of the calls before, an event BULK_APPENDED follows; 0: no event. ERR_FULL
+ * (BULK_COMMAND_BYTES_MAX), ERR_USAGE (sizes, over BLOB_HOLDERS_MAX nodes), ERR_MEMORY: nothing is appended then, and
+ * there is no event. */
+int bulk_series_append(struct bulk *bulk, uint64_t id, const void *prefix, size_t prefix_bytes, uint64_t sequence,
+                       const void *bytes, size_t count, const node_id *to, uint32_t to_count);
 
 /* False if bulk_series_append would return ERR_FULL now for an entry of `count` bytes. */
 bool bulk_series_has_room(struct bulk *bulk, size_t count);
@@ -118,6 +133,12 @@ bool bulk_series_has_room(struct bulk *bulk, size_t count);
  * BULK_SERIES_BYTES at most. ERR_FULL, ERR_USAGE, ERR_MEMORY: there is no event then. */
 int bulk_series_fetch(struct bulk *bulk, uint64_t id, const void *prefix, size_t prefix_bytes, uint64_t from_sequence,
                       node_id node);
+
+/* Asks a node, perhaps this one, for entries that it makes from a series as the question says (bulk_series_hooks). `question` has
+ * at most BULK_WIRE_QUESTION_BYTES_MAX bytes. As bulk_series_fetch otherwise; also ERR_VERSION: the node does not understand the
+ * question. */
+int bulk_series_ask(struct bulk *bulk, uint64_t id, const void *prefix, size_t prefix_bytes, uint64_t from_sequence,
+                    const void *question, size_t question_bytes, node_id node);
 
 /* Lets a node, perhaps this one, read all chunks of a blob again and compare their hashes; damaged chunks are deleted
  * there (BULK_CORRUPT, on that node). The answer is the event BULK_VERIFIED with `id` and code 0, ERR_CORRUPT (the
@@ -142,6 +163,8 @@ enum bulk_event_kind {
     BULK_FETCHED,     /* id, code, text, hash (the manifest's), bytes (received) */
     BULK_PUSHED,      /* id, code, text, hash, node, bytes (sent) */
     BULK_SERIES,      /* id, code, text, node, items, more */
+    BULK_APPENDED,    /* id, code, text: of all entries with ids above the last such event's, up to this one. Code 0: they
+                         are on this disk; else some of them may not be */
     BULK_VERIFIED,    /* id, code, text, hash, node */
     BULK_CORRUPT,     /* hash, node (the node with the damaged chunk; this node has deleted its chunk) */
     BULK_WAY,     /* node, way: questions to the peer have failed for this reason, or are answered again (BULK_WAY_GOOD) */
@@ -184,7 +207,8 @@ struct bulk_statistics {
     uint64_t refused;                    /* messages of keys that were evicted */
     uint64_t cut;                        /* connections shut because they delivered bytes and no message */
     uint64_t deferred;                   /* questions answered with "ask again", because too much of the peer waits */
-    uint64_t forgotten;                  /* entries that were not replicated, for lack of a cursor (BULK_CURSORS_MAX) */
+    uint64_t forgotten;                  /* how often entries of a series were given up for a peer: no cursor was left
+                                            (BULK_CURSORS_MAX), or the peer is gone */
     uint32_t connections;                /* open DEALERs */
 };
 

@@ -64,7 +64,7 @@ static void job_finish(struct bulk *bulk, struct bulk_job *job, int code, const 
     va_start(arguments, format);
     (void)vsnprintf(event->text, sizeof event->text, format, arguments);
     va_end(arguments);
-    job->event->of_request = true;
+    job->event->counter = &bulk->requests;
     bulk_event_put(bulk, job->event);
     job->event = NULL;
     bulk->again = true;
@@ -446,7 +446,7 @@ static void read_start(struct bulk *bulk, struct bulk_job *job)
         if (bulk_link_peer(bulk, from) == NULL) {
             job_finish(bulk, job, ERR_NOT_FOUND, "Node %s cannot be asked: its address is not known.",
                        name_of(from.bytes, name));
-        } else if (bulk_link_ask(bulk, job, BULK_READ, from, command->hash, 0)) {
+        } else if (bulk_link_ask(bulk, job, command->byte_count > 0 ? BULK_ASK : BULK_READ, from, command->hash, 0)) {
             job->state = BULK_JOB_LAST;
         }
         return;
@@ -456,9 +456,14 @@ static void read_start(struct bulk *bulk, struct bulk_job *job)
     uint64_t last;
     uint32_t count;
     bool more;
-    int code = buffer == NULL ? ERR_MEMORY
-                              : bulk_series_pack(bulk, command->prefix, command->prefix_bytes, command->sequence,
-                                                 BULK_SERIES_BYTES, buffer, &bytes, &last, &count, &more);
+    int code = buffer == NULL ? ERR_MEMORY : 0;
+    if (code == 0 && command->byte_count > 0) {
+        code = bulk_series_answer(bulk, command->prefix, command->prefix_bytes, command->sequence, command->bytes,
+                                  command->byte_count, buffer, &bytes, &more);
+    } else if (code == 0) {
+        code = bulk_series_pack(bulk, command->prefix, command->prefix_bytes, command->sequence, BULK_SERIES_BYTES, buffer,
+                                &bytes, &last, &count, &more);
+    }
     if (code == 0) {
         read_finish(bulk, job, buffer, bytes, more);
     } else {
@@ -525,8 +530,16 @@ static void verify_answer(struct bulk *bulk, struct bulk_job *job, const struct 
 
 static void cursor_end(struct bulk *bulk, struct bulk_cursor *cursor)
 {
+    bulk->cursor_count -= cursor->waits == 0;
     *cursor = (struct bulk_cursor){0};
-    bulk->cursor_count--;
+}
+
+/* Ends a cursor although its peer lacks entries. */
+static void cursor_forget(struct bulk *bulk, struct bulk_cursor *cursor)
+{
+    CHECK(!cursor->asked); /* an open question would take the next cursor in this place for its own */
+    cursor_end(bulk, cursor);
+    bulk_count(bulk, &bulk->statistics.forgotten, 1);
 }
 
 static struct bulk_cursor *cursor_find(struct bulk *bulk, node_id node, const struct bulk_command *command)
@@ -544,23 +557,43 @@ static struct bulk_cursor *cursor_find(struct bulk *bulk, node_id node, const st
     return free_one;
 }
 
-/* A new entry is on this disk, and `node` shall get it. */
+/* Frees the place of the cursor that has waited for its peer the longest: that peer may never come. NULL: none waits. */
+static struct bulk_cursor *cursor_displace(struct bulk *bulk)
+{
+    struct bulk_cursor *longest = NULL;
+    for (int i = 0; i < BULK_CURSORS_MAX; i++) {
+        struct bulk_cursor *cursor = &bulk->cursors[i];
+        if (cursor->used && cursor->waits != 0 && (longest == NULL || cursor->waits < longest->waits)) {
+            longest = cursor;
+        }
+    }
+    if (longest != NULL) {
+        cursor_forget(bulk, longest);
+    }
+    return longest;
+}
+
+/* A new entry is on this disk, and `node` shall get it, as soon as its address is known. */
 static void cursor_note(struct bulk *bulk, node_id node, const struct bulk_command *command)
 {
-    if (bulk_link_peer(bulk, node) == NULL) {
+    if (node_id_equal(node, bulk->self)) {
         return;
     }
+    bool is_known = bulk_link_peer(bulk, node) != NULL;
     struct bulk_cursor *cursor = cursor_find(bulk, node, command);
     uint64_t sequence = command->sequence;
+    if (cursor == NULL && is_known) {
+        cursor = cursor_displace(bulk);
+    }
     if (cursor == NULL) {
         bulk_count(bulk, &bulk->statistics.forgotten, 1);
         return;
     }
     if (!cursor->used) {
-        *cursor = (struct bulk_cursor){
-            .used = true, .node = node, .prefix_bytes = command->prefix_bytes, .next = sequence};
+        *cursor = (struct bulk_cursor){.used = true, .node = node, .prefix_bytes = command->prefix_bytes, .next = sequence,
+                                       .waits = is_known ? 0 : ++bulk->last_wait};
         memcpy(cursor->prefix, command->prefix, command->prefix_bytes);
-        bulk->cursor_count++;
+        bulk->cursor_count += is_known;
         return;
     }
     if (cursor->asked && sequence <= cursor->sent_last && (!cursor->rewound || sequence < cursor->rewound_to)) {
@@ -610,12 +643,32 @@ static void cursors_pump(struct bulk *bulk)
     static const hash256 none = {{0}};
     for (uint32_t i = 0; i < BULK_CURSORS_MAX && bulk->cursor_count > 0; i++) {
         struct bulk_cursor *cursor = &bulk->cursors[i];
-        if (cursor->used && !cursor->asked && cursor->not_before_ms <= bulk->now_ms &&
+        if (cursor->used && cursor->waits == 0 && !cursor->asked && cursor->not_before_ms <= bulk->now_ms &&
             appends_asked(bulk, cursor->node) < APPENDS_PER_PEER) {
             cursor->asked = bulk_link_ask(bulk, NULL, BULK_APPEND, cursor->node, none, i);
             cursor->sent_last = 0;
         }
     }
+}
+
+/* Tells the result of the appends from `first` to before `end`: one event, which stands for all of them. */
+static void tell_appended(struct bulk *bulk, struct bulk_command *first, const struct bulk_command *end, int code)
+{
+    struct bulk_command *last = NULL;
+    for (; first != end; first = first->next) {
+        last = first->event != NULL ? first : last;
+    }
+    if (last == NULL) {
+        return;
+    }
+    struct bulk_event_node *node = last->event;
+    last->event = NULL;
+    node->event.kind = BULK_APPENDED;
+    node->event.id = last->id;
+    node->event.code = code;
+    (void)snprintf(node->event.text, sizeof node->event.text, "%s%s", code != 0 ? "It cannot be stored on this node: " : "",
+                   code != 0 ? err_text(code) : "");
+    bulk_event_put(bulk, node);
 }
 
 void bulk_jobs_append(struct bulk *bulk, struct bulk_command *first)
@@ -629,9 +682,10 @@ void bulk_jobs_append(struct bulk *bulk, struct bulk_command *first)
                                                      .sequence = end->sequence, .bytes = end->bytes,
                                                      .count = end->byte_count};
         }
-        bool stored = bulk_store_result(bulk, series_append_batch(bulk->chunks, entries, count)) == 0;
+        int code = bulk_series_store(bulk, entries, count);
+        tell_appended(bulk, first, end, code);
         for (; first != end; first = first->next) {
-            for (uint32_t i = 0; i < first->node_count && stored; i++) {
+            for (uint32_t i = 0; i < first->node_count && code == 0; i++) {
                 cursor_note(bulk, first->nodes[i], first);
             }
         }
@@ -677,12 +731,22 @@ void bulk_jobs_answer(struct bulk *bulk, const struct bulk_question *question, c
     }
 }
 
+void bulk_jobs_peer_known(struct bulk *bulk, node_id node)
+{
+    for (int i = 0; i < BULK_CURSORS_MAX; i++) {
+        struct bulk_cursor *cursor = &bulk->cursors[i];
+        if (cursor->used && cursor->waits != 0 && node_id_equal(cursor->node, node)) {
+            cursor->waits = 0;
+            bulk->cursor_count++;
+        }
+    }
+}
+
 void bulk_jobs_peer_gone(struct bulk *bulk, node_id node)
 {
     for (int i = 0; i < BULK_CURSORS_MAX; i++) {
         if (bulk->cursors[i].used && node_id_equal(bulk->cursors[i].node, node)) {
-            CHECK(!bulk->cursors[i].asked); /* its questions have ended before */
-            cursor_end(bulk, &bulk->cursors[i]);
+            cursor_forget(bulk, &bulk->cursors[i]); /* its question has ended before */
         }
     }
     for (struct bulk_job *job = bulk->active; job != NULL; job = job->next) {

@@ -318,17 +318,17 @@ static void peer_ask_again(struct bulk *bulk, struct bulk_peer_state *peer)
 void bulk_link_peer_set(struct bulk *bulk, const struct bulk_command *command)
 {
     node_id node = command->nodes[0];
+    if (node_id_equal(node, bulk->self)) {
+        return;
+    }
     struct bulk_peer_state *peer = bulk_link_peer(bulk, node);
     if (command->endpoint[0] == '\0') {
         if (peer != NULL) {
             peer_shut(bulk, peer);
             *peer = bulk->peers[--bulk->peer_count];
             peer_fail(bulk, node, ERR_CLOSED);
-            bulk_jobs_peer_gone(bulk, node);
         }
-        return;
-    }
-    if (node_id_equal(node, bulk->self)) {
+        bulk_jobs_peer_gone(bulk, node);
         return;
     }
     if (peer == NULL) {
@@ -337,6 +337,7 @@ void bulk_link_peer_set(struct bulk *bulk, const struct bulk_command *command)
         }
         peer = &bulk->peers[bulk->peer_count++];
         *peer = (struct bulk_peer_state){.node = node};
+        bulk_jobs_peer_known(bulk, node);
     } else if (strcmp(peer->endpoint, command->endpoint) != 0 ||
                memcmp(peer->curve_public, command->curve_public, 32) != 0) {
         peer_shut(bulk, peer);
@@ -468,11 +469,14 @@ static enum sending send_has(struct bulk_peer_state *peer, const struct bulk_que
 static enum sending send_small(struct bulk *bulk, struct bulk_peer_state *peer, const struct bulk_question *question)
 {
     struct bulk_message message = {.kind = question->kind, .tag = question->tag, .hash = question->hash};
-    if (question->kind == BULK_READ) {
-        message.prefix = question->job->command->prefix;
-        message.prefix_bytes = question->job->command->prefix_bytes;
-        message.from_sequence = question->job->command->sequence;
+    if (question->kind == BULK_READ || question->kind == BULK_ASK) {
+        const struct bulk_command *command = question->job->command;
+        message.prefix = command->prefix;
+        message.prefix_bytes = command->prefix_bytes;
+        message.from_sequence = command->sequence;
         message.bytes_max = BULK_SERIES_BYTES;
+        message.question = command->bytes;
+        message.question_bytes = command->byte_count;
     }
     bool sent = bulk_link_send(peer->socket, &message);
     bulk->window += sent && question->kind == BULK_GET;

@@ -301,7 +301,7 @@ static int entries_store(struct bulk *bulk, const struct bulk_message *message)
         if (count == 0) {
             return 0;
         }
-        int code = bulk_store_result(bulk, series_append_batch(bulk->chunks, entries, count));
+        int code = bulk_series_store(bulk, entries, count);
         if (code != 0) {
             return code;
         }
@@ -329,6 +329,25 @@ static void serve_read(struct bulk *bulk, struct bulk_letter *letter, const stru
     bulk_unmap(buffer);
 }
 
+static void serve_ask(struct bulk *bulk, struct bulk_letter *letter, const struct bulk_message *message)
+{
+    uint8_t *buffer = bulk_map();
+    struct bulk_message items = {.kind = BULK_ITEMS, .tag = message->tag, .body = buffer};
+    int code = buffer == NULL ? ERR_MEMORY
+                              : bulk_series_answer(bulk, message->prefix, message->prefix_bytes, message->from_sequence,
+                                                   message->question, message->question_bytes, buffer, &items.body_bytes,
+                                                   &items.more);
+    if (code == 0) {
+        reply(bulk, letter, &items);
+    } else {
+        bool is_foreign = code == ERR_VERSION || code == ERR_MALFORMED || code == ERR_USAGE;
+        reply_status(bulk, letter, message->tag, is_foreign ? BULK_UNKNOWN : BULK_FAILED);
+    }
+    if (buffer != NULL) {
+        bulk_unmap(buffer);
+    }
+}
+
 static void serve(struct bulk *bulk, struct bulk_letter *letter, const struct bulk_message *message)
 {
     switch (message->kind) {
@@ -352,6 +371,9 @@ static void serve(struct bulk *bulk, struct bulk_letter *letter, const struct bu
         break;
     case BULK_READ:
         serve_read(bulk, letter, message);
+        break;
+    case BULK_ASK:
+        serve_ask(bulk, letter, message);
         break;
     default:
         bulk_count(bulk, &bulk->statistics.malformed, 1); /* an answer, where only questions are expected */

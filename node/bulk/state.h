@@ -101,8 +101,10 @@ struct bulk_command {
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     size_t prefix_bytes;
     uint64_t sequence;
-    struct bulk_job *job; /* FETCH, PUSH, READ, VERIFY: allocated in advance, so that the thread cannot run out of memory */
-    size_t byte_count;
+    /* Allocated in advance, so that the thread cannot run out of memory: */
+    struct bulk_job *job;          /* FETCH, PUSH, READ, VERIFY */
+    struct bulk_event_node *event; /* APPEND with an id */
+    size_t byte_count; /* APPEND: the entry; READ: the question, 0: all entries are wanted */
     uint8_t bytes[];
 };
 
@@ -139,6 +141,7 @@ struct bulk_job {
 /* Replication of one series to one peer, which has the entries before `next` and not all of the entries behind. */
 struct bulk_cursor {
     bool used, asked;
+    uint64_t waits; /* 0: the peer is known. Else nothing can be asked yet; the smaller, the longer the cursor waits */
     node_id node;
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     size_t prefix_bytes;
@@ -152,7 +155,7 @@ struct bulk_cursor {
 /* An event on its way to the caller. */
 struct bulk_event_node {
     struct bulk_event_node *next;
-    bool of_request;
+    uint32_t *counter; /* counts the event until it is taken: requests or notices of struct bulk; NULL: BULK_APPENDED */
     struct bulk_event event;
     uint8_t *body; /* the memory that the items point into */
     struct bulk_item items[];
@@ -197,6 +200,7 @@ struct bulk {
     void *context;
     struct zap *zap;
     struct chunks *chunks;
+    struct bulk_series_hooks series;
     node_id self;
     uint8_t curve_public[32], curve_secret[32];
     uint64_t io_threads;
@@ -237,7 +241,8 @@ struct bulk {
     struct bulk_job *waiting, **waiting_end, *active;
     uint32_t active_count;
     struct bulk_cursor cursors[BULK_CURSORS_MAX];
-    uint32_t cursor_count;
+    uint32_t cursor_count; /* without those that wait for their peer */
+    uint64_t last_wait;    /* the largest `waits` so far */
     uint64_t store_failed_ms; /* when STORE_FAILED was last reported; 0: never */
     bool trim;                /* memory was used since the last trim */
     bool again;               /* this turn left work that need not wait for anything */
@@ -265,6 +270,13 @@ void bulk_unmap(uint8_t *buffer);
  * there is one. `*more`: there are further entries. */
 int bulk_series_pack(struct bulk *bulk, const uint8_t *prefix, size_t prefix_bytes, uint64_t from, size_t bytes_max,
                      uint8_t *out, size_t *out_bytes, uint64_t *last, uint32_t *count, bool *more);
+
+/* Packs the answer to a question about a series likewise. ERR_VERSION: no question is understood here. */
+int bulk_series_answer(struct bulk *bulk, const uint8_t *prefix, size_t prefix_bytes, uint64_t from, const uint8_t *question,
+                       size_t question_bytes, uint8_t *out, size_t *out_bytes, bool *more);
+
+/* Stores entries and tells the program of them. Errors as series_append_batch. */
+int bulk_series_store(struct bulk *bulk, const struct series_entry *entries, size_t count);
 
 /* Adds to a counter of the statistics, under the mutex. */
 void bulk_count(struct bulk *bulk, uint64_t *counter, uint64_t by);
@@ -323,12 +335,16 @@ void bulk_check_close(struct bulk_check *check); /* harmless if repeated */
 /* jobs.c */
 void bulk_job_free(struct bulk_job *job); /* frees its command and event, too */
 void bulk_jobs_command(struct bulk *bulk, struct bulk_command *command); /* takes over a FETCH, PUSH, READ or VERIFY */
-void bulk_jobs_append(struct bulk *bulk, struct bulk_command *first);    /* a list of APPENDs, which stays the caller's */
+void bulk_jobs_append(struct bulk *bulk, struct bulk_command *first);    /* a list of APPENDs, which stays the caller's
+                                                                           but for its events */
 
 /* A question ended. `message` is the answer, or NULL, and `code` then tells why there is none. */
 void bulk_jobs_answer(struct bulk *bulk, const struct bulk_question *question, const struct bulk_message *message, int code);
 
-/* A peer was removed: ends the requests and the replication that depend on it. */
+/* A peer was added: what waits to be replicated to it can be sent. */
+void bulk_jobs_peer_known(struct bulk *bulk, node_id node);
+
+/* A peer was removed, or will never be known: ends the requests and the replication that depend on it. */
 void bulk_jobs_peer_gone(struct bulk *bulk, node_id node);
 
 /* Starts waiting requests as the bounds allow, and moves the active ones on; bulk_jobs_close frees all. */

@@ -23,6 +23,7 @@ static int argument_count(uint8_t kind)
     case BULK_STATUS:
         return 1;
     case BULK_READ:
+    case BULK_ASK:
         return 3;
     default:
         return -1;
@@ -53,6 +54,11 @@ int bulk_wire_encode(const struct bulk_message *message, uint8_t *out, size_t ca
         pack_bin(&writer, message->prefix, message->prefix_bytes);
         pack_u64(&writer, message->from_sequence);
         pack_u64(&writer, message->bytes_max);
+        break;
+    case BULK_ASK:
+        pack_bin(&writer, message->prefix, message->prefix_bytes);
+        pack_u64(&writer, message->from_sequence);
+        pack_bin(&writer, message->question, message->question_bytes);
         break;
     case BULK_HELD:
         pack_bin(&writer, message->bits, message->bits_bytes);
@@ -140,6 +146,12 @@ static void read_arguments(struct pack_reader *reader, struct bulk_message *mess
         read_prefix(reader, message);
         message->from_sequence = pack_read_u64(reader);
         message->bytes_max = (uint32_t)pack_read_u64_max(reader, UINT32_MAX);
+        break;
+    case BULK_ASK:
+        read_prefix(reader, message);
+        message->from_sequence = pack_read_u64(reader);
+        message->question = pack_read_bin(reader, &message->question_bytes);
+        reader->failed |= message->question_bytes > BULK_WIRE_QUESTION_BYTES_MAX;
         break;
     case BULK_HELD:
         message->bits = pack_read_bin(reader, &message->bits_bytes);

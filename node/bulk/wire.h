@@ -15,6 +15,7 @@
 #define BULK_WIRE_PREFIX_BYTES_MAX 64
 #define BULK_WIRE_HEAD_BYTES_MAX (32 * BULK_WIRE_HAS_MAX + 64) /* HAS has the largest head */
 #define BULK_WIRE_BODY_BYTES_MAX (4u << 20)
+#define BULK_WIRE_QUESTION_BYTES_MAX (24u << 10)
 #define BULK_WIRE_ENTRY_BYTES_MAX (1u << 20)
 
 /* Behind each kind: the fields in use; questions first, then answers. */
@@ -25,6 +26,7 @@ enum bulk_wire_kind {
     BULK_APPEND = 4,   /* prefix, body: entries; answer STATUS */
     BULK_READ = 5,     /* prefix, from_sequence, bytes_max; answer ITEMS or STATUS */
     BULK_VERIFY = 6,   /* hash of a manifest; answer STATUS */
+    BULK_ASK = 7,      /* prefix, from_sequence, question; answer ITEMS or STATUS */
     BULK_DATA = 16,    /* body: the chunk */
     BULK_HELD = 17,    /* bits: the i-th hash is bit i % 8 of byte i / 8 */
     BULK_ITEMS = 18,   /* more, body: entries */
@@ -54,6 +56,8 @@ struct bulk_message {
     size_t prefix_bytes;
     uint64_t from_sequence;
     uint32_t bytes_max;
+    const uint8_t *question; /* ASK */
+    size_t question_bytes;
     const uint8_t *bits;
     size_t bits_bytes;
     uint8_t status;
