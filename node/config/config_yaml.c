@@ -6,11 +6,13 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "node/config/determined.h"
 #include "node/config/fields.h"
 #include "node/config/hparams.h"
 #include "node/config/hyperparameters.h"
 #include "node/config/options.h"
 #include "node/config/scalar.h"
+#include "node/config/searcher.h"
 
 /* Three steps: the text becomes a small tree (tree.h); --set texts replace branches of the tree; one walk checks the
  * tree against the table of options (options.h) and fills in the struct. */
@@ -20,18 +22,22 @@ struct parse {
     struct config *config;
     struct pack_writer packed;                     /* writes into the caller's scratch memory */
     const struct tree_node *given[CONFIG_OPTIONS_MAX]; /* for each option its node, or NULL */
+    bool is_bad[CONFIG_OPTIONS_MAX]; /* the option's value is refused: nothing follows from it */
 };
 
 void config_describe(void (*row)(void *context, const struct config_option_text *text), void *context)
 {
-    static const char *const types[] = {"text", "text", "text", "number", "true or false", "word"};
+    static const char *const types[] = {"text", "text", "text", "number", "true or false", "word", "number"};
     _Static_assert(sizeof types / sizeof types[0] == OPTION_OTHER, "one for each kind but the last");
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *option = &config_options[i];
         char allowed[TREE_WORDS_BYTES], standard[TREE_WORDS_BYTES];
         struct config_option_text text = {
             .key = option->key,
-            .type = option->type != NULL ? option->type : types[option->kind],
+            .type = option->type != NULL            ? option->type
+                    : option->unit == OPTION_SECONDS ? "time"
+                    : option->unit == OPTION_BYTES   ? "size"
+                                                     : types[option->kind],
             .allowed = options_allowed(option, allowed, sizeof allowed),
             .standard = options_standard(option, standard, sizeof standard),
             .help = option->help,
@@ -47,22 +53,56 @@ static const struct tree_node *given(const struct parse *parse, const char *key)
     return parse->given[config_option_find(key) - config_options];
 }
 
+/* True if the option may be compared with others. */
+static bool is_sound(const struct parse *parse, const char *key)
+{
+    return !parse->is_bad[config_option_find(key) - config_options];
+}
+
+static void fail_unknown(struct parse *parse, const struct tree_node *child, const char *path, const char *section)
+{
+    char words[CONFIG_OPTIONS_MAX][TREE_KEY_BYTES_MAX];
+    const char *list[CONFIG_OPTIONS_MAX];
+    size_t count = options_section_keys(section, words);
+    if (strcmp(path, "slots_per_trial") == 0) {
+        (void)tree_fail(&parse->tree, child, "unknown key 'slots_per_trial'; did you mean 'resources.slots_per_trial'?");
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        list[i] = words[i];
+    }
+    (void)tree_fail_unknown(&parse->tree, child, path, list, count);
+}
+
+bool config_is_no_slot(const char *key, const struct tree_node *node)
+{
+    return strcmp(key, "resources.slots_per_trial") == 0 && node->kind == TREE_SCALAR && node->is_plain &&
+           strcmp(node->text, "0") == 0;
+}
+
 /* Reads the options of a section. `section` is "" or ends in a dot; sections are one level deep, which bounds the
  * recursion. */
-static int walk_section(struct parse *parse, const struct tree_node *map, const char *section)
+static void walk_section(struct parse *parse, const struct tree_node *map, const char *section)
 {
     struct tree *tree = &parse->tree;
-    for (const struct tree_node *child = map->first; child != NULL; child = child->next) {
+    for (const struct tree_node *child = map->first; child != NULL && !tree_is_full(tree); child = child->next) {
         char path[TREE_PATH_BYTES];
         size_t path_bytes = (size_t)snprintf(path, sizeof path - 2, "%s%s", section, child->key);
         if (section[0] == '\0' && strncmp(child->key, "x-", 2) == 0) {
             continue; /* a place for anchors */
         }
+        if (determined_key(path) != NULL) {
+            continue; /* advice_give_file tells of it */
+        }
+        if (strcmp(path, "resources.slots") == 0 && tree_find(map, "slots_per_trial") == NULL) {
+            path_bytes = (size_t)snprintf(path, sizeof path - 2, "resources.slots_per_trial"); /* Determined's word for tasks */
+        }
         bool is_done = tree_is_null(child); /* not given; its key must be known nevertheless */
         bool is_known = options_refusal(path) != NULL, is_section = false;
         const char *refusal = options_refusal(path);
         if (refusal != NULL && !is_done) {
-            return tree_fail(tree, child, "%s cannot be used: %s", path, refusal);
+            (void)tree_fail(tree, child, "%s cannot be used: %s", path, refusal);
+            continue;
         }
         for (size_t i = 0; i < config_option_count; i++) {
             const struct config_option *option = &config_options[i];
@@ -75,35 +115,26 @@ static int walk_section(struct parse *parse, const struct tree_node *map, const 
             if (!is_done) {
                 parse->given[i] = child;
             }
-            if (!is_done && option->allowed == NULL && !options_store(option, child, parse->config)) {
-                return tree_fail(tree, child, "%s is %s; allowed are %s", path, tree_describe(child, quoted),
-                                 options_allowed(option, words, sizeof words));
+            if (config_is_no_slot(option->key, child)) {
+                parse->config->slots_per_trial = 1;
+                continue;
             }
-        }
-        if (!is_known && !is_section && strcmp(path, "slots_per_trial") == 0) {
-            return tree_fail(tree, child, "unknown key 'slots_per_trial'; did you mean 'resources.slots_per_trial'?");
+            if (!is_done && option->allowed == NULL && !options_store(option, child, parse->config)) {
+                parse->is_bad[i] = true;
+                (void)tree_fail(tree, child, "%s is %s; allowed are %s", path, tree_describe(child, quoted),
+                                options_allowed(option, words, sizeof words));
+            }
         }
         if (!is_known && !is_section) {
-            char words[CONFIG_OPTIONS_MAX][TREE_KEY_BYTES_MAX];
-            const char *list[CONFIG_OPTIONS_MAX];
-            size_t count = options_section_keys(section, words);
-            for (size_t i = 0; i < count; i++) {
-                list[i] = words[i];
-            }
-            return tree_fail_unknown(tree, child, path, list, count);
+            fail_unknown(parse, child, path, section);
         }
-        if (is_section && !is_done) {
-            if (child->kind != TREE_MAP) {
-                return tree_fail_type(tree, child, path, "a map");
-            }
+        if (is_section && !is_done && child->kind != TREE_MAP) {
+            (void)tree_fail_type(tree, child, path, "a map");
+        } else if (is_section && !is_done) {
             memcpy(path + path_bytes, ".", 2);
-            int error = walk_section(parse, child, path);
-            if (error != 0) {
-                return error;
-            }
+            walk_section(parse, child, path);
         }
     }
-    return 0;
 }
 
 /* Derives the name of an experiment from its file: "dir/exp.yaml" gives "exp". */
@@ -118,74 +149,125 @@ static void name_from_file(const char *file_name, char *out, size_t size)
     }
 }
 
-/* Checks options that depend on each other, and sets defaults that depend on another option. */
-static int config_finish(struct parse *parse, const struct tree_node *root)
+static void check_slots(struct parse *parse)
 {
     struct tree *tree = &parse->tree;
+    const struct config *config = parse->config;
+    const struct tree_node *min_slots = given(parse, "resources.min_slots"),
+                           *max_slots = given(parse, "resources.max_slots");
+    if (!is_sound(parse, "resources.slots_per_trial") || !is_sound(parse, "resources.min_slots") ||
+        !is_sound(parse, "resources.max_slots")) {
+        return;
+    }
+    if (config->min_slots > config->slots_per_trial) {
+        (void)tree_fail(tree, min_slots,
+                        "resources.min_slots is %u and slots_per_trial %u; allowed are 1 ... slots_per_trial",
+                        config->min_slots, config->slots_per_trial);
+    }
+    if (config->max_slots < config->slots_per_trial) {
+        (void)tree_fail(tree, max_slots,
+                        "resources.max_slots is %u and slots_per_trial %u; allowed are slots_per_trial ... %d",
+                        config->max_slots, config->slots_per_trial, CONFIG_SLOTS_MAX);
+    }
+    if (config->even_hosts && config->max_slots > config->slots_per_trial) {
+        (void)tree_fail(tree, max_slots,
+                        "resources.max_slots has no effect with even_hosts: true, since such a group never changes; remove one of "
+                        "them");
+    }
+    if (config->keep_ranks == CONFIG_KEEP_ALL && config->max_slots > CONFIG_KEEP_ALL_SLOTS_MAX) {
+        (void)tree_fail(tree, given(parse, "keep_ranks"),
+                        "keep_ranks is all and a trial may have %u slots; allowed are %d with it, or keep_ranks: first",
+                        config->max_slots, CONFIG_KEEP_ALL_SLOTS_MAX);
+    }
+}
+
+static void check_packages(struct parse *parse)
+{
+    const struct config *config = parse->config;
+    if (config->requirements[0] != '\0' && !config_keep_is_good(config->requirements, strlen(config->requirements))) {
+        (void)tree_fail(&parse->tree, given(parse, "environment.requirements"),
+                        "environment.requirements is '%.80s'; allowed is a path below the context directory, such as "
+                        "requirements.txt, without '..'",
+                        config->requirements);
+    }
+    if (!config_python_is_good(config->python)) {
+        (void)tree_fail(&parse->tree, given(parse, "environment.python"),
+                        "environment.python is '%.80s'; allowed is the name or path of a program, without '=' and not beginning with '-'",
+                        config->python);
+    }
+    if (given(parse, "environment.python") != NULL && config->requirements[0] == '\0') {
+        (void)tree_fail(&parse->tree, given(parse, "environment.python"),
+                        "environment.python has no effect without environment.requirements; add it, or name the Python in the "
+                        "entrypoint");
+    }
+}
+
+/* Checks options that depend on each other, and sets defaults that depend on another option. */
+static void config_finish(struct parse *parse, const struct tree_node *root)
+{
     struct config *config = parse->config;
-    const struct tree_node *max_trials = given(parse, "searcher.max_trials");
-    const struct tree_node *searcher = tree_find(root, "searcher");
-    if (given(parse, "entrypoint") == NULL) {
-        return tree_fail(
-            tree, root,
+    if (given(parse, "entrypoint") == NULL && tree_lacks(root, "entrypoint")) {
+        (void)tree_fail(
+            &parse->tree, root,
             "entrypoint is missing; it is the command that runs a trial, such as entrypoint: python3 train.py");
-    }
-    if (config->searcher == SEARCH_RANDOM && max_trials == NULL) {
-        return tree_fail(tree, searcher,
-                         "searcher.max_trials is missing; searcher.name random needs it, allowed are 1 ... %d",
-                         SEARCH_TRIALS_MAX);
-    }
-    if (config->searcher != SEARCH_RANDOM && max_trials != NULL) {
-        return tree_fail(tree, max_trials,
-                         "searcher.max_trials has no effect with searcher.name %s; remove it or use random",
-                         config_option_find("searcher.name")->words[config->searcher]);
     }
     if (given(parse, "searcher.metric") != NULL && given(parse, "searcher.smaller_is_better") == NULL) {
         config->smaller_is_better = true; /* like Determined */
     }
-    const struct tree_node *min_slots = given(parse, "resources.min_slots"),
-                           *max_slots = given(parse, "resources.max_slots");
-    if (min_slots == NULL) {
+    if (given(parse, "resources.min_slots") == NULL) {
         config->min_slots = config->slots_per_trial;
     }
-    if (max_slots == NULL) {
+    if (given(parse, "resources.max_slots") == NULL) {
         config->max_slots = config->slots_per_trial;
     }
-    if (config->min_slots > config->slots_per_trial) {
-        return tree_fail(tree, min_slots,
-                         "resources.min_slots is %u and slots_per_trial %u; allowed are 1 ... slots_per_trial",
-                         config->min_slots, config->slots_per_trial);
+    if (is_sound(parse, "searcher.name")) {
+        searcher_finish(&parse->tree, tree_find(root, "searcher"), parse->given, config);
     }
-    if (config->max_slots < config->slots_per_trial) {
-        return tree_fail(tree, max_slots,
-                         "resources.max_slots is %u and slots_per_trial %u; allowed are slots_per_trial ... %d",
-                         config->max_slots, config->slots_per_trial, CONFIG_SLOTS_MAX);
+    check_slots(parse);
+    check_packages(parse);
+    if (search_draws(config->searcher) && config->max_trials == 0) {
+        config->max_trials = 1; /* refused above; hyperparameters are checked nevertheless */
     }
-    if (config->keep_ranks == CONFIG_KEEP_ALL && config->max_slots > CONFIG_KEEP_ALL_SLOTS_MAX) {
-        return tree_fail(tree, given(parse, "keep_ranks"),
-                         "keep_ranks is all and a trial may have %u slots; allowed are %d with it, or keep_ranks: first",
-                         config->max_slots, CONFIG_KEEP_ALL_SLOTS_MAX);
-    }
-    return 0;
 }
 
-/* Checks the variables and the placeholders of hyperparameters. */
-static int check_hparams(struct parse *parse)
+static void note_placeholder(void *context, const char *sentence)
+{
+    struct parse *parse = context;
+    (void)tree_fail(&parse->tree, given(parse, "entrypoint"), "%s", sentence);
+}
+
+/* Checks the variables and the placeholders of hyperparameters. 0, ERR_MEMORY, or ERR_MALFORMED. */
+static int check_hparams(struct parse *parse, bool has_entrypoint)
 {
     const struct search_space space = config_search_space(parse->config);
     char error[HPARAMS_ERROR_BYTES];
     int result = hparams_check_variables(&space, error);
-    if (result != 0) {
-        return result == ERR_MEMORY ? result : tree_fail(&parse->tree, given(parse, "hyperparameters"), "%s", error);
+    if (result == ERR_MALFORMED) {
+        (void)tree_fail(&parse->tree, given(parse, "hyperparameters"), "%s", error);
     }
-    result = hparams_check_entrypoint(config_entrypoint(parse->config), &space, error);
-    if (result != 0) {
-        return result == ERR_MEMORY ? result : tree_fail(&parse->tree, given(parse, "entrypoint"), "%s", error);
+    if (result != ERR_MEMORY && has_entrypoint) {
+        result = hparams_check_entrypoint(config_entrypoint(parse->config), &space, note_placeholder, parse);
     }
-    return 0;
+    return result;
 }
 
 /* ---- the whole ---- */
+
+/* Reads the options that have a reader of their own. 0, ERR_MEMORY, or ERR_MALFORMED. */
+static int read_fields(struct parse *parse)
+{
+    struct tree *tree = &parse->tree;
+    struct config *config = parse->config;
+    const struct tree_node *entrypoint = given(parse, "entrypoint");
+    int command = entrypoint != NULL ? fields_read_entrypoint(tree, entrypoint, &parse->packed, config) : ERR_MALFORMED;
+    (void)fields_read_labels(tree, given(parse, "labels"), &parse->packed, config);
+    (void)fields_read_keep(tree, given(parse, "keep"), &parse->packed, config);
+    (void)fields_read_environment(tree, given(parse, "environment.environment_variables"),
+                                  given(parse, "environment.variables"), &parse->packed, config);
+    int hyperparameters = hyperparameters_read(tree, given(parse, "hyperparameters"), given(parse, "searcher.sampler"),
+                                               given(parse, "searcher.initial"), &parse->packed, config);
+    return hyperparameters == 0 ? check_hparams(parse, command == 0) : hyperparameters;
+}
 
 static int read_all(struct parse *parse, const char *text, size_t text_bytes, const char *const *overrides,
                     size_t override_count)
@@ -200,34 +282,15 @@ static int read_all(struct parse *parse, const char *text, size_t text_bytes, co
         return tree_fail(tree, root,
                          "the file is not a map of options; allowed are lines such as entrypoint: python3 train.py");
     }
-    for (size_t i = 0; i < override_count; i++) {
+    for (size_t i = 0; i < override_count && error != ERR_MEMORY; i++) {
         error = tree_override(tree, root, overrides[i]);
-        if (error != 0) {
-            return error;
-        }
     }
-    error = walk_section(parse, root, "");
-    if (error != 0) {
-        return error;
+    if (error != ERR_MEMORY) {
+        walk_section(parse, root, "");
+        config_finish(parse, root);
+        error = read_fields(parse);
     }
-    error = config_finish(parse, root);
-    if (error == 0) {
-        error = fields_read_entrypoint(tree, given(parse, "entrypoint"), &parse->packed, parse->config);
-    }
-    if (error == 0) {
-        error = fields_read_labels(tree, given(parse, "labels"), &parse->packed, parse->config);
-    }
-    if (error == 0) {
-        error = fields_read_keep(tree, given(parse, "keep"), &parse->packed, parse->config);
-    }
-    if (error == 0) {
-        error = fields_read_environment(tree, given(parse, "environment.environment_variables"),
-                                        given(parse, "environment.variables"), &parse->packed, parse->config);
-    }
-    if (error == 0) {
-        error = hyperparameters_read(tree, given(parse, "hyperparameters"), &parse->packed, parse->config);
-    }
-    return error == 0 ? check_hparams(parse) : error;
+    return error == 0 && tree->problem_count > 0 ? ERR_MALFORMED : error;
 }
 
 /* A last check: the result can be packed, and readers accept it. */
@@ -271,14 +334,14 @@ int config_parse_yaml(const char *file_name, const char *text, size_t text_bytes
     name_from_file(file_name, config.name, sizeof config.name);
     struct parse parse = {.config = &config};
     pack_writer_init(&parse.packed, scratch, scratch_bytes);
-    int result = tree_open(&parse.tree, file_name, text_bytes, overrides, override_count, error);
-    if (result != 0) {
-        return result;
+    int result = tree_open(&parse.tree, file_name, text_bytes, overrides, override_count);
+    if (result == 0) {
+        result = read_all(&parse, text, text_bytes, overrides, override_count);
     }
-    result = read_all(&parse, text, text_bytes, overrides, override_count);
     if (result == 0) {
         result = check_packed(&parse);
     }
+    tree_tell(&parse.tree, error);
     tree_close(&parse.tree);
     if (result == 0) {
         *out = config;

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "node/config/determined.h"
 #include "node/config/hparams.h"
 #include "node/config/packed.h"
 #include "node/config/scalar.h"
@@ -86,6 +87,13 @@ int fields_read_entrypoint(struct tree *tree, const struct tree_node *node, stru
     if (!good || text.used == 0) {
         return fail_option(tree, node, "entrypoint");
     }
+    struct determined_launcher launcher = {.bytes = 0};
+    if (determined_find_launcher(text.text, &launcher) && !launcher.is_dropped) {
+        return tree_fail(tree, node, "the launcher %.*s %s", (int)(launcher.name_bytes < 60 ? launcher.name_bytes : 60), launcher.name,
+                         launcher.advice);
+    }
+    text.used -= launcher.bytes;
+    memmove(text.text, text.text + launcher.bytes, text.used + 1);
     if (text.used < CONFIG_ENTRYPOINT_BYTES) {
         return bytes_copy_text(config->entrypoint, sizeof config->entrypoint, text.text) ? 0 : ERR_MALFORMED;
     }
@@ -106,15 +114,16 @@ int fields_read_labels(struct tree *tree, const struct tree_node *node, struct p
         return fail_option(tree, node, "labels");
     }
     size_t start = packed->used_bytes;
+    int error = 0;
     pack_array(packed, count);
     for (const struct tree_node *label = node->first; label != NULL; label = label->next) {
         if (label->kind != TREE_SCALAR || label->text[0] == '\0' || strlen(label->text) > LABEL_BYTES_MAX ||
             !scalar_is_clean(label->text, false)) {
-            return fail_option(tree, label, "labels");
+            error = fail_option(tree, label, "labels");
         }
         pack_text(packed, label->text);
     }
-    return packed_since(tree, node, packed, start, &config->labels, &config->labels_bytes);
+    return error != 0 ? error : packed_since(tree, node, packed, start, &config->labels, &config->labels_bytes);
 }
 
 int fields_read_keep(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config)
@@ -130,6 +139,7 @@ int fields_read_keep(struct tree *tree, const struct tree_node *node, struct pac
         return fail_option(tree, node, "keep");
     }
     size_t start = packed->used_bytes;
+    int error = 0;
     pack_array(packed, count);
     for (const struct tree_node *path = node->first; path != NULL; path = path->next) {
         size_t bytes = path->kind == TREE_SCALAR ? strlen(path->text) : 0;
@@ -138,17 +148,17 @@ int fields_read_keep(struct tree *tree, const struct tree_node *node, struct pac
         }
         size_t dots = bytes > 2 && path->text[0] == '.' && path->text[1] == '/' ? 2 : 0; /* "./runs" is "runs" */
         if (bytes == 0 || !scalar_is_clean(path->text, false)) {
-            return fail_option(tree, path, "keep");
+            error = fail_option(tree, path, "keep");
+        } else if (!config_keep_is_good(path->text + dots, bytes - dots)) {
+            error = tree_fail(tree, path,
+                              "keep has '%.80s'; allowed are paths below the context directory, such as checkpoints/, without "
+                              "'..' and not absolute (a program can write elsewhere into $SHOAL_OUTPUT_DIR)",
+                              path->text);
+        } else {
+            pack_text_n(packed, path->text + dots, bytes - dots);
         }
-        if (!config_keep_is_good(path->text + dots, bytes - dots)) {
-            return tree_fail(tree, path,
-                             "keep has '%.80s'; allowed are paths below the context directory, such as checkpoints/, without "
-                             "'..' and not absolute (a program can write elsewhere into $SHOAL_OUTPUT_DIR)",
-                             path->text);
-        }
-        pack_text_n(packed, path->text + dots, bytes - dots);
     }
-    return count > 0 ? packed_since(tree, node, packed, start, &config->keep, &config->keep_bytes) : 0;
+    return error != 0 ? error : count > 0 ? packed_since(tree, node, packed, start, &config->keep, &config->keep_bytes) : 0;
 }
 
 /* The variables of both notations. Names are checked; values are taken as written. */
@@ -159,6 +169,7 @@ struct variables {
     uint32_t count;
 };
 
+/* 0, ERR_MALFORMED, or ERR_FULL: no more are taken. */
 static int variable_add(struct tree *tree, struct variables *variables, const struct tree_node *node, const char *name,
                         size_t bytes, const char *value)
 {
@@ -192,7 +203,8 @@ static int variable_add(struct tree *tree, struct variables *variables, const st
         }
     }
     if (variables->count == VARIABLES_MAX) {
-        return tree_fail(tree, node, "there are too many environment variables; allowed are %d", VARIABLES_MAX);
+        (void)tree_fail(tree, node, "there are too many environment variables; allowed are %d", VARIABLES_MAX);
+        return ERR_FULL;
     }
     variables->names[variables->count] = name;
     variables->name_bytes[variables->count] = bytes;
@@ -201,35 +213,48 @@ static int variable_add(struct tree *tree, struct variables *variables, const st
     return 0;
 }
 
+static int read_variable_list(struct tree *tree, const struct tree_node *list, struct variables *variables)
+{
+    int error = 0;
+    if (list->kind != TREE_LIST) {
+        return fail_option(tree, list, "environment.environment_variables");
+    }
+    for (const struct tree_node *item = list->first; item != NULL && error != ERR_FULL; item = item->next) {
+        const char *equals = item->kind == TREE_SCALAR ? strchr(item->text, '=') : NULL;
+        int result = equals == NULL
+                         ? fail_option(tree, item, "environment.environment_variables")
+                         : variable_add(tree, variables, item, item->text, (size_t)(equals - item->text), equals + 1);
+        error = result != 0 ? result : error;
+    }
+    return error;
+}
+
+static int read_variable_map(struct tree *tree, const struct tree_node *map, struct variables *variables)
+{
+    int error = 0;
+    if (map->kind != TREE_MAP) {
+        return fail_option(tree, map, "environment.variables");
+    }
+    for (const struct tree_node *item = map->first; item != NULL && error != ERR_FULL; item = item->next) {
+        int result = item->kind != TREE_SCALAR ? fail_option(tree, item, "environment.variables")
+                                               : variable_add(tree, variables, item, item->key, strlen(item->key),
+                                                              tree_is_null(item) ? "" : item->text);
+        error = result != 0 ? result : error;
+    }
+    return error;
+}
+
 int fields_read_environment(struct tree *tree, const struct tree_node *list, const struct tree_node *map,
                             struct pack_writer *packed, struct config *config)
 {
     struct variables variables = {.count = 0};
-    int error = 0;
-    if (list != NULL && list->kind != TREE_LIST) {
-        return fail_option(tree, list, "environment.environment_variables");
-    }
-    for (const struct tree_node *item = list != NULL ? list->first : NULL; item != NULL && error == 0;
-         item = item->next) {
-        const char *equals = item->kind == TREE_SCALAR ? strchr(item->text, '=') : NULL;
-        if (equals == NULL) {
-            return fail_option(tree, item, "environment.environment_variables");
-        }
-        error = variable_add(tree, &variables, item, item->text, (size_t)(equals - item->text), equals + 1);
-    }
-    if (map != NULL && map->kind != TREE_MAP) {
-        return fail_option(tree, map, "environment.variables");
-    }
-    for (const struct tree_node *item = map != NULL ? map->first : NULL; item != NULL && error == 0;
-         item = item->next) {
-        if (item->kind != TREE_SCALAR) {
-            return fail_option(tree, item, "environment.variables");
-        }
-        error =
-            variable_add(tree, &variables, item, item->key, strlen(item->key), tree_is_null(item) ? "" : item->text);
+    int error = list != NULL ? read_variable_list(tree, list, &variables) : 0;
+    if (map != NULL && error != ERR_FULL) {
+        int result = read_variable_map(tree, map, &variables);
+        error = result != 0 ? result : error;
     }
     if (error != 0) {
-        return error;
+        return ERR_MALFORMED;
     }
     size_t start = packed->used_bytes;
     pack_map(packed, variables.count);

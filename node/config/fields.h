@@ -1,7 +1,7 @@
 #ifndef NODE_CONFIG_FIELDS_H
 #define NODE_CONFIG_FIELDS_H
-/* Readers of the options with a form of their own. All return 0 or ERR_MALFORMED, with a sentence in the tree's error that
- * names the option. */
+/* Readers of the options with a form of their own. All return 0 or ERR_MALFORMED, and note in the tree what is wrong with the
+ * option, also several problems. */
 
 #include "node/config/tree.h"
 

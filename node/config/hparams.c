@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "base/edit_distance.h"
 #include "base/err.h"
 #include "base/json.h"
 
@@ -427,10 +429,11 @@ int hparams_check_variables(const struct search_space *space, char error[HPARAMS
 {
     struct naming naming = {0};
     struct pack_reader reader;
+    struct search_head head;
+    uint32_t count = 0;
     error[0] = '\0';
     pack_reader_init(&reader, space->bytes, space->byte_count);
-    uint32_t count = pack_read_array(&reader);
-    int result = 0;
+    int result = search_head_read(&reader, &head, &count);
     for (uint32_t i = 0; i < count && result == 0; i++) {
         struct search_parameter parameter;
         result = search_parameter_read(&reader, &parameter);
@@ -467,6 +470,7 @@ struct prospect {
     const char *rest; /* the path inside the parameter's value; "" or NULL: the value itself */
     size_t rest_bytes;
     bool is_missing, needs_quotes; /* in at least one trial */
+    bool is_conditional;           /* it is missing where conditions are not met */
 };
 
 static void prospect_visit(void *context, struct pack_reader value)
@@ -485,37 +489,83 @@ static void prospect_visit(void *context, struct pack_reader value)
     free(text);
 }
 
+/* True if a parameter has this name, or the name of a map around parameters, or if it is inside of a parameter's value;
+ * then `prospect` is filled. */
+static bool look(const struct search_space *space, const char *name, size_t name_bytes, struct prospect *prospect)
+{
+    struct pack_reader reader;
+    struct search_head head;
+    struct search_parameter parameter;
+    uint32_t count = 0;
+    pack_reader_init(&reader, space->bytes, space->byte_count);
+    (void)search_head_read(&reader, &head, &count);
+    bool is_known = false, is_map = false, has_certain = false;
+    *prospect = (struct prospect){0};
+    for (uint32_t i = 0; i < count && search_parameter_read(&reader, &parameter) == 0; i++) {
+        size_t bytes = strlen(parameter.name);
+        if (bytes <= name_bytes && memcmp(parameter.name, name, bytes) == 0 && (bytes == name_bytes || name[bytes] == '.')) {
+            is_known = true;
+            prospect->is_conditional |= parameter.when_bytes > 0;
+            prospect->rest = name + bytes + (bytes < name_bytes);
+            prospect->rest_bytes = (size_t)(name + name_bytes - prospect->rest);
+            parameter_values(&parameter, prospect_visit, prospect);
+        } else if (bytes > name_bytes && memcmp(parameter.name, name, name_bytes) == 0 && parameter.name[name_bytes] == '.') {
+            is_known = is_map = prospect->needs_quotes = true; /* a map of parameters, as JSON */
+            has_certain |= parameter.when_bytes == 0;
+        }
+    }
+    prospect->is_conditional |= is_map && !has_certain;
+    return is_known;
+}
+
+/* The hyperparameter that a name is probably meant to be; false: none. */
+static bool find_meant(const struct search_space *space, const char *name, size_t bytes, char out[SEARCH_NAME_BYTES])
+{
+    char word[SEARCH_NAME_BYTES];
+    struct pack_reader reader;
+    struct search_head head;
+    struct search_parameter parameter;
+    uint32_t count = 0;
+    size_t best = 3;
+    (void)snprintf(word, sizeof word, "%.*s", (int)(bytes < sizeof word ? bytes : sizeof word - 1), name);
+    pack_reader_init(&reader, space->bytes, space->byte_count);
+    (void)search_head_read(&reader, &head, &count);
+    for (; count > 0 && search_parameter_read(&reader, &parameter) == 0; count--) {
+        size_t distance = edit_distance(word, parameter.name);
+        if (distance < best && distance < strlen(parameter.name)) {
+            best = distance;
+            (void)snprintf(out, SEARCH_NAME_BYTES, "%s", parameter.name);
+        }
+    }
+    return best < 3;
+}
+
 static int check_placeholder(const struct placeholder *found, const struct search_space *space,
                              char error[HPARAMS_ERROR_BYTES])
 {
     int name_bytes = found->name_bytes < 80 ? (int)found->name_bytes : 80;
-    struct pack_reader reader;
-    pack_reader_init(&reader, space->bytes, space->byte_count);
-    uint32_t count = pack_read_array(&reader);
-    bool is_known = false;
-    struct prospect prospect = {0};
-    for (uint32_t i = 0; i < count; i++) {
-        struct search_parameter parameter;
-        if (search_parameter_read(&reader, &parameter) != 0) {
-            return ERR_MALFORMED;
-        }
-        size_t bytes = strlen(parameter.name);
-        if (bytes <= found->name_bytes && memcmp(parameter.name, found->name, bytes) == 0 &&
-            (bytes == found->name_bytes || found->name[bytes] == '.')) {
-            is_known = true;
-            prospect.rest = found->name + bytes + (bytes < found->name_bytes);
-            prospect.rest_bytes = (size_t)(found->name + found->name_bytes - prospect.rest);
-            parameter_values(&parameter, prospect_visit, &prospect);
-        } else if (bytes > found->name_bytes && memcmp(parameter.name, found->name, found->name_bytes) == 0 &&
-                   parameter.name[found->name_bytes] == '.') {
-            is_known = prospect.needs_quotes = true; /* a map of parameters, as JSON */
-        }
-    }
-    if (!is_known || prospect.is_missing) {
+    struct prospect prospect;
+    char meant[SEARCH_NAME_BYTES];
+    if (!look(space, found->name, found->name_bytes, &prospect)) {
+        bool has_meant = find_meant(space, found->name, found->name_bytes, meant);
         (void)snprintf(error, HPARAMS_ERROR_BYTES,
-                       "the entrypoint has {{hp.%.*s}}, and %s; hyperparameters of nested maps are written with dots, such as "
-                       "{{hp.optimizer.lr}}",
-                       name_bytes, found->name, is_known ? "not every trial has it" : "there is no such hyperparameter");
+                       "the entrypoint has {{hp.%.*s}}, and there is no such hyperparameter; %s%s%s", name_bytes, found->name,
+                       has_meant ? "did you mean {{hp." : "", has_meant ? meant : "",
+                       has_meant ? "}}?" : "hyperparameters of nested maps are written with dots, such as {{hp.optimizer.lr}}");
+        return ERR_MALFORMED;
+    }
+    if (prospect.is_missing) {
+        (void)snprintf(error, HPARAMS_ERROR_BYTES,
+                       "the entrypoint has {{hp.%.*s}}, and not every trial has it; hyperparameters of nested maps are written "
+                       "with dots, such as {{hp.optimizer.lr}}",
+                       name_bytes, found->name);
+        return ERR_MALFORMED;
+    }
+    if (prospect.is_conditional) {
+        (void)snprintf(error, HPARAMS_ERROR_BYTES,
+                       "the entrypoint has {{hp.%.*s}}, and trials that do not meet its conditions (when) lack it; let the program read the "
+                       "variable of it",
+                       name_bytes, found->name);
         return ERR_MALFORMED;
     }
     if (found->is_spoiled) {
@@ -534,20 +584,113 @@ static int check_placeholder(const struct placeholder *found, const struct searc
     return 0;
 }
 
-int hparams_check_entrypoint(const char *entrypoint, const struct search_space *space, char error[HPARAMS_ERROR_BYTES])
+int hparams_check_entrypoint(const char *entrypoint, const struct search_space *space, hparams_report report, void *context)
 {
     struct scan scan = scan_begin(entrypoint);
     struct placeholder found;
-    int next = 0, result = 0;
-    error[0] = '\0';
-    while (result == 0 && (next = scan_next(&scan, &found)) > 0) {
-        result = check_placeholder(&found, space, error);
-    }
-    if (result == 0 && next < 0) {
-        (void)snprintf(error, HPARAMS_ERROR_BYTES,
-                       "the entrypoint has '%.40s', which begins a placeholder and is not closed; write {{hp.NAME}}",
-                       found.start);
-        result = ERR_MALFORMED;
+    char error[HPARAMS_ERROR_BYTES];
+    int next, result = 0;
+    while ((next = scan_next(&scan, &found)) != 0) {
+        int wrong = next > 0 ? check_placeholder(&found, space, error) : ERR_MALFORMED;
+        if (next < 0) {
+            (void)snprintf(error, sizeof error,
+                           "the entrypoint has '%.40s', which begins a placeholder and is not closed; write {{hp.NAME}}",
+                           found.start);
+            scan_step(&scan);
+        }
+        if (wrong != 0) {
+            report(context, error);
+            result = ERR_MALFORMED;
+        }
     }
     return result;
+}
+
+/* ---- near misses ---------------------------------------------------------------------------------------------------- */
+
+/* What stands between braces that are no placeholder. */
+struct braces {
+    const char *word; /* without the blanks around it; no control characters */
+    size_t word_bytes;
+    bool is_single; /* {...} */
+};
+
+static bool read_other_braces(const char *at, struct braces *out)
+{
+    size_t open = strspn(at, "{");
+    const char *word = at + open + strspn(at + open, SPACES);
+    size_t bytes = strcspn(word, "{}\n"), close = strspn(word + bytes, "}");
+    if (open < 1 || open > 2 || close < open) {
+        return false;
+    }
+    *out = (struct braces){.word = word, .is_single = open == 1};
+    while (bytes > 0 && strchr(SPACES, word[bytes - 1]) != NULL) {
+        bytes--;
+    }
+    for (size_t i = 0; i < bytes; i++) {
+        if ((unsigned char)word[i] < 0x20 || word[i] == 0x7f) {
+            return false;
+        }
+    }
+    out->word_bytes = bytes;
+    return bytes > 0 && bytes < SEARCH_NAME_BYTES;
+}
+
+/* The bytes of a word for hyperparameters at the start, with the sign behind it; 0: there is none. */
+static size_t family_bytes(const struct braces *braces)
+{
+    static const char *const families[] = {"hyperparameters", "hyperparameter", "hparams", "hparam", "hps", "hp"};
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        size_t bytes = strlen(families[i]);
+        if (bytes < braces->word_bytes && strncasecmp(braces->word, families[i], bytes) == 0 &&
+            strchr(braces->is_single ? "." : ".:-_[/ ", braces->word[bytes]) != NULL) { /* ${hp_x} is a shell's own */
+            return bytes + 1;
+        }
+    }
+    return 0;
+}
+
+/* True if the braces are probably meant to be the placeholder of `name`, which is "NAME" if no hyperparameter is like it. */
+static bool is_near_miss(const struct search_space *space, const struct braces *braces, char name[SEARCH_NAME_BYTES])
+{
+    struct prospect prospect;
+    size_t family = family_bytes(braces);
+    const char *word = braces->word + family;
+    size_t bytes = braces->word_bytes - family;
+    while (family > 0 && bytes > 0 && strchr("'\"", word[0]) != NULL) { /* hparams['lr'] */
+        word++;
+        bytes--;
+    }
+    bytes = family > 0 && strcspn(word, "'\"]") < bytes ? strcspn(word, "'\"]") : bytes;
+    (void)snprintf(name, SEARCH_NAME_BYTES, "%.*s", (int)bytes, word);
+    if (bytes > 0 && look(space, word, bytes, &prospect) && !prospect.is_missing && !prospect.is_conditional) {
+        return family > 0 || !braces->is_single;
+    }
+    if (bytes > 0 && family > 0 && find_meant(space, word, bytes, name)) {
+        return true;
+    }
+    (void)snprintf(name, SEARCH_NAME_BYTES, "NAME");
+    return family > 0 && !braces->is_single && braces->word[family - 1] == '.';
+}
+
+void hparams_near_misses(const char *entrypoint, const struct search_space *space, hparams_report report, void *context)
+{
+    struct scan scan = scan_begin(entrypoint);
+    struct placeholder placeholder;
+    struct braces braces;
+    char sentence[HPARAMS_ERROR_BYTES], name[SEARCH_NAME_BYTES];
+    while (*scan.at != '\0') {
+        bool is_other = braces_read(scan.at, &placeholder) == 0 && read_other_braces(scan.at, &braces);
+        if (is_other && is_near_miss(space, &braces, name)) {
+            (void)snprintf(sentence, sizeof sentence,
+                           "the entrypoint has %s%.*s%s, which is no placeholder and stays as it is; write {{hp.%s}} if it stands "
+                           "for a hyperparameter",
+                           braces.is_single ? "{" : "{{", (int)braces.word_bytes, braces.word, braces.is_single ? "}" : "}}", name);
+            report(context, sentence);
+        }
+        scan_step(&scan);
+        if (scan.at[-1] == '{') {
+            scan.at += strspn(scan.at, "{"); /* several are one opening, also behind a backslash */
+        }
+    }
 }

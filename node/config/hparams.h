@@ -28,10 +28,19 @@ int hparams_variables(struct pack_reader values, hparams_visitor visitor, void *
 /* The value as a variable and a placeholder give it. The caller frees it; NULL: no memory. */
 char *hparams_text(struct pack_reader value);
 
-/* The checks at submit: each variable belongs to one hyperparameter; each placeholder can be filled in whatever trial. 0;
- * ERR_MALFORMED with one sentence in `error`; ERR_MEMORY. */
+/* The check at submit that each variable belongs to one hyperparameter. 0; ERR_MALFORMED with one sentence in `error`;
+ * ERR_MEMORY. */
 int hparams_check_variables(const struct search_space *space, char error[HPARAMS_ERROR_BYTES]);
-int hparams_check_entrypoint(const char *entrypoint, const struct search_space *space, char error[HPARAMS_ERROR_BYTES]);
+
+/* Takes one sentence, which is valid during the call. */
+typedef void (*hparams_report)(void *context, const char *sentence);
+
+/* Reports each placeholder that cannot be filled in whatever trial. 0, or ERR_MALFORMED: there is one. */
+int hparams_check_entrypoint(const char *entrypoint, const struct search_space *space, hparams_report report, void *context);
+
+/* Reports braces that are no placeholders, and probably meant to be: {{lr}} where there is a hyperparameter lr, {{hparams.lr}},
+ * ${hp.lr}. A program's own templates, such as {{.Id}}, are not reported. */
+void hparams_near_misses(const char *entrypoint, const struct search_space *space, hparams_report report, void *context);
 
 /* The entrypoint with the values of a trial. The caller frees it; NULL: no memory. A placeholder that cannot be filled (the
  * record is of a version without placeholders) stays as it is. */

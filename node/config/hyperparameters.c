@@ -7,6 +7,9 @@
 #include "base/bytes.h"
 #include "base/edit_distance.h"
 #include "base/err.h"
+#include "base/number.h"
+#include "node/config/conditions.h"
+#include "node/config/initial.h"
 #include "node/config/packed.h"
 #include "node/config/scalar.h"
 
@@ -15,22 +18,27 @@
 struct reading {
     struct tree *tree;
     const struct config *config;
+    uint32_t searched;    /* parameters that differ between trials */
     uint8_t *value_bytes; /* SEARCH_SPACE_BYTES_MAX: room for the values of one parameter */
+    struct space_names names; /* the parameters that have been read */
+    struct conditions_used used;
 };
 
+/* A type and its keys. Only the first `telling_count` keys tell that a map is a search: the others came later, and files from
+ * before have maps of the program's own with such words, as in {type: int, step: 5}. */
 struct parameter_type {
     const char *name;
     enum search_parameter_kind kind;
-    const char *keys[5];
-    size_t key_count;
+    const char *keys[7];
+    size_t telling_count, key_count;
 };
 
 static const struct parameter_type parameter_types[] = {
-    {"const", SEARCH_CONST, {"type", "val"}, 2},
-    {"categorical", SEARCH_CATEGORICAL, {"type", "vals"}, 2},
-    {"int", SEARCH_INT, {"type", "minval", "maxval", "count"}, 4},
-    {"double", SEARCH_DOUBLE, {"type", "minval", "maxval", "count"}, 4},
-    {"log", SEARCH_LOG, {"type", "base", "minval", "maxval", "count"}, 5},
+    {"const", SEARCH_CONST, {"type", "val", "when"}, 2, 3},
+    {"categorical", SEARCH_CATEGORICAL, {"type", "vals", "when"}, 2, 3},
+    {"int", SEARCH_INT, {"type", "minval", "maxval", "count", "log", "step", "when"}, 4, 7},
+    {"double", SEARCH_DOUBLE, {"type", "minval", "maxval", "count", "step", "when"}, 4, 6},
+    {"log", SEARCH_LOG, {"type", "base", "minval", "maxval", "count", "when"}, 5, 6},
 };
 
 #define TYPE_WORDS "const, categorical, int, double, log"
@@ -84,10 +92,10 @@ static bool has_key(const struct parameter_type *type, const char *key)
     return false;
 }
 
-/* True if the key is probably meant to be one of the type's. */
+/* True if the key is probably meant to be one of those that tell of a search. */
 static bool is_near_key(const struct parameter_type *type, const char *key)
 {
-    for (size_t i = 0; i < type->key_count; i++) {
+    for (size_t i = 0; i < type->telling_count; i++) {
         if (edit_distance(key, type->keys[i]) <= (strlen(type->keys[i]) < 5 ? 1u : 2u)) {
             return true;
         }
@@ -125,6 +133,7 @@ static int look_for_search(struct reading *reading, const struct tree_node *node
 {
     const struct tree_node *type = node->kind == TREE_MAP ? tree_find(node, "type") : NULL;
     const struct parameter_type *found = NULL;
+    int result = 0;
     if (type != NULL && type->kind == TREE_SCALAR) {
         int error = classify(reading, node, type, path, &found);
         if (error != 0 || found != NULL) {
@@ -135,12 +144,9 @@ static int look_for_search(struct reading *reading, const struct tree_node *node
     for (const struct tree_node *child = node->kind == TREE_MAP ? node->first : NULL; child != NULL; child = child->next) {
         char child_path[TREE_PATH_BYTES];
         (void)snprintf(child_path, sizeof child_path, "%.120s.%.120s", path, child->key);
-        int error = look_for_search(reading, child, child_path, out);
-        if (error != 0) {
-            return error;
-        }
+        result = look_for_search(reading, child, child_path, out) != 0 ? ERR_MALFORMED : result;
     }
-    return 0;
+    return result;
 }
 
 /* ---- reading ---- */
@@ -176,16 +182,69 @@ static int parameter_number(struct reading *reading, const struct tree_node *map
     return 0;
 }
 
+/* Reads `log` of an int. The bounds are good. */
+static int parameter_log(struct reading *reading, const struct tree_node *map, const char *path, struct search_parameter *out)
+{
+    char quoted[TREE_QUOTED_BYTES];
+    const struct tree_node *node = tree_find(map, "log");
+    if (node == NULL || tree_is_null(node)) {
+        return 0;
+    }
+    struct scalar scalar = node->kind == TREE_SCALAR ? scalar_read(node->text, node->is_plain) : (struct scalar){.type = SCALAR_TEXT};
+    if (scalar.type != SCALAR_TRUTH) {
+        return tree_fail(reading->tree, node, "%s.log is %s; allowed are true, false", path, tree_describe(node, quoted));
+    }
+    if (scalar.truth && out->minval < 1) {
+        return tree_fail(reading->tree, tree_find(map, "minval"), "%s.minval is '%.40s'; with log: true it must be at least 1", path,
+                         tree_find(map, "minval")->text);
+    }
+    out->is_log = scalar.truth;
+    return 0;
+}
+
+/* Reads `step` of an int or a double. The bounds are good. */
+static int parameter_step(struct reading *reading, const struct tree_node *map, const char *path, struct search_parameter *out)
+{
+    static const double none = 0;
+    const struct tree_node *node = tree_find(map, "step"), *maxval = tree_find(map, "maxval");
+    if (parameter_number(reading, map, path, "step", out->kind == SEARCH_INT, &none, &out->step) != 0) {
+        return ERR_MALFORMED;
+    }
+    if (node == NULL || tree_is_null(node)) {
+        return 0;
+    }
+    if (out->step <= 0) {
+        return tree_fail(reading->tree, node, "%s.step is '%.40s'; allowed are %s", path, node->text,
+                         out->kind == SEARCH_INT ? "whole numbers from 1" : "numbers above 0");
+    }
+    if (out->is_log) {
+        return tree_fail(reading->tree, node, "%s has both log: true and step; remove one of them", path);
+    }
+    double steps = (out->maxval - out->minval) / out->step;
+    if (steps > 0x1p53) {
+        return tree_fail(reading->tree, node, "%s.step is '%.40s', too small for minval '%.40s' and maxval '%.40s'; allowed are at "
+                         "most 2^53 steps", path, node->text, tree_find(map, "minval")->text, maxval->text);
+    }
+    if (!search_step_fits(out)) {
+        char below[32];
+        (void)number_format(below, number_round9(out->minval + (double)(int64_t)steps * out->step));
+        return tree_fail(reading->tree, maxval, "%s.maxval is '%.40s', which no whole number of steps of '%.40s' above minval reaches; "
+                         "the last one below it is %s", path, maxval->text, node->text, below);
+    }
+    return 0;
+}
+
 static int parameter_range(struct reading *reading, const struct tree_node *map, const char *path,
                            struct search_parameter *out)
 {
     static const double ten = 10, none = 0;
     double count = 0;
     bool is_int = out->kind == SEARCH_INT;
-    if (parameter_number(reading, map, path, "minval", is_int, NULL, &out->minval) != 0 ||
-        parameter_number(reading, map, path, "maxval", is_int, NULL, &out->maxval) != 0 ||
-        parameter_number(reading, map, path, "count", true, &none, &count) != 0 ||
-        (out->kind == SEARCH_LOG && parameter_number(reading, map, path, "base", false, &ten, &out->base) != 0)) {
+    int minval = parameter_number(reading, map, path, "minval", is_int, NULL, &out->minval),
+        maxval = parameter_number(reading, map, path, "maxval", is_int, NULL, &out->maxval),
+        number = parameter_number(reading, map, path, "count", true, &none, &count),
+        base = out->kind == SEARCH_LOG ? parameter_number(reading, map, path, "base", false, &ten, &out->base) : 0;
+    if (minval != 0 || maxval != 0 || number != 0 || base != 0) {
         return ERR_MALFORMED;
     }
     const struct tree_node *count_node = tree_find(map, "count");
@@ -200,9 +259,13 @@ static int parameter_range(struct reading *reading, const struct tree_node *map,
                          "%s.minval is '%.40s' and maxval '%.40s'; minval must not be above maxval", path,
                          tree_find(map, "minval")->text, tree_find(map, "maxval")->text);
     }
-    if (reading->config->searcher == SEARCH_GRID && !is_int && !has_count) {
+    if ((is_int && parameter_log(reading, map, path, out) != 0) ||
+        (out->kind != SEARCH_LOG && parameter_step(reading, map, path, out) != 0)) {
+        return ERR_MALFORMED;
+    }
+    if (reading->config->searcher == SEARCH_GRID && !is_int && !has_count && out->step == 0) {
         return tree_fail(reading->tree, map,
-                         "%s has no count; searcher.name grid needs it for the types double and log", path);
+                         "%s has no count; searcher.name grid needs it for the types double (or a step) and log", path);
     }
     return 0;
 }
@@ -222,6 +285,20 @@ static int parameter_values(struct reading *reading, const struct tree_node *map
     return packed_value(reading->tree, node, path, values);
 }
 
+/* All keys of a search that its type does not have. */
+static int check_keys(struct reading *reading, const struct tree_node *node, const struct parameter_type *found, const char *path)
+{
+    int error = 0;
+    for (const struct tree_node *child = node->first; child != NULL && !tree_is_full(reading->tree); child = child->next) {
+        if (!has_key(found, child->key)) {
+            char child_path[TREE_PATH_BYTES];
+            (void)snprintf(child_path, sizeof child_path, "%.120s.%.120s", path, child->key);
+            error = tree_fail_unknown(reading->tree, child, child_path, found->keys, found->key_count);
+        }
+    }
+    return error;
+}
+
 /* Reads a search of the type `found`, or any value as a constant if `found` is NULL. */
 static int read_parameter(struct reading *reading, const struct tree_node *node, const struct parameter_type *found,
                           const char *path, const char *name, struct pack_writer *writer)
@@ -229,33 +306,40 @@ static int read_parameter(struct reading *reading, const struct tree_node *node,
     struct pack_writer values;
     pack_writer_init(&values, reading->value_bytes, SEARCH_SPACE_BYTES_MAX);
     struct search_parameter parameter = {.kind = SEARCH_CONST};
+    uint8_t when_bytes[CONDITIONS_BYTES_MAX];
+    struct pack_writer when;
     (void)bytes_copy_text(parameter.name, sizeof parameter.name, name);
     int error;
+    if (found != NULL && check_keys(reading, node, found, path) != 0) {
+        return ERR_MALFORMED;
+    }
     if (found == NULL) {
         error = packed_value(reading->tree, node, path, &values);
     } else {
-        for (const struct tree_node *child = node->first; child != NULL; child = child->next) {
-            if (!has_key(found, child->key)) {
-                char child_path[TREE_PATH_BYTES];
-                (void)snprintf(child_path, sizeof child_path, "%.120s.%.120s", path, child->key);
-                return tree_fail_unknown(reading->tree, child, child_path, found->keys, found->key_count);
-            }
-        }
         parameter.kind = found->kind;
         error = found->kind == SEARCH_CONST         ? parameter_values(reading, node, path, "val", &values)
                 : found->kind == SEARCH_CATEGORICAL ? parameter_values(reading, node, path, "vals", &values)
                                                     : parameter_range(reading, node, path, &parameter);
     }
+    const struct tree_node *conditions = found != NULL ? tree_find(node, "when") : NULL;
+    pack_writer_init(&when, when_bytes, sizeof when_bytes);
+    if (error == 0 && conditions != NULL && !tree_is_null(conditions)) {
+        error = conditions_read(&reading->names, conditions, path, &reading->used, &when);
+    }
     if (error != 0) {
         return error;
     }
+    parameter.when = when.bytes;
+    parameter.when_bytes = (uint32_t)when.used_bytes;
+    reading->searched += parameter.kind != SEARCH_CONST;
     parameter.values = reading->value_bytes;
     parameter.values_bytes = (uint32_t)values.used_bytes;
     size_t start = writer->used_bytes;
     search_parameter_pack(writer, &parameter);
     if (values.failed || writer->failed) {
-        return tree_fail(reading->tree, node, "the hyperparameters are too large at %s; allowed are %u bytes packed",
-                         path, SEARCH_SPACE_BYTES_MAX);
+        (void)tree_fail(reading->tree, node, "the hyperparameters are too large at %s; allowed are %u bytes packed",
+                        path, SEARCH_SPACE_BYTES_MAX);
+        return ERR_FULL;
     }
     /* search_parameter_read checks the bounds. After the checks above only extreme numbers of log and lists that are too
      * long can fail here. */
@@ -271,46 +355,94 @@ static int read_parameter(struct reading *reading, const struct tree_node *node,
 }
 
 static int read_parameters(struct reading *reading, const struct tree_node *map, const char *prefix,
+                           struct pack_writer *writer, uint32_t *count);
+
+/* Reads what stands under one key: a parameter, or a map of parameters. `prefix` is the name of the maps around it. */
+static int read_child(struct reading *reading, const struct tree_node *child, const char *prefix, struct pack_writer *writer,
+                      uint32_t *count)
+{
+    char name[TREE_PATH_BYTES + TREE_KEY_BYTES_MAX + 2], path[TREE_PATH_BYTES];
+    (void)snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", child->key);
+    (void)snprintf(path, sizeof path, "hyperparameters.%.200s", name);
+    unsigned parts = 1;
+    for (const char *p = name; *p != '\0'; p++) {
+        parts += *p == '.';
+    }
+    bool has_search = false;
+    if (look_for_search(reading, child, path, &has_search) != 0) {
+        return ERR_MALFORMED;
+    }
+    if (strchr(child->key, '.') != NULL || !scalar_is_clean(child->key, false)) {
+        return tree_fail(reading->tree, child,
+                         "the key '%.80s' in hyperparameters has a '.' or a control character; write nested "
+                         "maps instead of dots",
+                         child->key);
+    }
+    if (strlen(name) >= SEARCH_NAME_BYTES || parts > 8) {
+        return tree_fail(reading->tree, child, "the name %s is too long; allowed are %d bytes and 8 levels", path,
+                         SEARCH_NAME_BYTES - 1);
+    }
+    if (prefix[0] != '\0' && strcmp(child->key, "when") == 0 && conditions_are_meant(&reading->names, child)) {
+        return tree_fail(reading->tree, child, "%s stands beside hyperparameters, where it would be one of them; write it inside of each "
+                         "one that it is for, as in {type: ..., when: {...}}", path);
+    }
+    const struct parameter_type *found = NULL;
+    const struct tree_node *type = has_search ? tree_find(child, "type") : NULL;
+    int error = type != NULL && type->kind == TREE_SCALAR ? classify(reading, child, type, path, &found) : 0;
+    if (error != 0) {
+        return error;
+    }
+    if (has_search && found == NULL) {
+        return read_parameters(reading, child, name, writer, count);
+    }
+    if (++*count > SEARCH_PARAMETERS_MAX) {
+        (void)tree_fail(reading->tree, child, "%s is one hyperparameter too many; allowed are %d", path, SEARCH_PARAMETERS_MAX);
+        return ERR_FULL;
+    }
+    return read_parameter(reading, child, found, path, name, writer);
+}
+
+/* 0, ERR_MALFORMED, or ERR_FULL: no more are read. */
+static int read_parameters(struct reading *reading, const struct tree_node *map, const char *prefix,
                            struct pack_writer *writer, uint32_t *count)
 {
-    for (const struct tree_node *child = map->first; child != NULL; child = child->next) {
-        char name[TREE_PATH_BYTES + TREE_KEY_BYTES_MAX + 2], path[TREE_PATH_BYTES];
-        (void)snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", child->key);
-        (void)snprintf(path, sizeof path, "hyperparameters.%.200s", name);
-        unsigned parts = 1;
-        for (const char *p = name; *p != '\0'; p++) {
-            parts += *p == '.';
-        }
-        bool has_search = false;
-        if (look_for_search(reading, child, path, &has_search) != 0) {
-            return ERR_MALFORMED;
-        }
-        if (strchr(child->key, '.') != NULL || !scalar_is_clean(child->key, false)) {
-            return tree_fail(reading->tree, child,
-                             "the key '%.80s' in hyperparameters has a '.' or a control character; write nested "
-                             "maps instead of dots",
-                             child->key);
-        }
-        if (strlen(name) >= SEARCH_NAME_BYTES || parts > 8) {
-            return tree_fail(reading->tree, child, "the name %s is too long; allowed are %d bytes and 8 levels", path,
-                             SEARCH_NAME_BYTES - 1);
-        }
-        const struct parameter_type *found = NULL;
-        const struct tree_node *type = has_search ? tree_find(child, "type") : NULL;
-        int error = type != NULL && type->kind == TREE_SCALAR ? classify(reading, child, type, path, &found) : 0;
-        if (error == 0 && has_search && found == NULL) {
-            error = read_parameters(reading, child, name, writer, count);
-        } else if (error == 0) {
-            (*count)++;
-            error = *count > SEARCH_PARAMETERS_MAX
-                        ? tree_fail(reading->tree, child, "%s is one hyperparameter too many; allowed are %d", path,
-                                    SEARCH_PARAMETERS_MAX)
-                        : read_parameter(reading, child, found, path, name, writer);
-        }
-        if (error != 0) {
-            return error;
-        }
+    int error = 0;
+    for (const struct tree_node *child = map->first; child != NULL && error != ERR_FULL && !tree_is_full(reading->tree);
+         child = child->next) {
+        int result = read_child(reading, child, prefix, writer, count);
+        error = result != 0 ? result : error;
     }
+    return error;
+}
+
+/* ---- the searcher's part ---- */
+
+static int read_sampler(struct reading *reading, const struct tree_node *node, enum search_sampler *out)
+{
+    static const char *const words[] = {"random", "sobol"};
+    char quoted[TREE_QUOTED_BYTES];
+    size_t i = 0;
+    while (i < 2 && (node->kind != TREE_SCALAR || strcmp(node->text, words[i]) != 0)) {
+        i++;
+    }
+    if (i == 2) {
+        return tree_fail(reading->tree, node, "searcher.sampler is %s; allowed are random, sobol", tree_describe(node, quoted));
+    }
+    *out = (enum search_sampler)i;
+    if (*out == SEARCH_SAMPLER_SOBOL && reading->searched > SEARCH_SOBOL_MAX) {
+        return tree_fail(reading->tree, node, "searcher.sampler is sobol, and %u hyperparameters are searched; allowed are %d with it, or "
+                         "the sampler random", reading->searched, SEARCH_SOBOL_MAX);
+    }
+    return 0;
+}
+
+static int read_initial(struct reading *reading, const struct tree_node *list, struct pack_writer *writer, struct search_head *out)
+{
+    if (initial_read(&reading->names, list, reading->config->max_trials, writer) != 0) {
+        return ERR_MALFORMED;
+    }
+    out->initial = writer->bytes;
+    out->initial_bytes = list->first != NULL ? (uint32_t)writer->used_bytes : 0;
     return 0;
 }
 
@@ -331,12 +463,28 @@ static int check_space(struct reading *reading, const struct tree_node *at)
                      SEARCH_SPACE_BYTES_MAX);
 }
 
-int hyperparameters_read(struct tree *tree, const struct tree_node *node, struct pack_writer *packed,
-                         struct config *config)
+/* Refuses own values that a trial does not have, since its other values leave their parameters inactive. */
+static int check_initial(struct reading *reading, const struct tree_node *initial)
 {
-    uint8_t *room = malloc(2 * (size_t)SEARCH_SPACE_BYTES_MAX);
+    struct search_space space = config_search_space(reading->config);
+    struct search_parameter parameter;
+    uint32_t index = 0;
+    for (const struct tree_node *child = initial != NULL ? initial->first : NULL; child != NULL; child = child->next) {
+        if (search_initial_is_inactive(&space, reading->config->seed, index, &parameter)) {
+            return tree_fail(reading->tree, child, "searcher.initial[%u] gives %s a value, and that trial does not meet its conditions; leave "
+                             "it out, or give the values that its `when` names", index, parameter.name);
+        }
+        index++;
+    }
+    return 0;
+}
+
+int hyperparameters_read(struct tree *tree, const struct tree_node *node, const struct tree_node *sampler,
+                         const struct tree_node *initial, struct pack_writer *packed, struct config *config)
+{
+    uint8_t *room = malloc(4 * (size_t)SEARCH_SPACE_BYTES_MAX);
+    struct pack_writer writer, own;
     struct reading reading = {.tree = tree, .config = config, .value_bytes = room};
-    struct pack_writer writer;
     uint32_t count = 0;
     if (room == NULL) {
         (void)tree_fail(tree, NULL, "no memory is left");
@@ -347,13 +495,20 @@ int hyperparameters_read(struct tree *tree, const struct tree_node *node, struct
         return tree_fail_type(tree, node, "hyperparameters", "a map of names to values");
     }
     pack_writer_init(&writer, room + SEARCH_SPACE_BYTES_MAX, SEARCH_SPACE_BYTES_MAX);
+    pack_writer_init(&own, room + 2 * (size_t)SEARCH_SPACE_BYTES_MAX, SEARCH_SPACE_BYTES_MAX);
+    reading.names = (struct space_names){.tree = tree, .parameters = &writer, .room = room + 3 * (size_t)SEARCH_SPACE_BYTES_MAX};
+    struct search_head head = {.sampler = SEARCH_SAMPLER_RANDOM};
     int error = node != NULL ? read_parameters(&reading, node, "", &writer, &count) : 0;
+    bool draws = search_draws(config->searcher); /* else their keys are refused, and there is nothing to place */
+    int sampler_error = draws && sampler != NULL ? read_sampler(&reading, sampler, &head.sampler) : 0;
+    int initial_error = draws && initial != NULL && error == 0 ? read_initial(&reading, initial, &own, &head) : 0;
+    error = error != 0 ? error : sampler_error != 0 ? sampler_error : initial_error;
     if (error == 0) {
         size_t start = packed->used_bytes;
-        pack_array(packed, count);
+        search_head_pack(packed, &head, count);
         pack_raw(packed, writer.bytes, writer.used_bytes);
         error = packed_since(tree, node, packed, start, &config->hyperparameters, &config->hyperparameters_bytes);
     }
     free(room);
-    return error != 0 ? error : check_space(&reading, node);
+    return error != 0 || check_space(&reading, node) != 0 ? ERR_MALFORMED : check_initial(&reading, initial);
 }

@@ -7,8 +7,10 @@
 #include "node/config/tree.h"
 
 /* Packs the space into `packed`; the config's field then points there. Call it after all other options, since it needs
- * the searcher. `node` may be NULL: no hyperparameters. 0, or ERR_MALFORMED with a sentence in the tree's error. */
-int hyperparameters_read(struct tree *tree, const struct tree_node *node, struct pack_writer *packed,
-                         struct config *config);
+ * the searcher. `node` may be NULL: no hyperparameters; `sampler` and `initial` are the searcher's
+ * keys of these names, NULL if they are not given. 0, ERR_MEMORY, or ERR_MALFORMED:
+ * the tree has the problems. */
+int hyperparameters_read(struct tree *tree, const struct tree_node *node, const struct tree_node *sampler,
+                         const struct tree_node *initial, struct pack_writer *packed, struct config *config);
 
 #endif

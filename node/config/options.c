@@ -5,22 +5,21 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/units.h"
 #include "node/config/scalar.h"
 
-/* Known but unusable keys of files for Determined, or for a later Shoal: each gets its own sentence. */
+/* Keys of a later Shoal: each gets its own sentence. */
 static const struct {
     const char *key, *why;
 } refusals[] = {
-    {"data", "data sets are not supported yet; give paths as hyperparameters or put small files into the context directory"},
     {"sync", "local SGD is not supported yet; remove the key, and gradients are averaged at every step"},
-    {"searcher.max_length", "it has no effect with the searchers single, grid and random: the program decides how long it "
-                            "trains; remove the key and use a hyperparameter such as epochs"},
-    {"searcher.max_concurrent_trials", "it is not supported yet; remove the key, and trials run as slots are free"},
-    {"environment.image", "there are no containers; remove the key and install what the program needs on the nodes"},
-    {"resources.resource_pool", "there are no resource pools; remove the key or use slot_kind"},
-    {"checkpoint_storage", "checkpoints are kept by the mesh itself; remove the key; checkpoint has replicas, "
-                           "save_experiment_best, save_trial_best and save_trial_latest"},
-    {"reproducibility", "write seed at the top level instead of experiment_seed"},
+};
+
+/* Other words of Determined for the same. */
+static const struct {
+    const char *key, *word, *meant;
+} synonyms[] = {
+    {"searcher.name", "async_halving", "asha"},
 };
 
 const char *options_refusal(const char *key)
@@ -48,7 +47,15 @@ const char *options_allowed(const struct config_option *option, char *out, size_
                        option->size - 1, option->kind == OPTION_NAME ? "'/' and " : "");
         break;
     case OPTION_NUMBER:
-        (void)snprintf(out, size, "%" PRIu64 " ... %" PRIu64, option->min, option->max);
+        used = (size_t)snprintf(out, size, "%" PRIu64 " ... %" PRIu64, option->min, option->max);
+        if (option->unit != OPTION_PLAIN && used < size) {
+            (void)snprintf(out + used, size - used, " %s, and numbers with the units %s",
+                           option->unit == OPTION_SECONDS ? "seconds" : "bytes",
+                           option->unit == OPTION_SECONDS ? UNITS_TIME_WORDS : UNITS_SIZE_WORDS);
+        }
+        break;
+    case OPTION_REAL:
+        (void)snprintf(out, size, "numbers above %" PRIu64 ", up to %" PRIu64, option->min, option->max);
         break;
     case OPTION_TRUTH:
         return "true, false, on, off";
@@ -65,6 +72,7 @@ const char *options_allowed(const struct config_option *option, char *out, size_
 
 const char *options_standard(const struct config_option *option, char *out, size_t size)
 {
+    char unit_text[UNITS_BYTES];
     if (option->standard_words != NULL) {
         return option->standard_words;
     }
@@ -74,6 +82,16 @@ const char *options_standard(const struct config_option *option, char *out, size
     case OPTION_LINES:
         return option->standard_text != NULL ? option->standard_text : "none";
     case OPTION_NUMBER:
+        if (option->unit == OPTION_SECONDS) {
+            units_write_time(unit_text, option->standard);
+        } else if (option->unit == OPTION_BYTES) {
+            units_write_size(unit_text, option->standard);
+        } else {
+            (void)snprintf(unit_text, sizeof unit_text, "%" PRIu64, option->standard);
+        }
+        (void)snprintf(out, size, "%s", unit_text);
+        return out;
+    case OPTION_REAL:
         (void)snprintf(out, size, "%" PRIu64, option->standard);
         return out;
     case OPTION_TRUTH:
@@ -94,8 +112,14 @@ static bool read_truth(const struct tree_node *node, const struct scalar *scalar
     return is_on || is_off || scalar->type == SCALAR_TRUTH;
 }
 
-static bool read_number(const struct config_option *option, const struct scalar *scalar, uint64_t *out)
+static bool read_number(const struct config_option *option, const struct tree_node *node, const struct scalar *scalar,
+                        uint64_t *out)
 {
+    if (scalar->type == SCALAR_TEXT && option->unit != OPTION_PLAIN) {
+        int error = option->unit == OPTION_SECONDS ? units_read_time(node->text, option->max, out)
+                                                   : units_read_size(node->text, option->max, out);
+        return error == 0 && *out >= option->min;
+    }
     *out = scalar->magnitude;
     return scalar->type == SCALAR_INTEGER && (!scalar->is_negative || scalar->magnitude == 0) &&
            scalar->magnitude >= option->min && scalar->magnitude <= option->max;
@@ -103,8 +127,13 @@ static bool read_number(const struct config_option *option, const struct scalar 
 
 static bool read_word(const struct config_option *option, const struct tree_node *node, uint64_t *out)
 {
+    const char *text = node->text;
+    for (size_t i = 0; i < sizeof synonyms / sizeof synonyms[0]; i++) {
+        bool is_it = strcmp(option->key, synonyms[i].key) == 0 && strcmp(text, synonyms[i].word) == 0;
+        text = is_it ? synonyms[i].meant : text;
+    }
     for (*out = 0; option->words[*out] != NULL; (*out)++) {
-        if (strcmp(node->text, option->words[*out]) == 0) {
+        if (strcmp(text, option->words[*out]) == 0) {
             return true;
         }
     }
@@ -128,7 +157,7 @@ bool options_store(const struct config_option *option, const struct tree_node *n
                (node->text[0] != '\0' || option->kind == OPTION_LINES) &&
                bytes_copy_text((char *)config + option->offset, option->size, node->text);
     case OPTION_NUMBER:
-        is_good = read_number(option, &scalar, &number);
+        is_good = read_number(option, node, &scalar, &number);
         break;
     case OPTION_TRUTH:
         is_good = read_truth(node, &scalar, &number);
@@ -136,6 +165,12 @@ bool options_store(const struct config_option *option, const struct tree_node *n
     case OPTION_WORD:
         is_good = read_word(option, node, &number);
         break;
+    case OPTION_REAL:
+        is_good = (scalar.type == SCALAR_INTEGER || scalar.type == SCALAR_NUMBER) && config_option_real_is_good(option, scalar.number);
+        if (is_good) {
+            config_option_set_real(option, scalar.number, config);
+        }
+        return is_good;
     case OPTION_OTHER:
         break;
     }

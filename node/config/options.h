@@ -5,8 +5,7 @@
 #include "node/config/tree.h"
 #include "node/core/facts/options.h"
 
-/* The reason why a known but unusable key of a file for Determined, or for a later Shoal, cannot be used; NULL for all
- * other keys. A static string. */
+/* The reason why a key of a later Shoal cannot be used; NULL for all other keys. A static string. */
 const char *options_refusal(const char *key);
 
 /* The allowed values in words, for error sentences and help; written to `out`, or a static string. */

@@ -1,5 +1,6 @@
 #include "node/config/tree.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +19,9 @@
 /* ---- room ---- */
 
 int tree_open(struct tree *tree, const char *file_name, size_t text_bytes, const char *const *overrides,
-              size_t override_count, char error[CONFIG_ERROR_BYTES])
+              size_t override_count)
 {
-    error[0] = '\0';
-    *tree = (struct tree){.file_name = file_name, .error = error};
+    *tree = (struct tree){.file_name = file_name};
     if (text_bytes > CONFIG_TEXT_BYTES_MAX) {
         return tree_fail(tree, NULL, "the file has %zu bytes; allowed are %u", text_bytes, CONFIG_TEXT_BYTES_MAX);
     }
@@ -125,10 +125,10 @@ static int take_key(struct builder *builder, const yaml_event_t *event, const st
     builder->merges = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(builder->key, MERGE_KEY) == 0;
     const struct tree_node *before = tree_find(builder->open[builder->depth - 1], builder->key);
     if (before != NULL) {
-        return tree_fail(tree, at, "the key '%.80s' is here a second time (first on line %u); remove one of them",
-                         builder->key, before->line);
+        (void)tree_fail(tree, at, "the key '%.80s' is here a second time (first on line %u); remove one of them",
+                        builder->key, before->line);
     }
-    return 0;
+    return tree_is_full(tree) ? ERR_MALFORMED : 0;
 }
 
 /* Puts a new value in its place: at the root, at the end of the open list, or under the waiting key. */
@@ -352,8 +352,11 @@ static int take_event(struct builder *builder, const yaml_event_t *event)
     struct tree_node at = {.line = (unsigned)event->start_mark.line + 1, .override = builder->override};
     struct tree *tree = builder->tree;
     if (has_tag(event)) {
-        return tree_fail(tree, &at,
-                         "tags (!) are not allowed; write the value itself, in quotes if it begins with such a character");
+        (void)tree_fail(tree, &at,
+                        "tags (!) are not allowed; write the value itself, in quotes if it begins with such a character");
+    }
+    if (tree_is_full(tree)) {
+        return ERR_MALFORMED;
     }
     size_t before = tree->node_count;
     int error = 0;
@@ -531,29 +534,72 @@ bool tree_is_null(const struct tree_node *node)
 
 /* ---- errors ---- */
 
-int tree_fail(struct tree *tree, const struct tree_node *at, const char *format, ...)
+/* Writes "FILE:LINE: " or "--set KEY=VALUE: "; returns the bytes. */
+static size_t write_place(const struct tree *tree, const struct tree_node *at, char *out, size_t size)
 {
-    if (tree->error[0] != '\0') {
-        return ERR_MALFORMED;
-    }
     int used;
     if (at != NULL && at->override != NULL) {
-        used = snprintf(tree->error, CONFIG_ERROR_BYTES, "--set %.80s: ", at->override);
+        used = snprintf(out, size, "--set %.80s: ", at->override);
     } else if (at != NULL) {
-        used = snprintf(tree->error, CONFIG_ERROR_BYTES, "%.120s:%u: ", tree->file_name, at->line);
+        used = snprintf(out, size, "%.120s:%u: ", tree->file_name, at->line);
     } else {
-        used = snprintf(tree->error, CONFIG_ERROR_BYTES, "%.120s: ", tree->file_name);
+        used = snprintf(out, size, "%.120s: ", tree->file_name);
     }
+    return (size_t)used;
+}
+
+/* Takes a problem into the list, behind those of its line and of the lines above. */
+static void note(struct tree *tree, const struct tree_problem *problem)
+{
+    size_t place = tree->problem_count;
+    for (size_t i = 0; i < tree->problem_count; i++) {
+        if (strcmp(tree->problems[i].sentence, problem->sentence) == 0) {
+            return;
+        }
+    }
+    for (; place > 0 && tree->problems[place - 1].line > problem->line; place--) {
+        tree->problems[place] = tree->problems[place - 1];
+    }
+    tree->problems[place] = *problem;
+    tree->problem_count++;
+}
+
+int tree_fail(struct tree *tree, const struct tree_node *at, const char *format, ...)
+{
+    struct tree_problem problem = {.line = at == NULL ? 0 : at->override != NULL ? UINT_MAX : at->line};
+    if (tree_is_full(tree)) {
+        return ERR_MALFORMED;
+    }
+    size_t used = write_place(tree, at, problem.sentence, sizeof problem.sentence);
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(tree->error + used, (size_t)(CONFIG_ERROR_BYTES - used), format, arguments);
+    (void)vsnprintf(problem.sentence + used, sizeof problem.sentence - used, format, arguments);
     va_end(arguments);
-    for (char *p = tree->error; *p != '\0'; p++) {
+    for (char *p = problem.sentence; *p != '\0'; p++) {
         if ((unsigned char)*p < 0x20 || *p == 0x7f) {
             *p = '?';
         }
     }
+    note(tree, &problem);
     return ERR_MALFORMED;
+}
+
+bool tree_is_full(const struct tree *tree)
+{
+    return tree->problem_count == CONFIG_PROBLEMS_MAX;
+}
+
+void tree_tell(const struct tree *tree, char error[CONFIG_ERROR_BYTES])
+{
+    size_t used = 0;
+    error[0] = '\0';
+    for (size_t i = 0; i < tree->problem_count; i++) {
+        used += (size_t)snprintf(error + used, CONFIG_ERROR_BYTES - used, "%s%s", i > 0 ? "\n" : "", tree->problems[i].sentence);
+    }
+    if (tree_is_full(tree)) {
+        (void)snprintf(error + used, CONFIG_ERROR_BYTES - used, "\n%.120s: there may be more problems than these %d",
+                       tree->file_name, CONFIG_PROBLEMS_MAX);
+    }
 }
 
 const char *tree_describe(const struct tree_node *node, char out[TREE_QUOTED_BYTES])
@@ -569,6 +615,16 @@ const char *tree_describe(const struct tree_node *node, char out[TREE_QUOTED_BYT
     (void)snprintf(out, TREE_QUOTED_BYTES, "'%.*s%s'", is_cut ? SHOWN_BYTES : (int)bytes, node->text,
                    is_cut ? "..." : "");
     return out;
+}
+
+bool tree_lacks(const struct tree_node *map, const char *word)
+{
+    for (const struct tree_node *child = map != NULL ? map->first : NULL; child != NULL; child = child->next) {
+        if (edit_distance(child->key, word) < 3 && !tree_is_null(child)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 int tree_fail_unknown(struct tree *tree, const struct tree_node *node, const char *path, const char *const *known,

@@ -1,7 +1,7 @@
 #ifndef NODE_CONFIG_TREE_H
 #define NODE_CONFIG_TREE_H
 /* A configuration file as a tree: libyaml's events become lists, maps and single values that know their line; --set
- * texts replace branches; every error is one sentence that tells the place. Aliases (*) are copies of what their anchors (&)
+ * texts replace branches; every problem is one sentence that tells the place, and readers go on behind it. Aliases (*) are copies of what their anchors (&)
  * name, the merge key << brings the keys of other maps in; what they stand for counts like written values, so a small file
  * cannot unfold into a large tree. Tags are refused. In options an empty value or `null` means "not given". */
 
@@ -30,10 +30,17 @@ struct tree_node {
     struct tree_node *first, *last, *next;
 };
 
+/* What is wrong with the file, and where. */
+struct tree_problem {
+    unsigned line; /* 0: no place in the file; UINT_MAX: in a --set text */
+    char sentence[CONFIG_SENTENCE_BYTES];
+};
+
 /* The tree and its memory; nodes and texts are valid until tree_close. */
 struct tree {
     const char *file_name;
-    char *error; /* CONFIG_ERROR_BYTES; only the first error is written */
+    struct tree_problem problems[CONFIG_PROBLEMS_MAX]; /* by line; each sentence once */
+    size_t problem_count;
     struct tree_node *nodes;
     size_t node_count;
     char *texts;
@@ -41,14 +48,15 @@ struct tree {
 };
 
 /* Allocates the memory for a text and the overrides; all pointers are borrowed until tree_close. 0, ERR_MALFORMED (too
- * large), ERR_MEMORY; after an error there is nothing to close. */
+ * large), ERR_MEMORY; after an error there are only problems to tell. */
 int tree_open(struct tree *tree, const char *file_name, size_t text_bytes, const char *const *overrides,
-              size_t override_count, char error[CONFIG_ERROR_BYTES]);
+              size_t override_count);
 
 /* Frees the nodes and texts. */
 void tree_close(struct tree *tree);
 
-/* Builds the tree of the single document in `text`; an empty document gives an empty map. 0, ERR_MALFORMED, ERR_MEMORY. */
+/* Builds the tree of the single document in `text`; an empty document gives an empty map. 0, ERR_MALFORMED (there is no tree),
+ * ERR_MEMORY. Also with 0 there may be problems: a key that is written twice, a tag. */
 int tree_read(struct tree *tree, const char *text, size_t text_bytes, struct tree_node **root);
 
 /* Applies one "key.path=value" to a map: walks down, creating missing maps, and replaces the value. 0, ERR_MALFORMED,
@@ -58,13 +66,24 @@ int tree_override(struct tree *tree, struct tree_node *root, const char *overrid
 /* The value under `key`; NULL: the map has no such key. */
 struct tree_node *tree_find(const struct tree_node *map, const char *key);
 
+/* True if the map (NULL: an empty one) has no value under `word`, and none under a key that is probably meant to be it: then a
+ * sentence about the missing value helps, besides the one about the unknown key. */
+bool tree_lacks(const struct tree_node *map, const char *word);
+
 /* True if the value counts as not given: it is empty or `null`. */
 bool tree_is_null(const struct tree_node *node);
 
-/* Writes the error sentence with the place of `at` (may be NULL), if it is the first error. Returns ERR_MALFORMED.
- * Quoted input is cleaned of characters that would break the line. */
+/* Notes a problem: the sentence, with the place of `at` (may be NULL). Returns ERR_MALFORMED. Quoted input is cleaned of
+ * characters that would break the line. */
 int tree_fail(struct tree *tree, const struct tree_node *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* True once no further problem can be noted: readers stop then, so that a hostile file costs no time. */
+bool tree_is_full(const struct tree *tree);
+
+/* Writes the noted problems, a line for each, "" if there is none. The last of CONFIG_PROBLEMS_MAX says that there may be
+ * more. */
+void tree_tell(const struct tree *tree, char error[CONFIG_ERROR_BYTES]);
 
 /* Describes the value at `node`, to follow "KEY is"; returns `out` or a static string. */
 const char *tree_describe(const struct tree_node *node, char out[TREE_QUOTED_BYTES]);

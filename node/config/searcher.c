@@ -1,0 +1,190 @@
+#include "node/config/searcher.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "node/config/scalar.h"
+
+#define CONCURRENT_STANDARD 16 /* as in Determined */
+
+#define GRID (1u << SEARCH_GRID)
+#define RANDOM (1u << SEARCH_RANDOM)
+#define ASHA (1u << SEARCH_ASHA)
+#define ADAPTIVE (1u << SEARCH_ADAPTIVE_ASHA)
+
+/* Which searchers an option means something to, and which of them do not work without it. */
+static const struct rule {
+    const char *word; /* the last of the key */
+    unsigned meant_for, needed_by;
+    const char *use; /* the searchers in words */
+} rules[] = {
+    {"metric", ~0u, ASHA | ADAPTIVE, ""},
+    {"max_trials", RANDOM | ASHA | ADAPTIVE, RANDOM | ASHA | ADAPTIVE, "random, asha or adaptive_asha"},
+    {"max_concurrent_trials", GRID | RANDOM | ASHA | ADAPTIVE, 0, "grid, random, asha or adaptive_asha"},
+    {"sampler", RANDOM | ASHA | ADAPTIVE, 0, "random, asha or adaptive_asha"},
+    {"initial", RANDOM | ASHA | ADAPTIVE, 0, "random, asha or adaptive_asha"},
+    {"max_time", ASHA | ADAPTIVE, ASHA | ADAPTIVE, "asha or adaptive_asha"},
+    {"time_metric", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
+    {"divisor", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
+    {"stop_once", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
+    {"num_rungs", ASHA, ASHA, "asha"},
+    {"max_rungs", ADAPTIVE, 0, "adaptive_asha"},
+    {"mode", ADAPTIVE, 0, "adaptive_asha"},
+    {"bracket_rungs", ADAPTIVE, 0, "adaptive_asha"},
+};
+
+struct reading {
+    struct tree *tree;
+    const struct tree_node *searcher;
+    const struct tree_node *const *nodes; /* for each option of the table, or NULL */
+    struct config *config;
+};
+
+static const struct config_option *option_of(const char *word)
+{
+    char key[TREE_KEY_BYTES_MAX];
+    (void)snprintf(key, sizeof key, "searcher.%s", word);
+    return config_option_find(key);
+}
+
+static const struct tree_node *given(const struct reading *reading, const char *word)
+{
+    return reading->nodes[option_of(word) - config_options];
+}
+
+static void check_rule(struct reading *reading, const struct rule *rule)
+{
+    const struct tree_node *node = given(reading, rule->word);
+    const char *name = config_option_find("searcher.name")->words[reading->config->searcher];
+    unsigned kind = 1u << reading->config->searcher;
+    bool is_time = strcmp(rule->word, "max_time") == 0;
+    if (node != NULL && (rule->meant_for & kind) == 0) {
+        (void)tree_fail(reading->tree, node, "searcher.%s has no effect with searcher.name %s; remove it or use %s", rule->word, name,
+                        rule->use);
+    }
+    bool is_missing = node == NULL && tree_lacks(reading->searcher, rule->word) &&
+                      !(is_time && !tree_lacks(reading->searcher, "max_length"));
+    if (!is_missing || (rule->needed_by & kind) == 0) {
+        return;
+    }
+    const struct config_option *option = option_of(rule->word);
+    if (option->kind == OPTION_NUMBER) {
+        (void)tree_fail(reading->tree, reading->searcher, "searcher.%s is missing; searcher.name %s needs it, allowed are %llu ... %llu%s",
+                        rule->word, name, (unsigned long long)option->min, (unsigned long long)option->max,
+                        is_time ? ", in steps (searcher.time_metric may name another unit)" : "");
+    } else {
+        (void)tree_fail(reading->tree, reading->searcher,
+                        "searcher.%s is missing; searcher.name %s compares trials by it, so write a metric that the program reports in "
+                        "its validation",
+                        rule->word, name);
+    }
+}
+
+/* ---- options of a shape of their own ---- */
+
+static void fail(struct reading *reading, const struct tree_node *node, const char *word)
+{
+    (void)tree_fail_type(reading->tree, node, option_of(word)->key, option_of(word)->allowed);
+}
+
+/* False if the node is no whole number from 1 to `max`. */
+static bool read_whole(const struct tree_node *node, uint64_t max, uint64_t *out)
+{
+    struct scalar scalar = node->kind == TREE_SCALAR ? scalar_read(node->text, node->is_plain) : (struct scalar){.type = SCALAR_TEXT};
+    *out = scalar.magnitude;
+    return scalar.type == SCALAR_INTEGER && !scalar.is_negative && *out >= 1 && *out <= max;
+}
+
+static void read_bracket_rungs(struct reading *reading)
+{
+    const struct tree_node *node = given(reading, "bracket_rungs");
+    struct config *config = reading->config;
+    bool is_good = node == NULL || node->kind == TREE_LIST;
+    for (const struct tree_node *item = node != NULL ? node->first : NULL; item != NULL && is_good; item = item->next) {
+        uint64_t rungs;
+        is_good = config->bracket_count < SEARCH_BRACKETS_MAX && read_whole(item, SEARCH_RUNGS_MAX, &rungs);
+        if (is_good) {
+            config->bracket_rungs[config->bracket_count++] = (uint8_t)rungs;
+        }
+    }
+    if (!is_good) {
+        fail(reading, node, "bracket_rungs");
+    }
+}
+
+static void read_stop_once(struct reading *reading)
+{
+    const struct tree_node *node = given(reading, "stop_once");
+    struct scalar scalar = {.type = SCALAR_TRUTH, .truth = true};
+    if (node != NULL) {
+        scalar = node->kind == TREE_SCALAR ? scalar_read(node->text, node->is_plain) : (struct scalar){.type = SCALAR_TEXT};
+    }
+    if (scalar.type != SCALAR_TRUTH) {
+        fail(reading, node, "stop_once");
+    } else if (!scalar.truth) {
+        (void)tree_fail(reading->tree, node,
+                        "searcher.stop_once is false, and promotion is not supported yet; remove the key, and each trial is stopped where it "
+                        "is not among the best");
+    }
+}
+
+/* The unit of a max_length that is a map becomes time_metric. */
+static void read_length_unit(struct reading *reading, const struct tree_node *length)
+{
+    const struct tree_node *time_metric = given(reading, "time_metric");
+    bool is_epochs = strcmp(length->key, "epochs") == 0;
+    if (time_metric == NULL) {
+        (void)bytes_copy_text(reading->config->time_metric, sizeof reading->config->time_metric, length->key);
+    } else if (!is_epochs && strcmp(time_metric->text, length->key) != 0) {
+        (void)tree_fail(reading->tree, length, "searcher.max_length counts %s and searcher.time_metric is '%.60s'; remove one of them",
+                        length->key, time_metric->text);
+    }
+}
+
+static void read_max_length(struct reading *reading)
+{
+    static const char *const units[] = {"steps", "batches", "epochs", "seconds"};
+    const struct tree_node *node = given(reading, "max_length"), *length = node;
+    if (node == NULL) {
+        return;
+    }
+    if (given(reading, "max_time") != NULL) {
+        (void)tree_fail(reading->tree, node, "searcher.max_length says the same as searcher.max_time; remove one of them");
+        return;
+    }
+    bool is_unit = node->kind == TREE_SCALAR;
+    if (node->kind == TREE_MAP) {
+        length = node->first;
+        for (size_t i = 0; length != NULL && length->next == NULL && i < sizeof units / sizeof units[0]; i++) {
+            is_unit = is_unit || strcmp(length->key, units[i]) == 0;
+        }
+    }
+    if (!is_unit || !read_whole(length, SEARCH_TIME_MAX, &reading->config->max_time)) {
+        fail(reading, node, "max_length");
+    } else if (node->kind == TREE_MAP) {
+        read_length_unit(reading, length);
+    }
+}
+
+void searcher_finish(struct tree *tree, const struct tree_node *searcher, const struct tree_node *const nodes[CONFIG_OPTIONS_MAX],
+                     struct config *config)
+{
+    struct reading reading = {tree, searcher, nodes, config};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        check_rule(&reading, &rules[i]);
+    }
+    if (search_halves(config->searcher)) {
+        read_bracket_rungs(&reading);
+        read_stop_once(&reading);
+        read_max_length(&reading);
+    }
+    if (config->searcher != SEARCH_SINGLE && given(&reading, "max_concurrent_trials") == NULL) {
+        config->max_concurrent_trials = CONCURRENT_STANDARD;
+    }
+}
+
+bool searcher_has_length(const char *name)
+{
+    return strcmp(name, "asha") == 0 || strcmp(name, "async_halving") == 0 || strcmp(name, "adaptive_asha") == 0;
+}
