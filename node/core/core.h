@@ -72,6 +72,7 @@ enum node_event_kind {
     NODE_EVENT_WORKER_LISTENS, /* u.worker: the worker is in no group (any more) and listens on `port` for the next one;
                                   is_elastic, generation, has_state and step as in struct fact_worker */
     NODE_EVENT_WORKER_STATUS,  /* u.worker: step; bytes: the latest metrics, packed as in struct fact_worker */
+    NODE_EVENT_WORKER_RESULT,  /* u.worker: step, length, metric: the worker has reported searcher.metric of its validation */
     NODE_EVENT_WORKER_STALL,   /* u.worker: stall, stall_s, is_overdue, is_past_barrier: what the worker has lacked for a
                                   while has changed */
     NODE_EVENT_WORKER_EXITED,  /* u.worker: the worker is gone for certain, with all children; code; text: the last lines */
@@ -105,7 +106,10 @@ enum node_request_kind {
     NODE_REQUEST_RETURN,   /* slots: the mesh may use them again */
     NODE_REQUEST_DRAIN,    /* node (any of the mesh), at_once: the node gets no new work */
     NODE_REQUEST_UNDRAIN,  /* node */
-    NODE_REQUEST_LEAVE /* the node leaves the mesh; answered once no worker runs here and all other nodes know */
+    NODE_REQUEST_LEAVE,  /* the node leaves the mesh; answered once no worker runs here and all other nodes know */
+    NODE_REQUEST_STOP,   /* experiment, trial */
+    NODE_REQUEST_RETRY,  /* experiment, trial */
+    NODE_REQUEST_ANNOTATE /* experiment, subject, is_set, label, value: a note of a user; of a pin, what it forbids */
 };
 
 /* One event. The comment beside the kind names the part of `u` in use. */
@@ -159,6 +163,7 @@ struct node_event {
             uint64_t client; /* for NODE_EFFECT_REPLY */
             enum node_request_kind kind;
             experiment_id experiment;
+            uint32_t trial; /* STOP, RETRY */
             hash256 code;
             uint64_t code_bytes;
             hash256 config_text;
@@ -170,6 +175,10 @@ struct node_event {
             node_id node;   /* none: this node */
             bool at_once;   /* DRAIN: the workers there are asked to save and leave */
             bool with_vouched; /* EVICT */
+            enum fact_subject subject; /* ANNOTATE */
+            bool is_set;               /* ANNOTATE; false: the note is taken back */
+            char label[FACT_LABEL_BYTES]; /* ANNOTATE: of LABEL the name, else "" */
+            char value[FACT_NOTE_BYTES];  /* ANNOTATE: of LABEL and DESCRIPTION */
         } request;
         struct {
             uint32_t slot;
@@ -178,8 +187,11 @@ struct node_event {
             bool killed;  /* EXITED: ended by NODE_EFFECT_KILL or because the lease was over, not by itself */
             bool is_stopping; /* EXITED: the worker was asked to save and leave, perhaps by an earlier daemon */
             bool is_unstarted; /* EXITED: this machine could not start a process; code is not 0 */
+            bool lacks_packages; /* EXITED: the packages of the experiment could not be installed: no fault of this node */
             uint32_t port; /* PREPARED: a free port for MASTER_PORT; LISTENS: the data port */
             uint64_t step;
+            uint64_t length;     /* RESULT, as in struct fact_result; of no use if max_time counts seconds */
+            double metric;       /* RESULT */
             bool is_elastic;     /* LISTENS: the program can leave a group and enter the next */
             bool has_state;      /* LISTENS: the worker has applied `step` steps, and can give the state to others */
             uint32_t generation; /* LISTENS: of the last group; 0: none */
@@ -210,6 +222,7 @@ struct node_event {
             uint64_t bytes, files;
             uint64_t after; /* struct fact_output */
             bool is_final;
+            struct fact_saved saved;
         } output;
         struct {
             bool full;
@@ -333,7 +346,7 @@ struct node_effect {
             uint64_t client;
             int32_t code;                /* 0 or an error of base/err.h */
             uint32_t stored_on;          /* nodes on whose disks the request's record is */
-            bool already;                /* DELETE: the experiment had been deleted before */
+            bool already;                /* DELETE, RETRY: it had been done before */
             char text[NODE_REPLY_BYTES]; /* if refused: why, in one sentence */
         } reply;
     } u;
@@ -510,10 +523,12 @@ bool node_core_output_is_united(const struct node_core *core, const attempt_id *
 bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, enum config_retry retry, char *out,
                                  size_t size);
 
-/* Why a trial waits though enough slots are free: two nodes have no network in common. False: it does not wait for that; `out`
- * is untouched. Looks at all nodes. */
-bool node_core_apart_reason(const struct node_core *core, const struct view_experiment *experiment,
-                            const struct view_trial *trial, char *out, size_t size);
+#define NODE_CORE_WAITING_BYTES 640 /* suffices for a reason of node_core_waiting_reason */
+
+/* Why a queued trial has not begun, in one sentence (coordinator/waiting.h). False: the trial does not wait; `out` is untouched.
+ * Looks at every slot of every node. */
+bool node_core_waiting_reason(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial, char *out,
+                              size_t size);
 
 /* Whether a slot of this kind is one of those that a trial wants. */
 bool node_core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind);

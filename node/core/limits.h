@@ -41,7 +41,8 @@
 #define CORE_CHECK_USED_MS 20000        /* between two checks of the address in use, if a living peer has others */
 #define CORE_CHECK_SPARE_MS 60000       /* between two checks of any other address that the key answered at */
 #define CORE_CHECK_FAILED_MS 5000       /* to the next check of an address of a living peer that failed; doubled each time */
-#define CORE_CHECK_FAILED_MAX_MS 300000 /* the longest such wait */
+#define CORE_CHECK_FAILED_MAX_MS 300000 /* the longest such wait, where the peer is reached at another address */
+#define CORE_CHECK_CUT_MAX_MS 40000     /* the longest such wait, where it is reached at none: a healed link is soon noticed */
 #define CORE_CHECK_HINT_MS 3000         /* between two checks of a hint of an absent peer */
 #define CORE_HINT_FAILURES 3            /* checks after which an address that the peer does not announce is forgotten */
 #define CORE_HEARD_MAX 8                /* addresses of one peer that the peer does not announce */
@@ -131,7 +132,7 @@
 /* ---- coordinator: attempts --------------------------------------------------------------------------------------- */
 
 #define CORE_UNLEASED_MS 12000      /* an attempt is over once a record of one of its slots has lacked the lease so long */
-#define CORE_MOVED_MS 10000 /* a group ends when a member's node has been without the address that the group uses for so long */
+#define CORE_MOVED_MS 10000 /* a group ends, or goes on without the member, when a node has lacked the address it uses so long */
 #define CORE_FAILURE_SETTLE_MS 6000 /* before a failed worker counts: it may echo a node's death, not yet found, or a stop */
 
 /* ---- coordinator: groups that change ----------------------------------------------------------------------------- */

@@ -138,7 +138,7 @@ uint32_t processors_quota(const char *proc)
     return old < new ? old : new;
 }
 
-static uint32_t processors_allowed(void)
+uint32_t processors_allowed(void)
 {
     cpu_set_t allowed;
     long count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : sysconf(_SC_NPROCESSORS_ONLN);

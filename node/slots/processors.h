@@ -11,6 +11,9 @@
  * At least 1. It is read anew each time, since a quota may change. */
 uint32_t processors_usable(void);
 
+/* The processors of the affinity mask alone; where it cannot be read, those of the machine. At least 1. */
+uint32_t processors_allowed(void);
+
 /* The quota alone, in whole processors; UINT32_MAX: none. `proc` is the directory with the files cgroup and mountinfo:
  * /proc/self, or one that a test has made. */
 uint32_t processors_quota(const char *proc);

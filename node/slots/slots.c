@@ -1,6 +1,5 @@
 #include "node/slots/slots.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "node/slots/nvml.h"
+#include "node/slots/processors.h"
 
 /* The value of the first line "name   : value" in a file of /proc; false if there is no such line. */
 static bool proc_find(const char *path, const char *name, char *out, size_t size)
@@ -68,13 +68,6 @@ static uint64_t machine_number(const char *salt)
     }
     uint64_t number = bytes_hash64(text, strlen(text), 0);
     return salt == NULL ? number : bytes_hash64(salt, strlen(salt), number);
-}
-
-static size_t cpu_count(void)
-{
-    cpu_set_t allowed;
-    long count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > SLOTS_MAX ? SLOTS_MAX : (size_t)count;
 }
 
 static void cpu_slots(size_t count, const char *salt, struct slot_info slots[SLOTS_MAX])
@@ -143,7 +136,8 @@ int slots_discover(const char *text, const struct slots_options *options, struct
             *count = found;
             return 0;
         }
-        wanted = cpu_count();
+        size_t allowed = processors_allowed();
+        wanted = allowed < SLOTS_MAX ? allowed : SLOTS_MAX;
     }
     cpu_slots(wanted, options->salt, slots);
     *count = wanted;

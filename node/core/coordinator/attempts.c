@@ -345,7 +345,9 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     if (sight.overdue == 0) {
         watch->waiting = (struct core_waiting){0, 0}; /* the attempt, given up for lost, is there again */
     }
-    watch_since(&watch->stopped_ms, watch->stopped_ms != 0 || sight.stopped > 0, core->now_ms);
+    bool is_stopped = view_trial_stopped(trial);
+    watch_since(&watch->stopped_ms, watch->stopped_ms != 0 || sight.stopped > 0 || is_stopped, core->now_ms);
+    bool is_stop_over = core->now_ms - watch->stopped_ms >= attempts_stop_ms(experiment);
     watch_since(&watch->idle_ms, sight.idle > 0 && !gangs_begins(coordination, &attempt->id), core->now_ms);
     bool has_lost_address = !view_attempt_is_elastic(attempt) && has_moved(core, attempt); /* an elastic group goes on without */
     watch_since(&watch->moved_ms, has_lost_address, core->now_ms);
@@ -360,6 +362,9 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_STOPPED, "another attempt has completed the trial");
     } else if (view_experiment_cancelled(experiment) && ended + sight.away + sight.unsure == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
+    } else if (is_stopped && (ended + sight.away == attempt->member_count || is_stop_over)) {
+        /* After that time also for nodes that may be beyond a cut, or of a version that does not obey a stop. */
+        attempts_put_verdict(core, attempt, FACT_STOPPED, "the trial is stopped");
     } else if (has_lost_address && sight.away == 0) {
         MARK(group_lost_an_address);
         attempts_put_verdict(core, attempt, FACT_LOST, "the address of a node changed under its group");
@@ -377,7 +382,8 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_LOST, "a node has not answered for a long time, and the trial has failed");
     } else if (sight.lost > 0) {
         avoid_losers(core, attempt);
-        if ((attempt->start_step > 0 || attempt->beginning_count > 0) && attempts_never_ran(attempt)) {
+        if ((attempt->start_step > 0 || attempt->beginning_count > 0) &&
+            (attempts_never_ran(attempt) || any_unstarted(attempt))) {
             /* Maybe the checkpoint is not where the manifest says: a holder has lost its disk, or was another daemon with the
              * same key. */
             MARK(checkpoint_doubted);
@@ -391,8 +397,8 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed");
     } else if (sight.stopped > 0 && sight.failed == 0 && ended == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_STOPPED, "asked to stop");
-    } else if (sight.stopped > 0 && !view_experiment_paused(experiment) && ended < attempt->member_count &&
-               core->now_ms - watch->stopped_ms >= attempts_stop_ms(experiment) && sight.unsure == 0) {
+    } else if (sight.stopped > 0 && !view_experiment_paused(experiment) && ended < attempt->member_count && is_stop_over &&
+               sight.unsure == 0) {
         attempts_put_verdict(core, attempt, FACT_STOPPED, "a worker was asked to stop");
     } else if (is_idle) {
         MARK(idle_attempt_judged);

@@ -31,6 +31,7 @@ struct placing_snapshot {
     uint32_t least;  /* slots, at least 1: enough where no more can be had */
     uint64_t waited_ms;    /* how long the trial has waited for a place, or for a better place */
     uint64_t had_least_ms; /* for how long at least `least` slots have been idle */
+    bool is_even;          /* the gang has the same number of slots on each of its nodes */
     bool is_awaited;       /* a member that is away may have the program, and slots of the wanted kind */
     const struct placing_node *nodes; /* borrowed; by id, ascending */
     uint32_t node_count;
@@ -54,12 +55,39 @@ struct placing_choice {
  *      failed start for a time that doubles with each try.
  *   2  The gang has `wanted` slots; if there are fewer, all there are, and at least `least`. After CORE_BETTER_PLACE_MS with
  *      `least` idle slots the gang takes the idle slots.
+ *      An even gang counts slots only as far as they can be even: of 3 free slots here and 1 there it can have 3.
  *   3  A single node with room for the whole gang: first a node without another trial that has lost a host; then a node without
  *      doubt; then a node with a copy of the checkpoint; then the tightest fit. Several nodes: first nodes without doubt, then
- *      nodes with the most idle slots, so that the gang spans few nodes. Ties: the smaller id. */
+ *      nodes with the most idle slots, so that the gang spans few nodes. An even gang: as few nodes as possible, without
+ *      doubtful ones if it can be, and of those with enough slots the ones that a single node would be chosen by. Ties: the
+ *      smaller id. */
 bool placing_choose(const struct placing_snapshot *snapshot, struct placing_choice *out);
+
+/* The number of slots in a mask. */
+uint32_t placing_count(uint64_t mask);
+
+/* The most slots that the gang could have if none were busy; of an even gang at most `wanted`. */
+uint32_t placing_most(const struct placing_snapshot *snapshot);
 
 /* True if nodes that lack the program are left out (0 above). */
 bool placing_leaves_out_lacking(const struct placing_snapshot *snapshot);
+
+/* Why a node is left out now (0 and 1 above). */
+enum placing_omission { PLACING_INCLUDED, PLACING_LACKS_PROGRAM, PLACING_QUARANTINED, PLACING_HAS_FAILED };
+
+/* Writes the answer for each node of the snapshot to `out`, which has node_count places. */
+void placing_omissions(const struct placing_snapshot *snapshot, enum placing_omission *out);
+
+/* The rules by which nodes are left out (1 above), from the strictest to none. A node where everything fails at once is always
+ * idle, so such a node is left out even while all others are busy. A quarantine ends by itself. But the other nodes may be busy
+ * for weeks, or a process that does not die may hold the slots: hence the bound CORE_BETTER_PLACE_MS. A node that could not
+ * start the trial is left out for a while only, since the lack may be over by now. */
+enum placing_care { PLACING_CARE_FOR_ALL, PLACING_CARE_FOR_FAILURES, PLACING_CARE_FOR_NOTHING };
+
+/* True if the rules leave the node out of the snapshot's gang. */
+bool placing_omits(const struct placing_snapshot *snapshot, enum placing_care care, const struct placing_node *node);
+
+/* True if the nodes that the rules do not leave out could hold `wanted` slots if none were busy. */
+bool placing_could_hold(const struct placing_snapshot *snapshot, enum placing_care care);
 
 #endif

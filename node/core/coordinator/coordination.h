@@ -98,7 +98,7 @@ struct core_watch {
     attempt_id attempt;
     uint64_t since_ms;   /* when the watch began */
     uint64_t failed_ms;  /* a member of the group has failed */
-    uint64_t stopped_ms; /* a worker of the attempt has ended as asked to stop */
+    uint64_t stopped_ms; /* a worker of the attempt has ended as asked to stop, or its trial is stopped */
     uint64_t idle_ms;    /* a slot of the attempt is not leased to the attempt */
     uint64_t barrier_ms; /* a rank has ended with status 0, and the others run on */
     uint64_t moved_ms;   /* a member's node does not announce the address any more that the group uses */
@@ -150,6 +150,9 @@ struct core_coordination {
     uint64_t led_ms;       /* when the coordinator made the last pass over the experiment */
     uint64_t hand_over_ms; /* the earliest time for a drained node to hand over, so that nodes do not play catch */
     uint64_t pass;         /* passes so far */
+    struct fact_log_name log; /* of this lead, if log_next is not 0 */
+    uint32_t log_next;        /* the number of the log's next record; 0: no log was begun since the node leads */
+    uint32_t under_way[SEARCH_BRACKETS_MAX]; /* by bracket: the trials under way, as of the last search_follow */
     int32_t *ranks;      /* the kept ranks of placing.c, by trial, rank_slots in number; or NULL */
     uint32_t rank_slots;
     uint64_t ranks_of;   /* the ranks hold for this digest of struct order_sides */

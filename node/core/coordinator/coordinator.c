@@ -6,6 +6,7 @@
 #include "node/core/coordinator/elastic.h"
 #include "node/core/coordinator/gangs.h"
 #include "node/core/coordinator/placing.h"
+#include "node/core/coordinator/search.h"
 #include "node/core/coordinator/watch.h"
 #include "node/core/ground/disk.h"
 #include "node/core/ground/effects.h"
@@ -134,6 +135,7 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     TRACE(&core->options.trace, "coordinates %s with term %llu", coordinator_name(row), (unsigned long long)term);
     coordination->renew_ms = core->now_ms;
     coordination->renew_from = 0;
+    coordination->log_next = 0;
     watch_begin_anew(core, coordination);
     row->changed = true;
 }
@@ -440,6 +442,7 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
     uint64_t passed_ms = core->now_ms - coordination->led_ms;
     coordination->led_ms = core->now_ms;
     coordination->pass++;
+    search_follow(core, coordination, experiment); /* first: an experiment that is over is judged no more */
     bool has_seen_all = look_after(core, coordination, experiment);
     gangs_tick(core, coordination, experiment);
     if (wants_to_hand_over(core, coordination)) {

@@ -132,11 +132,11 @@ static struct census take_census(const struct node_core *core, const struct core
     return out;
 }
 
-/* A group of one size cannot go on with fewer members. After a loss the trial begins anew from the checkpoint, on any slots
- * with room for the whole group. */
+/* A group of one size cannot go on with fewer members, nor can one that is even. After a loss the trial begins anew from the
+ * checkpoint, on any slots with room for the whole group. */
 static bool has_one_size(const struct view_experiment *experiment)
 {
-    return experiment->config->min_slots == experiment->config->max_slots;
+    return experiment->config->min_slots == experiment->config->max_slots || experiment->config->even_hosts;
 }
 
 static uint32_t count_living(const struct census *census)

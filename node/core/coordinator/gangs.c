@@ -187,7 +187,7 @@ void gangs_reserve_next(struct node_core *core, const struct view_experiment *ex
             lease_message(&asked, rank, MESSAGE_RESERVE, &message);
             message.u.lease.rank = 0;
             message.u.lease.asking = asked.asking;
-            message.u.lease.priority = experiment->config->priority;
+            message.u.lease.priority = view_experiment_priority(experiment);
             message.u.lease.age = age_of(experiment);
             coordinator_ask_owner(core, asked.members[rank].node, &message);
         }
@@ -237,6 +237,7 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     for (uint32_t i = 0; i < fact.beginning_count; i++) {
         fact.beginnings[i] = (struct fact_beginning){outputs[i]->number, outputs[i]->fact.blob, outputs[i]->fact.bytes};
     }
+    fact.retried = BUG(retry_unrecorded, "an attempt records the retry of its trial") ? 0 : view_trial_retried(trial);
     uint8_t bytes[RECORD_BODY_BYTES_MAX]; /* outputs of more than one rank go with FACT_OUTPUTS_MAX ranks at most */
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
@@ -300,7 +301,8 @@ static bool gang_is_wanted(const struct node_core *core, const struct view_exper
     }
     if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
         (gang->state == CORE_GANG_RESERVING && coordinator_minority_pauses(core, experiment)) ||
-        (trial != NULL && view_trial_completed(trial) != NULL)) {
+        (trial != NULL && view_trial_completed(trial) != NULL) || view_trial_stopped(trial) ||
+        view_search_course(experiment, gang->attempt.trial) == VIEW_ENDS) {
         return false;
     }
     if (gang->state == CORE_GANG_RESERVING && !gang->is_joining && trial != NULL &&

@@ -8,8 +8,10 @@
 #include "node/core/coordinator/gangs.h"
 #include "node/core/coordinator/order.h"
 #include "node/core/coordinator/placing.h"
+#include "node/core/coordinator/search.h"
 #include "node/core/coordinator/watch.h"
 #include "node/core/copies/checkpoints.h"
+#include "node/core/copies/outputs.h"
 #include "node/core/facts/program.h"
 #include "node/core/ground/effects.h"
 #include "node/core/members/links.h"
@@ -247,12 +249,19 @@ static struct order_claim claim_of(struct node_core *core, struct core_coordinat
     return (struct order_claim){rank, trial};
 }
 
-/* The next attempt begins from another checkpoint than the last attempt: by now no disk is known to hold the former checkpoint,
- * and maybe the last attempt was lost for lack of it. */
-static bool begins_elsewhere(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *last)
+/* The next attempt begins from another checkpoint than the last attempt, or with other files: by now no disk is known to hold the
+ * former ones, and maybe the last attempt was lost for lack of them. */
+static bool begins_elsewhere(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                             const struct view_attempt *last)
 {
+    const struct view_output *outputs[FACT_OUTPUTS_MAX];
+    uint32_t count = core_outputs_choose(core, experiment, trial, outputs);
+    bool is_same = count == last->beginning_count;
+    for (uint32_t i = 0; i < count && is_same; i++) {
+        is_same = hash256_equal(outputs[i]->fact.blob, last->beginnings[i].blob);
+    }
     const struct view_manifest *newest = core_checkpoints_newest(core, trial);
-    return newest != NULL ? !hash256_equal(newest->blob, last->checkpoint) : !hash256_is_none(last->checkpoint);
+    return !is_same || (newest != NULL ? !hash256_equal(newest->blob, last->checkpoint) : !hash256_is_none(last->checkpoint));
 }
 
 /* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that the mesh
@@ -260,18 +269,39 @@ static bool begins_elsewhere(const struct node_core *core, const struct view_tri
  * CORE_NEVER_RAN_WAIT_MAX_MS if the program never runs and no node with the missing part can have come since: a trial without
  * code leaves the slots to other trials. Such losses are counted over all trials of the experiment, so that not every trial has
  * to fail as often. */
-static bool waits_after_losses(struct node_core *core, struct core_coordination *coordination,
-                               const struct view_trial *trial)
+static uint64_t wait_after_losses_ms(const struct node_core *core, const struct core_coordination *coordination,
+                                     const struct view_attempt *last, uint32_t losses, uint64_t ended_ms)
 {
+    bool has_news = !attempts_never_ran(last);
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        has_news |= core->members->peers[i]->state == SWIM_ALIVE && core->members->peers[i]->up_since_ms > ended_ms;
+    }
+    bool is_often = losses >= CORE_LOST_OFTEN || (coordination->unstarted_losses >= CORE_LOST_OFTEN && !has_news);
+    uint64_t wait_ms = has_news ? CORE_LOST_WAIT_MAX_MS : CORE_NEVER_RAN_WAIT_MAX_MS;
+    return is_often ? wait_ms : (uint64_t)CORE_LOST_WAIT_FIRST_MS << (losses - 2);
+}
+
+/* How often in a row the trial was lost, since its last retry; `*last` is its last attempt with a verdict since, or NULL. */
+static uint32_t count_losses(const struct view_trial *trial, const struct view_attempt **last)
+{
+    const struct fact_stop stop = view_trial_stop(trial);
     uint32_t losses = 0;
-    const struct view_attempt *last = NULL;
+    *last = NULL;
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        const struct view_verdict *verdict = view_attempt_verdict(a);
+        const struct view_verdict *verdict = view_attempt_counts(&stop, a) ? view_attempt_verdict(a) : NULL;
         if (verdict != NULL) {
             losses = verdict->reason == FACT_LOST ? losses + 1 : 0;
-            last = a;
+            *last = a;
         }
     }
+    return losses;
+}
+
+static bool waits_after_losses(struct node_core *core, struct core_coordination *coordination,
+                               const struct view_experiment *experiment, const struct view_trial *trial)
+{
+    const struct view_attempt *last;
+    uint32_t losses = count_losses(trial, &last);
     if (losses < 2) {
         return false;
     }
@@ -282,24 +312,30 @@ static bool waits_after_losses(struct node_core *core, struct core_coordination 
     watch->seen_pass = coordination->pass;
     MARK(waits_after_losses);
     watch_since(&watch->ended_ms, true, core->now_ms);
-    if (attempts_never_ran(last) && begins_elsewhere(core, trial, last)) {
+    if (attempts_never_ran(last) && begins_elsewhere(core, experiment, trial, last)) {
         MARK(lost_checkpoint_passed_over);
         return false;
     }
-    bool has_news = !attempts_never_ran(last);
-    for (uint32_t i = 0; i < core->members->peer_count; i++) {
-        has_news |= core->members->peers[i]->state == SWIM_ALIVE && core->members->peers[i]->up_since_ms > watch->ended_ms;
+    return core->now_ms - watch->ended_ms < wait_after_losses_ms(core, coordination, last, losses, watch->ended_ms);
+}
+
+uint64_t placing_lost_wait_ms(const struct node_core *core, const struct core_coordination *coordination,
+                              const struct view_experiment *experiment, const struct view_trial *trial, uint32_t *losses)
+{
+    const struct view_attempt *last;
+    *losses = count_losses(trial, &last);
+    const struct core_watch *watch = *losses >= 2 ? watch_find(coordination, &last->id) : NULL;
+    if (watch == NULL || watch->ended_ms == 0 || (attempts_never_ran(last) && begins_elsewhere(core, experiment, trial, last))) {
+        return 0;
     }
-    bool is_often = losses >= CORE_LOST_OFTEN || (coordination->unstarted_losses >= CORE_LOST_OFTEN && !has_news);
-    uint64_t wait_ms = has_news ? CORE_LOST_WAIT_MAX_MS : CORE_NEVER_RAN_WAIT_MAX_MS;
-    wait_ms = is_often ? wait_ms : (uint64_t)CORE_LOST_WAIT_FIRST_MS << (losses - 2);
-    return core->now_ms - watch->ended_ms < wait_ms;
+    uint64_t wait_ms = wait_after_losses_ms(core, coordination, last, *losses, watch->ended_ms);
+    return core->now_ms - watch->ended_ms < wait_ms ? wait_ms : 0;
 }
 
 static bool trial_is_pending(struct node_core *core, struct core_coordination *coordination,
                              const struct view_experiment *experiment, uint32_t index)
 {
-    if (view_trial_state(experiment, index) != VIEW_TRIAL_QUEUED) {
+    if (view_trial_state(experiment, index) != VIEW_TRIAL_QUEUED || !search_lets_begin(coordination, experiment, index)) {
         return false;
     }
     const struct view_trial *trial = view_find_trial(experiment, index);
@@ -308,7 +344,7 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
             return false; /* a lower attempt still lives, and is judged first */
         }
     }
-    if (trial != NULL && (view_trial_next_number(trial) == 0 || waits_after_losses(core, coordination, trial) ||
+    if (trial != NULL && (view_trial_next_number(trial) == 0 || waits_after_losses(core, coordination, experiment, trial) ||
                           core_quarantine_waits(core, trial) || core_checkpoints_may_return(core, trial))) {
         return false;
     }
@@ -463,43 +499,128 @@ static bool has_network(const struct node_core *core, const struct wish *wish, s
 
 #define SEEDS_MAX 16    /* nodes from which a group on one network is sought */
 #define REACHED_MAX 128 /* nodes that such a search looks at */
-#define JOINS_MAX 20000 /* pairs that such a search looks at, which takes some milliseconds */
+#define JOINS_MAX 20000 /* pairs that such a search looks at, which takes some milliseconds: for the rules, then for the choice */
+
+/* A search for nodes that reached one another on one network. */
+struct search {
+    const struct node_core *core;
+    const struct placing_snapshot *all;
+    uint32_t joins_left;                   /* pairs that the search may still look at */
+    bool is_left_out[NODE_MEMBERS_MAX];    /* by the place in `all` */
+    struct placing_node some[REACHED_MAX]; /* the nodes of the latest set */
+};
+
+/* False: a member of the group and the node did not reach each other on the network of the group. `network` is empty if the wish
+ * joins no group, or a group without a network. */
+static bool joins_group(const struct node_core *core, const struct wish *wish, const char *network, node_id node)
+{
+    for (uint32_t i = 0; network[0] != '\0' && i < wish->attempt->member_count; i++) {
+        node_id member = wish->attempt->members[i].node;
+        if (!node_id_equal(member, node) && !links_joins(core, member, node, network)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Takes the node at `seed`, and every node that reached it and all nodes taken before. */
+static struct placing_snapshot take_joined(struct search *search, uint32_t seed, const char *network)
+{
+    struct placing_snapshot joined = *search->all;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < search->all->node_count && count < REACHED_MAX && search->joins_left > 0; i++) {
+        const struct placing_node *nodes = search->all->nodes;
+        search->joins_left--;
+        bool joins = !search->is_left_out[i] &&
+                     (i == seed || links_joins(search->core, nodes[seed].node, nodes[i].node, network));
+        for (uint32_t j = 0; j < count && joins; j++) {
+            search->joins_left -= search->joins_left > 0;
+            joins = links_joins(search->core, search->some[j].node, nodes[i].node, network);
+        }
+        if (joins) {
+            search->some[count++] = nodes[i];
+        }
+    }
+    joined.nodes = search->some;
+    joined.node_count = count;
+    return joined;
+}
+
+/* True if nodes on one network, none of them left out, could hold the gang if none were busy. */
+static bool could_hold(struct search *search, enum placing_care care)
+{
+    for (uint32_t s = 0; s < search->all->node_count && search->joins_left > 0; s++) {
+        char networks[FACT_NETWORKS_MAX][FACT_NETWORK_BYTES];
+        struct placing_snapshot alone = *search->all;
+        alone.nodes = &search->all->nodes[s];
+        alone.node_count = 1;
+        if (search->is_left_out[s]) {
+            continue;
+        }
+        if (placing_could_hold(&alone, care)) {
+            return true;
+        }
+        uint32_t network_count = links_networks(search->core, alone.nodes->node, networks);
+        for (uint32_t n = 0; n < network_count; n++) {
+            const struct placing_snapshot joined = take_joined(search, s, networks[n]);
+            if (placing_could_hold(&joined, care)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Leaves out nodes that the wish cannot have, and others by the strictest rules under which nodes on one network could hold the
+ * gang if none were busy. All nodes decide, as in placing_choose: else a set with a node in quarantine would be taken because
+ * other sets are busy. */
+static void leave_out(struct search *search, const struct wish *wish)
+{
+    const struct placing_snapshot *all = search->all;
+    bool leaves_out = placing_leaves_out_lacking(all); /* by all nodes, not by those of one network */
+    bool is_unfit[NODE_MEMBERS_MAX];
+    char network[FACT_NETWORK_BYTES] = "";
+    if (wish->attempt != NULL) {
+        links_of_attempt(search->core, &wish->attempt->id, network);
+    }
+    for (uint32_t i = 0; i < all->node_count; i++) {
+        is_unfit[i] = (leaves_out && all->nodes[i].lacks_program) || !joins_group(search->core, wish, network, all->nodes[i].node);
+    }
+    search->joins_left = JOINS_MAX;
+    for (enum placing_care care = PLACING_CARE_FOR_ALL;; care++) {
+        bool any = false;
+        for (uint32_t i = 0; i < all->node_count; i++) {
+            bool is_omitted = placing_omits(all, care, &all->nodes[i]);
+            any |= is_omitted;
+            search->is_left_out[i] = is_unfit[i] || is_omitted;
+        }
+        if (!any || could_hold(search, care)) {
+            break;
+        }
+    }
+    search->joins_left = JOINS_MAX;
+}
 
 /* Looks for a choice among nodes that reached one another on one network: from each of the first nodes with free slots, on each
- * of its networks, takes every node that reached all that are taken. Gives up after JOINS_MAX pairs. */
+ * of its networks. Gives up after JOINS_MAX pairs. */
 static bool find_on_one_network(const struct node_core *core, const struct wish *wish, const struct placing_snapshot *all,
                                 struct placing_choice *out)
 {
-    uint32_t seeds = 0, joins_left = JOINS_MAX;
-    bool leaves_out = placing_leaves_out_lacking(all); /* by all nodes, not by those of one network */
-    struct placing_node some[REACHED_MAX];
+    struct search search = {.core = core, .all = all};
+    uint32_t seeds = 0;
+    leave_out(&search, wish);
     for (uint32_t s = 0; s < all->node_count && seeds < SEEDS_MAX; s++) {
         char networks[FACT_NETWORKS_MAX][FACT_NETWORK_BYTES];
-        if ((all->nodes[s].idle & ~all->nodes[s].refused) == 0 || (leaves_out && all->nodes[s].lacks_program)) {
+        if ((all->nodes[s].idle & ~all->nodes[s].refused) == 0 || search.is_left_out[s]) {
             continue;
         }
         seeds++;
         uint32_t network_count = links_networks(core, all->nodes[s].node, networks);
-        for (uint32_t n = 0; n < network_count && joins_left > 0; n++) {
-            uint32_t count = 0;
-            for (uint32_t i = 0; i < all->node_count && count < REACHED_MAX && joins_left > 0; i++) {
-                joins_left--;
-                bool joins = i == s || links_joins(core, all->nodes[s].node, all->nodes[i].node, networks[n]);
-                joins = joins && !(leaves_out && all->nodes[i].lacks_program);
-                for (uint32_t j = 0; j < count && joins; j++) {
-                    joins_left -= joins_left > 0;
-                    joins = links_joins(core, some[j].node, all->nodes[i].node, networks[n]);
-                }
-                if (joins) {
-                    some[count++] = all->nodes[i];
-                }
-            }
-            struct placing_snapshot snapshot = *all;
-            snapshot.nodes = some;
-            snapshot.node_count = count;
+        for (uint32_t n = 0; n < network_count && search.joins_left > 0; n++) {
+            const struct placing_snapshot joined = take_joined(&search, s, networks[n]);
             node_id apart[2];
             bool has_least = out->has_least;
-            if (placing_choose(&snapshot, out) && has_network(core, wish, out, apart)) {
+            if (placing_choose(&joined, out) && has_network(core, wish, out, apart)) {
                 MARK(gang_on_one_network);
                 return true;
             }
@@ -507,6 +628,15 @@ static bool find_on_one_network(const struct node_core *core, const struct wish 
         }
     }
     return false;
+}
+
+static bool any_parts(const struct node_core *core)
+{
+    uint64_t parts = 0;
+    for (uint32_t i = 0; i < core->view.member_count; i++) {
+        parts |= core->view.members[i]->slot_parts;
+    }
+    return parts != 0;
 }
 
 static bool write_apart(const struct node_core *core, const node_id apart[2], char *out, size_t size)
@@ -531,23 +661,45 @@ static void tell_apart(struct node_core *core, const node_id apart[2])
     }
 }
 
-bool placing_apart_reason(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
-                          char *out, size_t size)
+static uint32_t count_usable(const struct placing_node *nodes, uint32_t count)
 {
-    struct placing_node nodes[NODE_MEMBERS_MAX];
+    uint32_t slots = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        slots += placing_count(nodes[i].usable);
+    }
+    return slots;
+}
+
+struct placing_snapshot placing_look(const struct node_core *core, const struct view_experiment *experiment,
+                                     const struct view_trial *trial, struct placing_node nodes[NODE_MEMBERS_MAX])
+{
+    struct wish wish = {.experiment = experiment, .trial = trial};
+    bool awaited = false;
+    uint32_t count;
+    if (experiment->config->max_slots > 1 && any_parts(core)) {
+        wish.devices = DEVICES_PARTS;
+        uint32_t parts = count_usable(nodes, look_at_nodes(core, &wish, nodes, &awaited));
+        wish.devices = DEVICES_WHOLE;
+        count = look_at_nodes(core, &wish, nodes, &awaited);
+        wish.devices = parts > count_usable(nodes, count) ? DEVICES_PARTS : DEVICES_WHOLE;
+    }
+    count = look_at_nodes(core, &wish, nodes, &awaited);
+    return (struct placing_snapshot){.wanted = experiment->config->slots_per_trial,
+                                     .least = experiment->config->min_slots,
+                                     .is_even = experiment->config->even_hosts,
+                                     .is_awaited = awaited,
+                                     .nodes = nodes,
+                                     .node_count = count};
+}
+
+bool placing_apart_reason(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                          const struct placing_snapshot *snapshot, char *out, size_t size)
+{
     struct placing_choice choice;
     node_id apart[2];
     const struct wish wish = {.experiment = experiment, .trial = trial};
-    bool awaited = false;
-    if (experiment->config->slots_per_trial < 2) {
-        return false;
-    }
-    const struct placing_snapshot snapshot = {.wanted = experiment->config->slots_per_trial,
-                                              .least = experiment->config->min_slots,
-                                              .nodes = nodes,
-                                              .node_count = look_at_nodes(core, &wish, nodes, &awaited)};
-    return placing_choose(&snapshot, &choice) && !has_network(core, &wish, &choice, apart) &&
-           !find_on_one_network(core, &wish, &snapshot, &choice) && write_apart(core, apart, out, size);
+    return placing_choose(snapshot, &choice) && !has_network(core, &wish, &choice, apart) &&
+           !find_on_one_network(core, &wish, snapshot, &choice) && write_apart(core, apart, out, size);
 }
 
 static bool find_place_on(struct node_core *core, const struct wish *wish, uint32_t wanted, struct placing_choice *out)
@@ -560,6 +712,7 @@ static bool find_place_on(struct node_core *core, const struct wish *wish, uint3
                                               .least = wish->experiment->config->min_slots,
                                               .waited_ms = wish->waited_ms,
                                               .had_least_ms = wish->had_least_ms,
+                                              .is_even = wish->experiment->config->even_hosts && wish->attempt == NULL,
                                               .is_awaited = awaited,
                                               .nodes = nodes,
                                               .node_count = node_count};
@@ -573,15 +726,6 @@ static bool find_place_on(struct node_core *core, const struct wish *wish, uint3
         tell_apart(core, apart);
     }
     return false;
-}
-
-static bool any_parts(const struct node_core *core)
-{
-    uint64_t parts = 0;
-    for (uint32_t i = 0; i < core->view.member_count; i++) {
-        parts |= core->view.members[i]->slot_parts;
-    }
-    return parts != 0;
 }
 
 /* A gang of several slots takes the devices of which it gets more; of both as many: whole ones. */

@@ -2,6 +2,7 @@
 #define NODE_CORE_COORDINATOR_PLACING_H
 /* The next trial to begin, and the slots for it. The slots are chosen by choice.h, the order of trials is order.h. */
 
+#include "node/core/coordinator/choice.h"
 #include "node/core/coordinator/coordination.h"
 
 /* The slot is not asked for again for `ms`. Beyond CORE_BACKOFFS_MAX slots the earliest end is forgotten. */
@@ -25,10 +26,20 @@ bool placing_grow_one(struct node_core *core, struct core_coordination *coordina
 bool placing_claim_overdue(struct node_core *core, struct core_coordination *coordination,
                            const struct view_experiment *experiment);
 
-/* Writes the sentence on two nodes without a network in common, if the trial could begin now but for that. False: it waits for
- * something else, or for nothing; `out` is untouched. */
+/* The nodes as placing sees them for a trial that begins to wait now. For a gang that may have whole GPUs or MIG devices, the
+ * masks are those of the kind with more slots. The snapshot borrows `nodes`. */
+struct placing_snapshot placing_look(const struct node_core *core, const struct view_experiment *experiment,
+                                     const struct view_trial *trial, struct placing_node nodes[NODE_MEMBERS_MAX]);
+
+/* Writes the sentence on two nodes without a network in common, if the trial could begin now but for that; `snapshot` is
+ * placing_look's. False: it waits for something else, or for nothing; `out` is untouched. */
 bool placing_apart_reason(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
-                          char *out, size_t size);
+                          const struct placing_snapshot *snapshot, char *out, size_t size);
+
+/* How long the trial waits after its last loss, counted from the loss on; 0: it does not wait for that, or another node
+ * coordinates. `*losses` gets the number of losses in a row. */
+uint64_t placing_lost_wait_ms(const struct node_core *core, const struct core_coordination *coordination,
+                              const struct view_experiment *experiment, const struct view_trial *trial, uint32_t *losses);
 
 /* Frees the kept ranks; the next claim computes ranks again. */
 void placing_forget_ranks(struct node_core *core, struct core_coordination *coordination);

@@ -48,6 +48,37 @@ bool core_copy_is_missing(const struct node_core *core, hash256 blob, node_id no
     return row != NULL && row->is_missing && is_within(core, row->refused_ms, CORE_CONFIRM_FRESH_MS);
 }
 
+static bool may_ask(const struct node_core *core)
+{
+    uint32_t asked = 0;
+    for (const struct core_confirmation *row = core->copies->confirmations; row != NULL; row = row->next) {
+        asked += row->is_asked;
+    }
+    return asked < CORE_CONFIRMS_MAX && core_has_room(core, 64, 1u << 14);
+}
+
+static void ask_now(struct node_core *core, struct core_confirmation *row)
+{
+    row->is_due = false;
+    row->is_asked = true;
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_CONFIRM);
+    effect->u.push.blob = row->blob;
+    effect->u.push.to = row->node;
+}
+
+/* Asks what is due, the first that became due first, until CORE_CONFIRMS_MAX are asked. */
+static void ask_due(struct node_core *core)
+{
+    for (struct core_confirmation *row = core->copies->confirmations; row != NULL; row = row->next) {
+        if (row->is_due && !may_ask(core)) {
+            return;
+        }
+        if (row->is_due) {
+            ask_now(core, row);
+        }
+    }
+}
+
 void core_collection_confirmed(struct node_core *core, const struct node_event *event)
 {
     struct core_confirmation *row = find_confirmation(core, event->u.blob.blob, event->u.blob.node);
@@ -65,13 +96,14 @@ void core_collection_confirmed(struct node_core *core, const struct node_event *
         MARK(copy_confirmed);
         core->copies->retention_ms = core->now_ms; /* perhaps no other answer is missing */
     }
+    ask_due(core);
 }
 
 static void drop_old(struct node_core *core)
 {
     for (struct core_confirmation **link = &core->copies->confirmations; *link != NULL;) {
         struct core_confirmation *row = *link;
-        bool is_of_use = row->is_asked || is_within(core, row->held_ms, CORE_CONFIRM_FRESH_MS) ||
+        bool is_of_use = row->is_asked || row->is_due || is_within(core, row->held_ms, CORE_CONFIRM_FRESH_MS) ||
                          is_within(core, row->refused_ms,
                                     row->is_missing ? CORE_CONFIRM_FRESH_MS : CORE_CONFIRM_RETRY_MS);
         if (is_of_use) {
@@ -83,34 +115,31 @@ static void drop_old(struct node_core *core)
     }
 }
 
-/* Asks a node to confirm its copy. A node that could not confirm less than CORE_CONFIRM_RETRY_MS ago is asked again only if an
- * attempt waits for the answer (`is_waited_for`). */
-static void ask(struct node_core *core, hash256 blob, node_id node, bool is_waited_for)
+/* Asks a node to confirm its copy, if that may be asked now. `is_due`: else as soon as it may be. */
+static void ask(struct node_core *core, hash256 blob, node_id node, bool is_due)
 {
-    uint32_t asked = 0;
-    for (const struct core_confirmation *row = core->copies->confirmations; row != NULL; row = row->next) {
-        asked += row->is_asked;
+    struct core_confirmation **link = &core->copies->confirmations;
+    while (*link != NULL && !(hash256_equal((*link)->blob, blob) && node_id_equal((*link)->node, node))) {
+        link = &(*link)->next;
     }
-    struct core_confirmation *row = find_confirmation(core, blob, node);
-    bool is_refused = core_copy_is_doubtful(core, blob, node) && !is_waited_for;
-    if (asked >= CORE_CONFIRMS_MAX || (row != NULL && row->is_asked) || is_refused || !core_has_room(core, 64, 1u << 14)) {
+    bool is_now = may_ask(core);
+    if ((!is_now && !is_due) || (*link != NULL && (*link)->is_asked)) {
         return;
     }
-    if (row == NULL) {
-        row = arena_take(&core->arena, sizeof *row);
-        if (row == NULL) {
+    if (*link == NULL) {
+        *link = arena_take(&core->arena, sizeof **link);
+        if (*link == NULL) {
             core->counters.full++;
             return;
         }
-        row->blob = blob;
-        row->node = node;
-        row->next = core->copies->confirmations;
-        core->copies->confirmations = row;
+        (*link)->blob = blob;
+        (*link)->node = node;
     }
-    row->is_asked = true;
-    struct node_effect *effect = core_effect(core, NODE_EFFECT_CONFIRM);
-    effect->u.push.blob = blob;
-    effect->u.push.to = node;
+    if (is_now) {
+        ask_now(core, *link);
+    } else {
+        (*link)->is_due = true;
+    }
 }
 
 static void forgive(struct node_core *core, hash256 blob, const node_id *holders, uint32_t count)
@@ -137,23 +166,47 @@ void core_collection_told(struct node_core *core, const struct record *record)
     }
 }
 
-void core_collection_doubt(struct node_core *core, const struct view_trial *trial, const struct view_attempt *attempt)
+/* Asks the living holders of a blob that a failed attempt needed (`is_begun`), or that the next attempt may need. A copy that
+ * was whole a while ago is not read again before an attempt needs it. */
+static void doubt_copies(struct node_core *core, hash256 blob, const node_id *holders, uint32_t count, bool is_begun)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct core_confirmation *row = find_confirmation(core, blob, holders[i]);
+        bool is_known = row != NULL && !is_begun && is_within(core, row->held_ms, CORE_CONFIRM_FRESH_MS);
+        if (core_node_alive(core, holders[i]) && !core_copy_is_missing(core, blob, holders[i]) && !is_known) {
+            ask(core, blob, holders[i], is_begun);
+        }
+    }
+}
+
+static bool begins_with_output(const struct view_attempt *attempt, hash256 blob)
+{
+    for (uint32_t i = 0; i < attempt->beginning_count; i++) {
+        if (hash256_equal(attempt->beginnings[i].blob, blob)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void doubt(struct node_core *core, const struct view_trial *trial, const struct view_attempt *attempt, bool is_begun)
 {
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        for (uint32_t i = 0; i < row->holder_count && row->step <= attempt->start_step; i++) {
-            if (core_node_alive(core, row->holders[i]) && !core_copy_is_missing(core, row->blob, row->holders[i])) {
-                ask(core, row->blob, row->holders[i], true);
-            }
+        if (row->step <= attempt->start_step && hash256_equal(row->blob, attempt->checkpoint) == is_begun) {
+            doubt_copies(core, row->blob, row->holders, row->holder_count, is_begun);
         }
     }
     for (const struct view_output *row = trial->outputs; row != NULL && attempt->beginning_count > 0; row = row->next) {
-        for (uint32_t i = 0; i < row->fact.holder_count; i++) {
-            if (core_node_alive(core, row->fact.holders[i]) &&
-                !core_copy_is_missing(core, row->fact.blob, row->fact.holders[i])) {
-                ask(core, row->fact.blob, row->fact.holders[i], true);
-            }
+        if (begins_with_output(attempt, row->fact.blob) == is_begun) {
+            doubt_copies(core, row->fact.blob, row->fact.holders, row->fact.holder_count, is_begun);
         }
     }
+}
+
+void core_collection_doubt(struct node_core *core, const struct view_trial *trial, const struct view_attempt *attempt)
+{
+    doubt(core, trial, attempt, true);
+    doubt(core, trial, attempt, false);
 }
 
 /* True if the node has left, is out of the mesh, or has been away for CORE_COLLECT_AWAY_MS. */
@@ -221,7 +274,8 @@ static void mark_safe(struct node_core *core, const struct view_experiment *expe
             const struct core_confirmation *last = find_confirmation(core, checkpoint.blob, checkpoint.holders[i]);
             if (last != NULL && is_within(core, last->held_ms, CORE_CONFIRM_FRESH_MS)) {
                 confirmed++;
-            } else if ((only_best ? checkpoint.is_best : checkpoint.is_kept) && core_node_alive(core, checkpoint.holders[i])) {
+            } else if ((only_best ? checkpoint.is_best : checkpoint.is_kept) && core_node_alive(core, checkpoint.holders[i]) &&
+                       !core_copy_is_doubtful(core, checkpoint.blob, checkpoint.holders[i])) {
                 ask(core, checkpoint.blob, checkpoint.holders[i], false);
             }
         }
@@ -450,6 +504,7 @@ static void collect(struct node_core *core)
 void core_collection_housekeep(struct node_core *core)
 {
     forget_named(core);
+    ask_due(core);
     if (core->now_ms < core->copies->retention_ms || core->members->syncing || core->leaving) {
         return;
     }

@@ -19,8 +19,8 @@ bool core_copy_is_missing(const struct node_core *core, hash256 blob, node_id no
 /* A manifest came in: the named holders have a copy again, even after an answer that chunks are missing. */
 void core_collection_told(struct node_core *core, const struct record *record);
 
-/* An attempt could not start with its checkpoint: asks every recorded holder of that checkpoint, and of older checkpoints, to
- * confirm its copy. */
+/* An attempt could not start with its checkpoint or with its files: asks every recorded holder to confirm its copy of these,
+ * CORE_CONFIRMS_MAX holders at a time. While fewer are asked, holders of what the next attempt may begin with are asked, too. */
 void core_collection_doubt(struct node_core *core, const struct view_trial *trial, const struct view_attempt *attempt);
 
 #endif

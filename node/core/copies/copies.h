@@ -101,6 +101,7 @@ struct core_confirmation {
     hash256 blob;
     node_id node;
     bool is_asked;       /* no answer yet */
+    bool is_due;         /* an attempt waits for the answer: asked as soon as fewer than CORE_CONFIRMS_MAX are asked */
     bool is_missing;     /* refused_ms: the holder itself answered that chunks are missing */
     uint64_t held_ms;    /* when the copy was whole; 0: unknown, or not whole in the last answer */
     uint64_t refused_ms; /* when the copy was damaged or missing, or no answer came; 0: never, or whole in the last answer */
@@ -117,7 +118,7 @@ struct core_copies {
     experiment_id repair_from; /* repair_is_behind: the next pass begins with this experiment */
     uint64_t repair_ms;        /* when the next pass is due */
     uint64_t repair_pass;      /* passes so far */
-    struct core_confirmation *confirmations;
+    struct core_confirmation *confirmations; /* the newest row last */
     uint64_t retention_ms;     /* when to look again for checkpoints that need not be kept */
     uint64_t collect_ms;       /* when the next collection is due */
     uint8_t *named;            /* the bytes of the last NODE_EFFECT_COLLECT; given back at the next housekeeping */

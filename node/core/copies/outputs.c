@@ -233,7 +233,7 @@ static bool publish(struct node_core *core, struct core_output *output)
     fact.holder_count = output->push.holder_count;
     memcpy(fact.holders, output->push.holders, sizeof fact.holders);
     fact.durable = fact.holder_count >= output->push.wanted;
-    uint8_t bytes[FACT_HOLDERS_MAX * 32 + 192];
+    uint8_t bytes[FACT_HOLDERS_MAX * 32 + 192 + FACT_SAVED_NAME_BYTES + 32];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_output_pack(&writer, &fact);
@@ -305,7 +305,8 @@ void core_outputs_left(struct node_core *core, const struct node_event *event)
     const struct view_trial *trial = trial_of(core, attempt);
     const struct view_attempt *of = view_find_attempt(&core->view, attempt);
     struct core_output left = {.number = event->u.output.number,
-                               .fact = {.blob = event->u.output.blob,
+                               .fact = {.saved = event->u.output.saved,
+                                        .blob = event->u.output.blob,
                                         .bytes = event->u.output.bytes,
                                         .files = event->u.output.files,
                                         .generation = of != NULL ? of->generation : 1,

@@ -18,22 +18,15 @@ void fact_addresses_pack(struct pack_writer *writer, const struct fact_addresses
     }
 }
 
-/* Later versions may append elements to an address. */
 static void read_address(struct pack_reader *reader, struct fact_address *out)
 {
-    uint32_t values = pack_read_array(reader);
-    if (values < 3) {
-        reader->failed = true;
-        return;
-    }
+    uint32_t extra = fact_element_open(reader, 3);
     pack_read_text_copy(reader, out->text, sizeof out->text);
     out->prefix = (uint32_t)pack_read_u64_max(reader, 128);
     out->speed = (uint32_t)pack_read_u64_max(reader, UINT32_MAX);
     out->speed = out->speed == 0 ? 1 : out->speed;
     reader->failed |= out->text[0] == '\0';
-    for (uint32_t i = 3; i < values && !reader->failed; i++) {
-        pack_skip(reader);
-    }
+    fact_element_close(reader, extra);
 }
 
 int fact_addresses_read(const struct record *record, struct fact_addresses *out)
@@ -49,7 +42,7 @@ int fact_addresses_read(const struct record *record, struct fact_addresses *out)
     for (uint32_t i = 0; i < out->count && !reader.failed; i++) {
         read_address(&reader, &out->items[i]);
     }
-    return record->key_bytes == 0 ? fact_body_close(&reader, extra) : ERR_MALFORMED;
+    return fact_body_close_unkeyed(&reader, extra, record);
 }
 
 void fact_links_pack(struct pack_writer *writer, const struct fact_links *fact)
@@ -86,19 +79,14 @@ int fact_links_read(const struct record *record, struct fact_links *out)
     }
     for (uint32_t i = 0; i < out->unreached_count; i++) {
         struct fact_unreached *item = &out->unreached[i];
-        uint32_t values = pack_read_array(&reader);
-        if (values < 2) {
-            return ERR_MALFORMED;
-        }
+        uint32_t more = fact_element_open(&reader, 2);
         pack_read_bin_exact(&reader, item->node, sizeof item->node);
         item->networks = (uint32_t)pack_read_u64_max(&reader, (1u << FACT_NETWORKS_MAX) - 1);
-        for (uint32_t more = 2; more < values && !reader.failed; more++) {
-            pack_skip(&reader);
-        }
+        fact_element_close(&reader, more);
         bool follows = i == 0 || memcmp(out->unreached[i - 1].node, item->node, sizeof item->node) < 0;
         if (!follows || item->networks == 0) {
             return ERR_MALFORMED;
         }
     }
-    return record->key_bytes == 0 ? fact_body_close(&reader, extra) : ERR_MALFORMED;
+    return fact_body_close_unkeyed(&reader, extra, record);
 }

@@ -15,11 +15,37 @@ struct search_space config_search_space(const struct config *config)
                                  .byte_count = config->hyperparameters_bytes};
 }
 
+struct search_halving config_search_halving(const struct config *config)
+{
+    struct search_halving halving = {.kind = config->searcher,
+                                     .rungs = config->searcher == SEARCH_ASHA ? config->num_rungs : config->max_rungs,
+                                     .divisor = config->divisor,
+                                     .max_time = config->max_time,
+                                     .max_trials = config->max_trials,
+                                     .max_concurrent_trials = config->max_concurrent_trials,
+                                     .mode = config->mode,
+                                     .bracket_count = config->bracket_count};
+    memcpy(halving.bracket_rungs, config->bracket_rungs, sizeof halving.bracket_rungs);
+    return halving;
+}
+
+bool config_needs_search(const struct config *config)
+{
+    struct search_space space = config_search_space(config);
+    return search_halves(config->searcher) || !search_space_is_plain(&space);
+}
+
+enum config_time config_search_time(const struct config *config)
+{
+    bool is_step = strcmp(config->time_metric, "steps") == 0 || strcmp(config->time_metric, "batches") == 0;
+    return is_step ? CONFIG_TIME_STEPS : strcmp(config->time_metric, "seconds") == 0 ? CONFIG_TIME_SECONDS : CONFIG_TIME_METRIC;
+}
+
 /* ---- packing ---- */
 
 /* The environment, the labels and the hyperparameters are MessagePack already and follow the options of the table; then comes
  * an entrypoint that does not fit into the option. */
-#define BYTE_FIELDS 3 /* and `keep`, where there is one */
+#define BYTE_FIELDS 3 /* and `keep` and `bracket_rungs`, where there are such */
 #define COMMAND_KEY "command"
 #define PROGRAM_KEY "program" /* behind all others */
 
@@ -31,6 +57,8 @@ static bool is_standard(const struct config_option *option, const struct config 
     case OPTION_NAME:
     case OPTION_LINES:
         return strcmp((const char *)config + option->offset, standard) == 0;
+    case OPTION_REAL:
+        return config_option_real(option, config) == (double)option->standard;
     default:
         return config_option_number(option, config) == option->standard;
     }
@@ -58,6 +86,9 @@ static void option_pack(struct pack_writer *writer, const struct config_option *
     case OPTION_TRUTH:
         pack_bool(writer, config_option_number(option, config) != 0);
         break;
+    case OPTION_REAL:
+        pack_double(writer, config_option_real(option, config));
+        break;
     case OPTION_OTHER:
         CHECK(false);
         break;
@@ -76,6 +107,7 @@ void config_pack(struct pack_writer *writer, const struct config *config)
         }
     }
     count += config->keep_bytes > 0 ? 1 : 0;
+    count += config->bracket_count > 0 ? 1 : 0;
     count += config->command != NULL ? 1 : 0;
     count += config->program[0] != '\0' ? 1 : 0;
     pack_map(writer, count + BYTE_FIELDS);
@@ -93,6 +125,13 @@ void config_pack(struct pack_writer *writer, const struct config *config)
     if (config->keep_bytes > 0) {
         pack_text(writer, "keep");
         pack_raw(writer, config->keep, config->keep_bytes);
+    }
+    if (config->bracket_count > 0) {
+        pack_text(writer, "bracket_rungs");
+        pack_array(writer, config->bracket_count);
+        for (uint32_t i = 0; i < config->bracket_count; i++) {
+            pack_u64(writer, config->bracket_rungs[i]);
+        }
     }
     if (config->command != NULL) { /* bytes with a NUL at the end, so that readers can borrow it */
         pack_text(writer, COMMAND_KEY);
@@ -121,6 +160,7 @@ static bool option_unpack(const struct pack_reader *map, const struct config_opt
 {
     struct pack_reader value = pack_find(map, option->packed_key);
     uint64_t number = 0;
+    double real = 0;
     if (value.failed) {
         return option->packing != PACKED_ALWAYS;
     }
@@ -140,6 +180,13 @@ static bool option_unpack(const struct pack_reader *map, const struct config_opt
     case OPTION_TRUTH:
         number = pack_read_bool(&value);
         break;
+    case OPTION_REAL:
+        real = pack_read_double(&value);
+        if (value.failed || !config_option_real_is_good(option, real)) {
+            return false;
+        }
+        config_option_set_real(option, real, config);
+        return true;
     case OPTION_OTHER:
         return false;
     }
@@ -285,6 +332,23 @@ static bool keep_is_good(const struct config *config)
     return count <= CONFIG_KEEP_MAX && pack_at_end(&array);
 }
 
+bool config_python_is_good(const char *python)
+{
+    return python[0] != '-' && strchr(python, '=') == NULL;
+}
+
+static bool packages_are_good(const struct config *config)
+{
+    bool is_path = config->requirements[0] == '\0' || config_keep_is_good(config->requirements, strlen(config->requirements));
+    return is_path && config_python_is_good(config->python);
+}
+
+static bool halving_is_good(const struct config *config)
+{
+    const struct search_halving halving = config_search_halving(config);
+    return !search_halves(config->searcher) || search_halving_is_good(&halving);
+}
+
 static bool search_is_good(const struct config *config)
 {
     struct search_space space = config_search_space(config);
@@ -301,7 +365,8 @@ static bool config_is_good(const struct config *config, enum config_form form)
     return config->name[0] != '\0' && (form == CONFIG_LEAN ? !has_entrypoint && !has_command : is_whole) &&
            config->metric[0] != '\0' && config->min_slots <= config->slots_per_trial &&
            config->max_slots >= config->slots_per_trial && environment_is_good(config) && labels_are_good(config) &&
-           keep_is_good(config) && (config->keep_ranks != CONFIG_KEEP_ALL || config->max_slots <= CONFIG_KEEP_ALL_SLOTS_MAX) &&
+           keep_is_good(config) && packages_are_good(config) && halving_is_good(config) &&
+           (config->keep_ranks != CONFIG_KEEP_ALL || config->max_slots <= CONFIG_KEEP_ALL_SLOTS_MAX) &&
            (form == CONFIG_LEAN || search_is_good(config));
 }
 
@@ -309,6 +374,24 @@ static bool config_is_good(const struct config *config, enum config_form form)
 static bool keep_unpack(const struct pack_reader *map, struct config *config)
 {
     return pack_find(map, "keep").failed || bytes_unpack(map, "keep", &config->keep, &config->keep_bytes);
+}
+
+/* Few records have `bracket_rungs`. halving_is_good looks into them. */
+static bool bracket_rungs_unpack(const struct pack_reader *map, struct config *config)
+{
+    struct pack_reader value = pack_find(map, "bracket_rungs");
+    if (value.failed) {
+        return true;
+    }
+    uint32_t count = pack_read_array(&value);
+    if (count > SEARCH_BRACKETS_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        config->bracket_rungs[i] = (uint8_t)pack_read_u64_max(&value, SEARCH_RUNGS_MAX);
+    }
+    config->bracket_count = count;
+    return !value.failed;
 }
 
 /* The lean form only has it. False if it is no word of a program. */
@@ -337,7 +420,7 @@ int config_unpack_form(struct pack_reader *reader, enum config_form form, struct
     is_good = is_good && bytes_unpack(&map, "environment", &config.environment, &config.environment_bytes) &&
               bytes_unpack(&map, "labels", &config.labels, &config.labels_bytes) &&
               bytes_unpack(&map, "hyperparameters", &config.hyperparameters, &config.hyperparameters_bytes) &&
-              keep_unpack(&map, &config) && program_unpack(&map, form, &config) && command_unpack(&map, &config.command) &&
+              keep_unpack(&map, &config) && bracket_rungs_unpack(&map, &config) && program_unpack(&map, form, &config) && command_unpack(&map, &config.command) &&
               config_is_good(&config, form);
     if (!is_good) {
         reader->failed = true;
@@ -369,9 +452,12 @@ const char *config_entrypoint(const struct config *config)
 static bool search_is_plain(const struct config *config)
 {
     struct search_space space = config_search_space(config);
+    struct search_head head;
     struct pack_reader reader;
+    uint32_t parameters;
     pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
-    return config->hyperparameters_bytes <= PLAIN_SEARCH_BYTES && pack_read_array(&reader) <= PLAIN_PARAMETERS &&
+    return config->hyperparameters_bytes <= PLAIN_SEARCH_BYTES && search_head_read(&reader, &head, &parameters) == 0 &&
+           parameters <= PLAIN_PARAMETERS &&
            search_values_bytes_max(&space) <= PLAIN_SEARCH_BYTES;
 }
 
@@ -409,6 +495,8 @@ bool config_is_plain(const struct config *config)
 void config_make_lean(const struct config *config, struct config *lean)
 {
     static const uint8_t no_pairs[] = {0x80}, no_elements[] = {0x90};
+    static const uint8_t empty_head[] = {0x91, 0x80}; /* no parameters, in a form that the first versions refuse, as the whole */
+    struct search_space space = config_search_space(config);
     *lean = *config;
     (void)program_of_config(config, lean->program);
     memset(lean->entrypoint, 0, sizeof lean->entrypoint);
@@ -417,8 +505,9 @@ void config_make_lean(const struct config *config, struct config *lean)
     lean->labels = no_elements;
     lean->environment_bytes = lean->labels_bytes = 1;
     if (!search_is_plain(config) || packed_bytes(lean) > CONFIG_PACKED_BYTES_MAX) {
-        lean->hyperparameters = no_elements;
-        lean->hyperparameters_bytes = 1;
+        bool is_read_by_all = search_space_is_plain(&space);
+        lean->hyperparameters = is_read_by_all ? no_elements : empty_head;
+        lean->hyperparameters_bytes = is_read_by_all ? sizeof no_elements : sizeof empty_head;
     }
 }
 

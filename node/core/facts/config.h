@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/pack.h"
+#include "train/search/asha.h"
 #include "train/search/search.h"
 
 #define CONFIG_TEXT_BYTES_MAX (1u << 20) /* the YAML file */
@@ -17,6 +18,7 @@
 #define CONFIG_ENTRYPOINT_BYTES 1024 /* of an entrypoint in a record, with its NUL */
 #define CONFIG_METRIC_BYTES 64
 #define CONFIG_PROGRAM_BYTES 64 /* as FACT_PROGRAM_BYTES */
+#define CONFIG_PATH_BYTES 256 /* of environment.requirements and environment.python, with the NUL */
 #define CONFIG_SLOTS_MAX 256
 #define CONFIG_RESTARTS_MAX 1000
 #define CONFIG_REPLICAS_MAX 8 /* as FACT_HOLDERS_MAX: the holders that a manifest can name */
@@ -25,7 +27,9 @@
 #define CONFIG_STALL_S_MAX 604800
 #define CONFIG_COLLECTIVE_TIMEOUT_S_MAX 86400
 #define CONFIG_SCRATCH_BYTES CONFIG_WHOLE_BYTES_MAX /* enough for config_parse_yaml */
-#define CONFIG_ERROR_BYTES 512
+#define CONFIG_SENTENCE_BYTES 512 /* one problem of a file, with its place and the NUL */
+#define CONFIG_PROBLEMS_MAX 20
+#define CONFIG_ERROR_BYTES ((CONFIG_PROBLEMS_MAX + 1) * CONFIG_SENTENCE_BYTES) /* room for all of them */
 
 enum config_slot_kind { CONFIG_SLOT_ANY, CONFIG_SLOT_CPU, CONFIG_SLOT_CUDA };
 enum config_retry { CONFIG_RETRY_NODE, CONFIG_RETRY_ANY, CONFIG_RETRY_NEVER };
@@ -52,14 +56,25 @@ struct config {
     char metric[CONFIG_METRIC_BYTES];         /* searcher.metric; looked up in group validation */
     bool smaller_is_better;
     enum search_kind searcher;
-    uint32_t max_trials; /* of the searcher random; 0 for the others */
+    uint32_t max_trials; /* of searchers that draw trials; 0 for the others */
+    uint32_t max_concurrent_trials; /* 0: no limit */
+    uint64_t max_time; /* of searchers that halve: this and the following; config_search_halving has all of it */
+    char time_metric[CONFIG_METRIC_BYTES]; /* what max_time counts; read with config_search_time */
+    uint32_t num_rungs;
+    uint32_t max_rungs;
+    double divisor;
+    enum search_mode mode;
+    uint8_t bracket_rungs[SEARCH_BRACKETS_MAX];
+    uint32_t bracket_count; /* numbers in bracket_rungs */
     uint32_t slots_per_trial;
     uint32_t min_slots; /* at most slots_per_trial */
     uint32_t max_slots; /* at least slots_per_trial */
+    bool even_hosts;    /* a group has the same number of ranks on every node, and never changes */
     uint32_t priority;  /* lower first */
     enum config_slot_kind slot_kind;
     uint32_t max_restarts;
     uint64_t seed;
+    uint32_t seed_of_trial;
     uint32_t preemption_timeout_s;
     uint32_t checkpoint_replicas;  /* checkpoint.replicas */
     uint32_t save_experiment_best; /* checkpoint.save_...: the numbers of checkpoints that are kept */
@@ -74,6 +89,8 @@ struct config {
     uint64_t keep_bytes_max;           /* of the files of one worker */
     bool metrics_from_output;          /* lines that begin with "::shoal metric " are metrics */
     enum config_links context_links; /* symbolic links that lead out of the context directory */
+    char requirements[CONFIG_PATH_BYTES]; /* environment.requirements: a file of the code; "": none */
+    char python[CONFIG_PATH_BYTES];       /* environment.python: a path, or a name that PATH has; "": python3 */
     uint32_t collective_timeout_s;
     bool balance; /* parts of a step follow the ranks' speeds (train/plan/balance.h) */
     /* Borrowed from the bytes that were parsed or unpacked: */
@@ -109,8 +126,21 @@ bool config_variable_is_rank(const char *name, size_t bytes);
 /* True for a path that stays below the directory that it is relative to: of names, without "." and "..", not absolute. */
 bool config_keep_is_good(const char *path, size_t bytes);
 
+/* True for a name or path that `env` takes for a program, not for an option or a variable. */
+bool config_python_is_good(const char *python);
+
 /* The search space of the configuration; its bytes are borrowed from `config`. */
 struct search_space config_search_space(const struct config *config);
+
+/* The halving of a configuration whose searcher halves (search_halves). */
+struct search_halving config_search_halving(const struct config *config);
+
+/* True if a node needs FACT_READS_SEARCH for the experiment: a node without it takes the record for a malformed one. */
+bool config_needs_search(const struct config *config);
+
+/* What max_time counts: the step of a report, the seconds that a trial has trained, or the metric time_metric of the report. */
+enum config_time { CONFIG_TIME_STEPS, CONFIG_TIME_SECONDS, CONFIG_TIME_METRIC };
+enum config_time config_search_time(const struct config *config);
 
 /* The command that the shell runs in the attempt's copy of the code; "" in the lean form. */
 const char *config_entrypoint(const struct config *config);
@@ -139,8 +169,9 @@ int config_blob_read(const uint8_t *bytes, size_t count, struct config *out);
 
 /* Reads YAML (libyaml). `overrides` are "key.path=value" texts of --set, applied before checking, values in YAML. The
  * borrowed parts of `out` point into `scratch`, which the caller keeps. 0, ERR_MALFORMED or ERR_MEMORY; after
- * an error `out` is unchanged and `error` holds one sentence: the line, the key and the allowed values, e.g. "exp.yaml:7:
- * searcher.name is 'rando'; allowed are single, grid, random". */
+ * an error `out` is unchanged and `error` holds a line for each problem, at most CONFIG_PROBLEMS_MAX: the place, the key and the
+ * allowed values, e.g. "exp.yaml:7: searcher.name is 'rando'; allowed are single, grid, random". A file that is no YAML has one
+ * problem. */
 int config_parse_yaml(const char *file_name, const char *text, size_t text_bytes, const char *const *overrides,
                       size_t override_count, uint8_t *scratch, size_t scratch_bytes, struct config *out,
                       char error[CONFIG_ERROR_BYTES]);

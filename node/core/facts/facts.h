@@ -37,7 +37,12 @@
     ROW(PROGRAMS, 22, programs, false, fold_programs) /* a node about itself: which programs it has */ \
     ROW(EXPERIMENT_LARGE, 25, experiment_large, true, fold_experiment_large) /* as EXPERIMENT, its configuration in a blob */ \
     ROW(ATTEMPT_LARGE, 26, attempt_large, true, fold_attempt_large) /* as ATTEMPT, for experiments of more slots */ \
-    ROW(GENERATION_LARGE, 27, generation_large, true, fold_generation_large) /* as GENERATION, likewise */
+    ROW(GENERATION_LARGE, 27, generation_large, true, fold_generation_large) /* as GENERATION, likewise */ \
+    ROW(STOP, 28, stop, true, fold_stop) /* one trial is stopped, or retried */ \
+    ROW(ANNOTATION, 29, annotation, true, fold_annotation) /* what users have noted about an experiment */ \
+    ROW(RESULT, 30, result, true, fold_result) /* what a trial had reached at a rung of its search */ \
+    ROW(SEARCH_LOG, 31, search_log, true, fold_search_log) /* what a coordinator has decided in a search, and from what */ \
+    ROW(SEARCH_STOP, 32, search_stop, true, fold_search_stop) /* the search has stopped one trial */
 
 enum fact_kind {
 #define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
@@ -61,6 +66,9 @@ enum fact_kind {
 #define FACT_HOLDERS_MAX 8 /* of one checkpoint, by one writer */
 #define FACT_OUTPUTS_MAX 64 /* copies of outputs that one attempt begins with */
 #define FACT_OUTPUT_PLACES 3 /* of one worker: two in turn, and one for its last output */
+#define FACT_ADOPTED_MAX 64   /* prefixes of other logs in one record SEARCH_LOG */
+#define FACT_JUDGED_MAX 64    /* decisions in one record SEARCH_LOG */
+#define FACT_RUNGS_MAX 32     /* of one bracket of a search */
 #define FACT_STANDING_MAX 500 /* nodes that one eviction lists: as many as fit into a body */
 #define FACT_WITHHELD_S_MAX (366u * 86400) /* a year: the longest time for which an owner can withhold a slot */
 #define PUBLIC_KEY_BYTES 32 /* Ed25519 */
@@ -83,6 +91,10 @@ struct fact_slot_info {
 };
 
 #define FACT_READS_LARGE (UINT64_C(1) << 0) /* the ..._LARGE kinds: the node can run and coordinate large experiments */
+#define FACT_READS_STOP (UINT64_C(1) << 1)  /* STOP: the node obeys the stop of a trial */
+#define FACT_READS_ANNOTATION (UINT64_C(1) << 2) /* ANNOTATION: the node keeps what is pinned, and goes by the priority */
+#define FACT_READS_SEARCH (UINT64_C(1) << 3) /* searchers that stop trials early, and all search spaces (config_needs_search) */
+#define FACT_READS_RETRY (UINT64_C(1) << 4) /* `retried` of attempts: the node begins a retried trial with a clean count of failures */
 
 /* A node about itself. Key: empty. */
 struct fact_node {
@@ -165,6 +177,94 @@ struct fact_control {
     bool cancelled; /* together with a clock only in records of versions before fact_key_cancel */
 };
 
+/* The stop or the retry of one trial. Key: experiment id, u32 trial; one per writer. A register: the highest lamport counts, and
+ * of equal (concurrent) ones a stop. A trial that is stopped begins no more until a later value retries it. After a retry only
+ * attempts count as failures that were made with knowledge of it (`retried` of struct fact_attempt). */
+struct fact_stop {
+    uint64_t lamport; /* at least 1 */
+    bool stopped; /* false: a retry */
+    uint32_t since; /* the highest number of an attempt that the writer knew; 0: none. A retry takes back the stops
+                     * of a search up to it (struct fact_search_stop). Versions without FACT_READS_RETRY count failures behind it */
+};
+
+/* The first validation report of an attempt at or beyond the length of a rung (train/search/asha.h). Key: attempt key, coordinator id,
+ * u8 rung; the writer is the owner of rank 0. Never changed: the first report counts. */
+struct fact_result {
+    uint64_t step;
+    uint64_t length; /* how far the trial was by then, in the unit of the rungs, cut to a whole number */
+    double metric;   /* searcher.metric; may be NaN or infinite */
+};
+
+/* What a search decides of a trial at a rung. */
+enum fact_decision {
+    FACT_GOES_ON,
+    FACT_STOPS,   /* others were better */
+    FACT_TOPS_OUT /* the trial has reached the last rung, and so its whole length */
+};
+
+/* The name of a log: random, so that no two are the same, whatever disk a node begins with. */
+struct fact_log_name {
+    uint8_t bytes[8];
+};
+
+/* The records of another log below `until` are a part of this one, from here on: those of their decisions that this log has not. */
+struct fact_adopted {
+    node_id writer;
+    struct fact_log_name log;
+    uint32_t until;
+};
+
+/* A decision and its cause. */
+struct fact_judged {
+    attempt_id attempt; /* of the result */
+    uint32_t rung;      /* below FACT_RUNGS_MAX */
+    enum fact_decision decision;
+    uint64_t step, length; /* as in the result */
+    double metric;
+};
+
+/* One record of a search's log. Key: experiment id, the log's name, u32 number. A coordinator begins a log with its first decision
+ * since it began to lead. The adopted prefixes come before the decisions. */
+struct fact_search_log {
+    uint64_t term, boot; /* of the writer when the log began; those of record 0 count */
+    uint32_t adopted_count;
+    struct fact_adopted adopted[FACT_ADOPTED_MAX];
+    uint32_t judged_count;
+    struct fact_judged judged[FACT_JUDGED_MAX]; /* all of the key's experiment */
+};
+
+/* The search has stopped the trial. Key: experiment id, u32 trial; one per writer, a coordinator that has decided so in its log. A
+ * trial that is stopped begins no more, unless a user retries it. */
+struct fact_search_stop {
+    uint32_t number; /* the highest number of an attempt that the writer knew: a later retry takes the stop back */
+    uint32_t rung;
+    bool is_top; /* FACT_TOPS_OUT */
+    node_id writer; /* of the log with the decision */
+    struct fact_log_name log;
+    uint32_t record;
+};
+
+#define FACT_LABEL_BYTES 64 /* the name of a label, with its NUL */
+#define FACT_NOTE_BYTES 256 /* what is noted, with its NUL */
+
+/* What an annotation is about. Readers pass over subjects of later versions. */
+enum fact_subject {
+    FACT_LABEL,       /* a label: it has a name, and may have a value */
+    FACT_DESCRIPTION, /* takes the place of the configuration's description */
+    FACT_ARCHIVED,    /* lists leave the experiment out unless it is asked for */
+    FACT_PINNED,      /* the experiment is not deleted, and all of its checkpoints are kept */
+    FACT_PRIORITY,    /* takes the place of resources.priority: a number in decimal digits */
+    FACT_SUBJECTS
+};
+
+/* A note about an experiment. Key: experiment id, u8 subject, the name of a label; one per writer. Each (subject, name) is a
+ * register: the highest lamport counts, and of equal (concurrent) ones a value that is set, of several the greatest writer's. */
+struct fact_annotation {
+    uint64_t lamport; /* at least 1 */
+    bool is_set;      /* false: taken back; a label of the configuration, too */
+    char value[FACT_NOTE_BYTES]; /* LABEL, DESCRIPTION, PRIORITY */
+};
+
 /* Drain and undrain. Key: the drained node's id; one per writer. A register: the highest lamport counts, and of equal
  * (concurrent) ones a drain. */
 struct fact_drain {
@@ -205,6 +305,7 @@ struct fact_attempt {
                                        * Empty: there is one member node, or a member of a version before networks */
     uint32_t beginning_count; /* at most FACT_OUTPUTS_MAX */
     struct fact_beginning beginnings[FACT_OUTPUTS_MAX]; /* every rank finds the files of all of them; 0 in older records */
+    uint64_t retried; /* lamport of the retry of the trial that the coordinator knew of; 0: none */
 };
 
 /* A worker of a group that has changed. Its number names it for the whole attempt: for the workers that the attempt began
@@ -352,10 +453,18 @@ struct fact_manifest {
     double metric; /* the searcher's metric, as last reported before the save; finite */
 };
 
+#define FACT_SAVED_NAME_BYTES 64
+
 /* The files that a worker has left so far (store/snapshot.h). Key: attempt key, coordinator id, u16 number, u8 place; the places
  * 0 and 1 in turn, so that an output without enough copies never replaces the last one that has them; 2 for the worker's last
  * output. The writer is the worker's node, or a node that has copied the output since. */
 struct fact_output {
+    struct fact_saved {
+        char name[FACT_SAVED_NAME_BYTES]; /* in $SHOAL_CHECKPOINT_DIR, printable (base/visible.h); "": no checkpoint, or an older
+                                             version wrote the record */
+        uint64_t bytes;
+        uint64_t step; /* which the worker had reported when the checkpoint was first seen; 0: none */
+    } saved; /* the checkpoint among the files, for display */
     hash256 blob;
     uint64_t bytes;
     uint64_t files;
@@ -398,17 +507,28 @@ struct fact_key fact_key_verdict(const attempt_id *attempt); /* VERDICT, DEATH, 
 struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step); /* MANIFEST */
 struct fact_key fact_key_output(const attempt_id *attempt, uint32_t number, uint32_t place); /* OUTPUT; place < 3 */
 
-/* Not of a record: the key by which rendezvous hashing ranks the nodes for a trial's checkpoints, series and the like. */
+/* ANNOTATION; `name`: of a label, 1 ... FACT_LABEL_BYTES - 1 bytes, else "". */
+struct fact_key fact_key_annotation(experiment_id experiment, enum fact_subject subject, const char *name);
+
+struct fact_key fact_key_result(const attempt_id *attempt, uint32_t rung); /* RESULT; rung < FACT_RUNGS_MAX */
+struct fact_key fact_key_search_log(experiment_id experiment, struct fact_log_name log, uint32_t number); /* SEARCH_LOG */
+
+/* STOP, SEARCH_STOP; also the key by which rendezvous hashing ranks the nodes for a trial's checkpoints, series and the like. */
 struct fact_key fact_key_trial(experiment_id experiment, uint32_t trial);
 
 /* Reads a part of a record's key. 0, or ERR_MALFORMED: the key has another length or a value out of bounds; `*out` is then
  * of no use. Beside each function the kinds that have this part. */
 int fact_key_read_node(const struct record *record, node_id *out);       /* MEMBER, EVICTION, DRAIN */
 int fact_key_read_experiment(const struct record *record, experiment_id *out); /* TOMBSTONE and every kind of an experiment */
-int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT ... MANIFEST, DEATH, GENERATION, OUTPUT */
+int fact_key_read_trial(const struct record *record, experiment_id *experiment, uint32_t *trial); /* STOP, SEARCH_STOP */
+/* ANNOTATION: experiment and subject, which may be of a later version; the bytes behind them are a label's name. */
+int fact_key_read_annotation(const struct record *record, experiment_id *experiment, uint32_t *subject);
+int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT ... MANIFEST, DEATH, GENERATION, OUTPUT, RESULT */
 int fact_key_read_number(const struct record *record, uint32_t *out);    /* WORKER, OUTPUT */
 int fact_key_read_place(const struct record *record, uint32_t *out);     /* OUTPUT: below FACT_OUTPUT_PLACES */
 int fact_key_read_step(const struct record *record, uint64_t *out);      /* MANIFEST */
+int fact_key_read_rung(const struct record *record, uint32_t *out);      /* RESULT: below FACT_RUNGS_MAX */
+int fact_key_read_log(const struct record *record, struct fact_log_name *log, uint32_t *number); /* SEARCH_LOG */
 int fact_key_read_slot(const struct record *record, uint32_t *out);      /* SLOT */
 
 /* True if the record is deleted along with its experiment (FACT_KINDS) and its key names one; `*out` is then the experiment. */
@@ -436,6 +556,11 @@ void fact_slot_pack(struct pack_writer *writer, const struct fact_slot *fact);
 void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact);
 void fact_experiment_large_pack(struct pack_writer *writer, const struct fact_experiment *fact);
 void fact_control_pack(struct pack_writer *writer, const struct fact_control *fact);
+void fact_stop_pack(struct pack_writer *writer, const struct fact_stop *fact);
+void fact_result_pack(struct pack_writer *writer, const struct fact_result *fact);
+void fact_search_log_pack(struct pack_writer *writer, const struct fact_search_log *fact);
+void fact_search_stop_pack(struct pack_writer *writer, const struct fact_search_stop *fact);
+void fact_annotation_pack(struct pack_writer *writer, const struct fact_annotation *fact);
 void fact_claim_pack(struct pack_writer *writer, const struct fact_claim *fact);
 void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fact);
 void fact_attempt_large_pack(struct pack_writer *writer, const struct fact_attempt *fact);
@@ -463,6 +588,11 @@ int fact_slot_read(const struct record *record, struct fact_slot *out);
 int fact_experiment_read(const struct record *record, struct fact_experiment *out);
 int fact_experiment_large_read(const struct record *record, struct fact_experiment *out);
 int fact_control_read(const struct record *record, struct fact_control *out);
+int fact_stop_read(const struct record *record, struct fact_stop *out);
+int fact_result_read(const struct record *record, struct fact_result *out);
+int fact_search_log_read(const struct record *record, struct fact_search_log *out);
+int fact_search_stop_read(const struct record *record, struct fact_search_stop *out);
+int fact_annotation_read(const struct record *record, struct fact_annotation *out);
 int fact_claim_read(const struct record *record, struct fact_claim *out);
 int fact_attempt_read(const struct record *record, struct fact_attempt *out);
 int fact_attempt_large_read(const struct record *record, struct fact_attempt *out);

@@ -1,5 +1,6 @@
 #include "node/core/facts/inside.h"
 
+#include "base/check.h"
 #include "base/err.h"
 #include "train/search/search.h"
 
@@ -51,6 +52,17 @@ struct fact_key fact_key_trial(experiment_id experiment, uint32_t trial)
     return key;
 }
 
+struct fact_key fact_key_annotation(experiment_id experiment, enum fact_subject subject, const char *name)
+{
+    size_t bytes = strlen(name);
+    struct fact_key key = fact_key_experiment(experiment);
+    CHECK(bytes < FACT_LABEL_BYTES);
+    key.bytes[key.count++] = (uint8_t)subject;
+    memcpy(key.bytes + key.count, name, bytes);
+    key.count = (uint8_t)(key.count + bytes);
+    return key;
+}
+
 struct fact_key fact_key_attempt(const attempt_id *attempt)
 {
     struct fact_key key = fact_key_experiment(attempt->experiment);
@@ -89,6 +101,22 @@ struct fact_key fact_key_output(const attempt_id *attempt, uint32_t number, uint
 {
     struct fact_key key = fact_key_worker(attempt, number);
     key.bytes[key.count++] = (uint8_t)place;
+    return key;
+}
+
+struct fact_key fact_key_result(const attempt_id *attempt, uint32_t rung)
+{
+    struct fact_key key = fact_key_verdict(attempt);
+    key.bytes[key.count++] = (uint8_t)rung;
+    return key;
+}
+
+struct fact_key fact_key_search_log(experiment_id experiment, struct fact_log_name log, uint32_t number)
+{
+    struct fact_key key = fact_key_experiment(experiment);
+    memcpy(key.bytes + KEY_EXPERIMENT_BYTES, log.bytes, sizeof log.bytes);
+    bytes_put_u32(key.bytes + KEY_EXPERIMENT_BYTES + sizeof log.bytes, number);
+    key.count = KEY_SEARCH_LOG_BYTES;
     return key;
 }
 
@@ -146,6 +174,27 @@ bool fact_is_of_experiment(const struct record *record, experiment_id *out)
     return kind_is_of_experiment(record->kind) && fact_key_read_experiment(record, out) == 0;
 }
 
+int fact_key_read_trial(const struct record *record, experiment_id *experiment, uint32_t *trial)
+{
+    if (record->key_bytes != KEY_TRIAL_BYTES || fact_key_read_experiment(record, experiment) != 0) {
+        return ERR_MALFORMED;
+    }
+    *trial = bytes_get_u32(record->key + KEY_EXPERIMENT_BYTES);
+    return *trial < SEARCH_TRIALS_MAX ? 0 : ERR_MALFORMED;
+}
+
+int fact_key_read_annotation(const struct record *record, experiment_id *experiment, uint32_t *subject)
+{
+    if (record->key_bytes < KEY_SUBJECT_BYTES || fact_key_read_experiment(record, experiment) != 0) {
+        return ERR_MALFORMED;
+    }
+    const uint8_t *name = record->key + KEY_SUBJECT_BYTES;
+    size_t bytes = (size_t)record->key_bytes - KEY_SUBJECT_BYTES;
+    *subject = record->key[KEY_EXPERIMENT_BYTES];
+    bool is_sound = *subject == FACT_LABEL ? bytes > 0 && bytes < FACT_LABEL_BYTES && memchr(name, '\0', bytes) == NULL : bytes == 0;
+    return is_sound || *subject >= FACT_SUBJECTS ? 0 : ERR_MALFORMED;
+}
+
 int fact_key_read_attempt(const struct record *record, attempt_id *out)
 {
     bool is_own = record->kind == FACT_ATTEMPT || record->kind == FACT_ATTEMPT_LARGE;
@@ -156,6 +205,7 @@ int fact_key_read_attempt(const struct record *record, attempt_id *out)
                       : record->kind == FACT_GENERATION_LARGE ? KEY_VERDICT_BYTES
                       : record->kind == FACT_WORKER           ? KEY_WORKER_BYTES
                       : record->kind == FACT_OUTPUT           ? KEY_OUTPUT_BYTES
+                      : record->kind == FACT_RESULT           ? KEY_RESULT_BYTES
                                                               : KEY_MANIFEST_BYTES;
     attempt_id id;
     memset(&id, 0, sizeof id);
@@ -204,6 +254,25 @@ int fact_key_read_step(const struct record *record, uint64_t *out)
     return 0;
 }
 
+int fact_key_read_rung(const struct record *record, uint32_t *out)
+{
+    if (record->key_bytes != KEY_RESULT_BYTES || record->key[KEY_VERDICT_BYTES] >= FACT_RUNGS_MAX) {
+        return ERR_MALFORMED;
+    }
+    *out = record->key[KEY_VERDICT_BYTES];
+    return 0;
+}
+
+int fact_key_read_log(const struct record *record, struct fact_log_name *log, uint32_t *number)
+{
+    if (record->key_bytes != KEY_SEARCH_LOG_BYTES) {
+        return ERR_MALFORMED;
+    }
+    memcpy(log->bytes, record->key + KEY_EXPERIMENT_BYTES, sizeof log->bytes);
+    *number = bytes_get_u32(record->key + KEY_EXPERIMENT_BYTES + sizeof log->bytes);
+    return 0;
+}
+
 int fact_key_read_slot(const struct record *record, uint32_t *out)
 {
     if (record->key_bytes != 1 || record->key[0] >= FACT_SLOTS_MAX) {
@@ -213,22 +282,35 @@ int fact_key_read_slot(const struct record *record, uint32_t *out)
     return 0;
 }
 
+uint32_t fact_element_open(struct pack_reader *reader, uint32_t least)
+{
+    uint32_t count = pack_read_array(reader);
+    reader->failed |= count < least;
+    return reader->failed ? 0 : count - least;
+}
+
+void fact_element_close(struct pack_reader *reader, uint32_t extra)
+{
+    for (uint32_t i = 0; i < extra && !reader->failed; i++) {
+        pack_skip(reader);
+    }
+}
+
 void fact_body_open(struct pack_reader *reader, const struct record *record, uint32_t least, uint32_t *extra)
 {
     pack_reader_init(reader, record->body, record->body_bytes);
-    uint32_t count = pack_read_array(reader);
-    if (count < least) {
-        reader->failed = true;
-    }
-    *extra = reader->failed ? 0 : count - least;
+    *extra = fact_element_open(reader, least);
 }
 
 int fact_body_close(struct pack_reader *reader, uint32_t extra)
 {
-    for (uint32_t i = 0; i < extra; i++) {
-        pack_skip(reader);
-    }
+    fact_element_close(reader, extra);
     return pack_at_end(reader) ? 0 : ERR_MALFORMED;
+}
+
+int fact_body_close_unkeyed(struct pack_reader *reader, uint32_t extra, const struct record *record)
+{
+    return record->key_bytes == 0 ? fact_body_close(reader, extra) : ERR_MALFORMED;
 }
 
 /* ---- keys ---------------------------------------------------------------------------------------------------------- */

@@ -95,7 +95,7 @@ int fact_node_read(const struct record *record, struct fact_node *out)
         out->reads = pack_read_u64(&reader);
         extra--;
     }
-    return record->key_bytes == 0 ? fact_body_close(&reader, extra) : ERR_MALFORMED;
+    return fact_body_close_unkeyed(&reader, extra, record);
 }
 
 void fact_invite_pack(struct pack_writer *writer, const struct fact_invite *fact)

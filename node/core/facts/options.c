@@ -5,7 +5,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 
-static const char *const searcher_words[] = {"single", "grid", "random", NULL};
+static const char *const searcher_words[] = {"single", "grid", "random", "asha", "adaptive_asha", NULL};
+static const char *const mode_words[] = {"standard", "aggressive", "conservative", NULL};
 static const char *const slot_words[] = {"any", "cpu", "cuda", NULL};
 static const char *const retry_words[] = {"node", "any", "never", NULL};
 static const char *const signal_words[] = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", NULL};
@@ -16,7 +17,7 @@ static const char *const partition_words[] = {"continue", "pause_minority", NULL
 _Static_assert(sizeof(enum search_kind) == sizeof(uint32_t) && sizeof(enum config_slot_kind) == sizeof(uint32_t) &&
                    sizeof(enum config_on_partition) == sizeof(uint32_t) && sizeof(enum config_retry) == sizeof(uint32_t) &&
                    sizeof(enum config_stop_signal) == sizeof(uint32_t) && sizeof(enum config_keep_ranks) == sizeof(uint32_t) &&
-                   sizeof(enum config_links) == sizeof(uint32_t),
+                   sizeof(enum config_links) == sizeof(uint32_t) && sizeof(enum search_mode) == sizeof(uint32_t),
                "words are stored as 32 bits");
 
 /* First part of a row: the key in the file, the field, its bounds or words, and its default. */
@@ -26,6 +27,10 @@ _Static_assert(sizeof(enum search_kind) == sizeof(uint32_t) && sizeof(enum confi
 #define LINES(key_, field) .key = key_, .kind = OPTION_LINES, FIELD(field)
 #define NUMBER(key_, field, min_, max_, standard_) \
     .key = key_, .kind = OPTION_NUMBER, FIELD(field), .min = min_, .max = max_, .standard = standard_
+#define SECONDS(key_, field, min_, max_, standard_) NUMBER(key_, field, min_, max_, standard_), .unit = OPTION_SECONDS
+#define BYTES(key_, field, min_, max_, standard_) NUMBER(key_, field, min_, max_, standard_), .unit = OPTION_BYTES
+#define REAL(key_, field, above_, max_, standard_) \
+    .key = key_, .kind = OPTION_REAL, FIELD(field), .min = above_, .max = max_, .standard = standard_
 #define TRUTH(key_, field, standard_) .key = key_, .kind = OPTION_TRUTH, FIELD(field), .standard = standard_
 #define WORD(key_, field, words_, standard_) \
     .key = key_, .kind = OPTION_WORD, FIELD(field), .words = words_, .standard = standard_
@@ -66,16 +71,34 @@ const struct config_option config_options[] = {
      .allowed = "a map of names to single values, at most 256",
      .standard_words = "none",
      .help = "Variables for the program, written as a map."},
-    {OTHER("hyperparameters", "map"),
-     .allowed = "a map of names to values, {type: const, val}, {type: categorical, vals}, {type: int or double, minval, "
-                "maxval, count}, {type: log, base, minval, maxval, count}, or maps of such",
+    {TEXT("environment.requirements", requirements), SPARSE(31, "requirements"),
      .standard_words = "none",
-     .help = "The search space; minval and maxval of log are exponents, its base is 10 if not given. A map with a type that is "
+     .help = "A file of packages for pip in the context directory, such as requirements.txt. Each node makes a virtual environment "
+             "for its content, once, and gives it to all programs that name the same; it sees the machine's own packages, and "
+             "pip fetches only what these do not satisfy: torch without a version means the torch that the machine has. An "
+             "environment that nobody has used for 14 days is removed, or at once when less than a tenth of the disk is free "
+             "and another one is made. The content of the file counts, that of files which it includes (-r, -c), and the variables "
+             "PIP_... of environment.variables: a local package that changes needs a new version in the file."},
+    {TEXT("environment.python", python), SPARSE(32, "python"),
+     .standard_words = "python3",
+     .help = "The Python that the virtual environment of environment.requirements is made with: a path, or a name that PATH has. A "
+             "Python of a virtual environment lends its packages too."},
+    {OTHER("hyperparameters", "map"),
+     .allowed = "a map of names to values, {type: const, val}, {type: categorical, vals}, {type: int, minval, maxval, count, log, "
+                "step}, {type: double, minval, maxval, count, step}, {type: log, base, minval, maxval, count}, or maps of such",
+     .standard_words = "none",
+     .help = "The search space; minval and maxval of log are exponents, its base is 10 if not given. Both bounds belong to a range; "
+             "an int with log: true is even on the logarithm, and with step: N the values are minval, minval + N ... maxval. count is "
+             "the number of a grid's points in the range; where it is not given, a grid takes all integers or steps. Each of these types "
+             "may have when: {NAME: value or list of values}: a trial has the hyperparameter only if the earlier ones that are named (const, "
+             "categorical or int) have such values, and a grid has no combination twice that differs in inactive ones only. A map with a type that is "
              "none of these words, such as {type: ResNet, depth: 50}, is a value like any other; {type: const, val: {...}} "
              "makes any map one. Programs find the values as SHOAL_HP_NAME (nested: SHOAL_HP_OPTIMIZER__LR) and in the JSON file "
              "$SHOAL_HPARAMS_FILE."},
     {WORD("searcher.name", searcher, searcher_words, SEARCH_SINGLE), ALWAYS(5, "searcher"),
-     .help = "How trials are chosen."},
+     .help = "How trials are chosen: one, all points of a grid, random ones, or random ones of which the bad ones are stopped early "
+             "(asha, which may be written async_halving; adaptive_asha, which needs to be told less). shoal preview FILE shows "
+             "what trials there would be."},
     {TEXT("searcher.metric", metric), ALWAYS(3, "metric"),
      .standard_text = "accuracy",
      .help = "The metric of group validation that trials are compared by."},
@@ -83,8 +106,52 @@ const struct config_option config_options[] = {
      .standard_words = "true if searcher.metric is given, else false",
      .help = "Whether the best trial has the lowest metric."},
     {NUMBER("searcher.max_trials", max_trials, 1, SEARCH_TRIALS_MAX, 0), ALWAYS(6, "max_trials"),
-     .standard_words = "required for random",
-     .help = "The number of trials of random."},
+     .standard_words = "required for random, asha and adaptive_asha",
+     .help = "The number of trials of the searchers that draw them."},
+    {NUMBER("searcher.max_concurrent_trials", max_concurrent_trials, 0, SEARCH_TRIALS_MAX, 0), SPARSE(39, "max_concurrent_trials"),
+     .standard_words = "16",
+     .help = "How many trials of the experiment may run at a time, of grid, random, asha and adaptive_asha; 0 for no limit. Each bracket "
+             "of adaptive_asha may have one in any case."},
+    {NUMBER("searcher.max_time", max_time, 1, SEARCH_TIME_MAX, 0), SPARSE(36, "max_time"),
+     .standard_words = "required for asha and adaptive_asha, unless max_length is given",
+     .help = "How long a trial that is never stopped trains, counted by searcher.time_metric. The rungs at which trials are compared "
+             "are parts of it. The program has to know it, too: it ends by itself."},
+    {TEXT("searcher.time_metric", time_metric), SPARSE(37, "time_metric"),
+     .standard_text = "steps",
+     .help = "What searcher.max_time counts: steps or batches for the step of a report, seconds for the seconds of training, or a "
+             "metric that the program reports beside searcher.metric, such as epochs."},
+    {OTHER("searcher.max_length", "number or map"),
+     .allowed = "a whole number from 1 on, or a map of one of steps, batches, epochs, seconds to such a number",
+     .standard_words = "none",
+     .help = "For asha and adaptive_asha the same as max_time with its time_metric, as in {epochs: 20}. No effect with other searchers."},
+    {NUMBER("searcher.num_rungs", num_rungs, 1, SEARCH_RUNGS_MAX, 0), SPARSE(33, "num_rungs"),
+     .standard_words = "required for asha",
+     .help = "How many rungs asha has: the last one at max_time, each other one at 1/divisor of the next."},
+    {NUMBER("searcher.max_rungs", max_rungs, 1, SEARCH_RUNGS_MAX, 5), SPARSE(34, "max_rungs"),
+     .help = "The most rungs of a bracket of adaptive_asha; fewer, if divisor^(rungs-1) would exceed max_time or max_trials."},
+    {REAL("searcher.divisor", divisor, 1, SEARCH_DIVISOR_MAX, 4), SPARSE(35, "divisor"),
+     .help = "The best 1/divisor of the trials that have reached a rung of asha or adaptive_asha go on from it."},
+    {WORD("searcher.mode", mode, mode_words, SEARCH_STANDARD), SPARSE(38, "mode"),
+     .help = "How many rungs the brackets of adaptive_asha have, of M at most: standard (M-1)/2+1 to M, aggressive M alone, conservative "
+             "1 to M. With more rungs bad trials are stopped earlier."},
+    {OTHER("searcher.bracket_rungs", "list"),
+     .allowed = "a list of at most 32 whole numbers 1 ... 32",
+     .standard_words = "none",
+     .help = "The numbers of rungs of the brackets of adaptive_asha, in place of mode and max_rungs."},
+    {OTHER("searcher.stop_once", "true or false"),
+     .allowed = "true, since promotion is not supported yet",
+     .standard_words = "true",
+     .help = "asha and adaptive_asha decide once whether a trial goes on from a rung. Read for the sake of Determined's files."},
+    {OTHER("searcher.sampler", "word"),
+     .allowed = "random, sobol",
+     .standard_words = "random",
+     .help = "How the searchers that draw place their draws: independently, or by a Sobol sequence, which fills the space more evenly (at most 64 "
+             "hyperparameters that are searched; best with a power of two of trials)."},
+    {OTHER("searcher.initial", "list"),
+     .allowed = "a list of maps of names to values, at most one for each trial, and 1000",
+     .standard_words = "none",
+     .help = "Own values for the first trials that are drawn, such as [{lr: 0.01, optimizer.name: sgd}]: trial 0 has those of the first map, "
+             "and so on. What a map leaves out is drawn; a value that the search space does not have is refused."},
     {NUMBER("resources.slots_per_trial", slots_per_trial, 1, CONFIG_SLOTS_MAX, 1), ALWAYS(7, "slots_per_trial"),
      .help = "Workers that train one trial together."},
     {NUMBER("resources.min_slots", min_slots, 1, CONFIG_SLOTS_MAX, 1), ALWAYS(8, "min_slots"),
@@ -94,6 +161,10 @@ const struct config_option config_options[] = {
     {NUMBER("resources.max_slots", max_slots, 1, CONFIG_SLOTS_MAX, 1), ALWAYS(9, "max_slots"),
      .standard_words = "slots_per_trial",
      .help = "The most slots to which a trial may grow while no other trial waits; at least slots_per_trial."},
+    {TRUTH("resources.even_hosts", even_hosts, false), SPARSE(30, "even_hosts"),
+     .help = "Whether a trial has the same number of ranks on every node, as Lightning wants it (it refuses 3 on one and 1 on "
+             "another). A trial waits while there is no such place, and show says so; its group never changes, so an elastic "
+             "program begins again from its checkpoint when it loses a worker."},
     {NUMBER("resources.priority", priority, 1, 99, 42), ALWAYS(10, "priority"),
      .help = "A trial with a lower number goes first in the queue."},
     {WORD("resources.slot_kind", slot_kind, slot_words, CONFIG_SLOT_ANY), ALWAYS(11, "slot_kind"),
@@ -114,7 +185,7 @@ const struct config_option config_options[] = {
      .help = "Files and directories that the program writes and that outlive it, beside $SHOAL_OUTPUT_DIR, which always "
              "does: copied to other nodes while the program runs, put back at the same place for the next attempt, and read "
              "with shoal output. A direct child of such a directory counts when nothing in it has changed for 2 s."},
-    {NUMBER("keep_bytes_max", keep_bytes_max, 1, 256ull << 30, 16ull << 30), SPARSE(25, "keep_bytes_max"),
+    {BYTES("keep_bytes_max", keep_bytes_max, 1, 256ull << 30, 16ull << 30), SPARSE(25, "keep_bytes_max"),
      .help = "The most bytes that a worker may have in what is kept; with more nothing further is copied, and a sentence "
              "says so."},
     {WORD("keep_ranks", keep_ranks, keep_words, CONFIG_KEEP_FIRST), SPARSE(26, "keep_ranks"),
@@ -128,25 +199,28 @@ const struct config_option config_options[] = {
      .help = "Which failures are tried again: node gives a trial up that fails in the same way within 10 s of its start on two "
              "nodes, or three times where there is only one, any tries each failure again up to max_restarts, never "
              "tries none."},
-    {NUMBER("exit_barrier", exit_barrier_s, 0, CONFIG_STALL_S_MAX, 300), SPARSE(22, "exit_barrier"),
-     .help = "Seconds after which an attempt has failed if one rank has ended with status 0, and the others have neither ended nor "
+    {SECONDS("exit_barrier", exit_barrier_s, 0, CONFIG_STALL_S_MAX, 300), SPARSE(22, "exit_barrier"),
+     .help = "The time after which an attempt has failed if one rank has ended with status 0, and the others have neither ended nor "
              "written output nor reported progress meanwhile; 0 for no end."},
-    {NUMBER("stall_timeout", stall_timeout_s, 0, CONFIG_STALL_S_MAX, 0), SPARSE(23, "stall_timeout"),
-     .help = "Seconds after which an attempt has failed if none of its ranks writes output or reports progress, and one rank "
+    {SECONDS("stall_timeout", stall_timeout_s, 0, CONFIG_STALL_S_MAX, 0), SPARSE(23, "stall_timeout"),
+     .help = "The time after which an attempt has failed if none of its ranks writes output or reports progress, and one rank "
              "uses no processor time either or is stopped; 0 for no end. Without it show tells of such ranks after 5 minutes."},
     {WORD("stop_signal", stop_signal, signal_words, CONFIG_SIGTERM), SPARSE(24, "stop_signal"),
      .help = "The signal that asks a program without libshoal to save and leave. Its helper processes get SIGTERM after it."},
     {NUMBER("seed", seed, 0, INT64_MAX, 0), ALWAYS(13, "seed"),
      .help = "All random choices follow from it."},
-    {NUMBER("preemption_timeout", preemption_timeout_s, 0, CONFIG_PREEMPTION_TIMEOUT_S_MAX, 60),
+    {NUMBER("seed_of_trial", seed_of_trial, 0, SEARCH_TRIALS_MAX - 1, 0), SPARSE(40, "seed_of_trial"),
+     .help = "Trial 0 gets the SHOAL_SEED of this trial of an experiment with the same seed, trial 1 that of the next one; shoal "
+             "reproduce sets it. The hyperparameters do not follow it."},
+    {SECONDS("preemption_timeout", preemption_timeout_s, 0, CONFIG_PREEMPTION_TIMEOUT_S_MAX, 60),
      ALWAYS(14, "preemption_timeout"),
-     .help = "Seconds that a trial has to save and leave when it must make room."},
+     .help = "The time that a trial has to save and leave when it must make room."},
     {WORD("on_partition", on_partition, partition_words, CONFIG_PARTITION_CONTINUE), ALWAYS(19, "on_partition"),
      .help = "What each side of a split mesh does: continue, or start nothing on a side with less than half of the "
              "members."},
-    {NUMBER("collective_timeout", collective_timeout_s, 1, CONFIG_COLLECTIVE_TIMEOUT_S_MAX, 60), SPARSE(29, "collective_timeout"),
-     .help = "Seconds without a moved byte after which a collective fails, in programs with libshoal. Other programs find it in "
-             "SHOAL_COLLECTIVE_TIMEOUT, for init_process_group(timeout=timedelta(seconds=...)) of PyTorch."},
+    {SECONDS("collective_timeout", collective_timeout_s, 1, CONFIG_COLLECTIVE_TIMEOUT_S_MAX, 60), SPARSE(29, "collective_timeout"),
+     .help = "The time without a moved byte after which a collective fails, in programs with libshoal. Other programs find it in "
+             "SHOAL_COLLECTIVE_TIMEOUT, in seconds, for init_process_group(timeout=timedelta(seconds=...)) of PyTorch."},
     {TRUTH("balance", balance, false), SPARSE(20, "balance"),
      .help = "Whether the parts of a step follow the measured speeds of its slots, in elastic programs that ask libshoal "
              "for their part, such as shoal-train. Then two runs do not end with the same bits."},
@@ -190,6 +264,26 @@ uint64_t config_option_number(const struct config_option *option, const struct c
     }
 }
 
+double config_option_real(const struct config_option *option, const struct config *config)
+{
+    double number = 0;
+    CHECK(option->kind == OPTION_REAL && option->size == sizeof number);
+    memcpy(&number, (const char *)config + option->offset, sizeof number);
+    return number;
+}
+
+void config_option_set_real(const struct config_option *option, double number, struct config *config)
+{
+    CHECK(config_option_real_is_good(option, number) && option->size == sizeof number);
+    memcpy((char *)config + option->offset, &number, sizeof number);
+}
+
+bool config_option_real_is_good(const struct config_option *option, double number)
+{
+    CHECK(option->kind == OPTION_REAL);
+    return number > (double)option->min && number <= (double)option->max; /* false for NaN */
+}
+
 void config_option_set_number(const struct config_option *option, uint64_t number, struct config *config)
 {
     char *field = (char *)config + option->offset;
@@ -223,6 +317,9 @@ void config_options_set_standard(struct config *out)
         case OPTION_TRUTH:
         case OPTION_WORD:
             config_option_set_number(option, option->standard, out);
+            break;
+        case OPTION_REAL:
+            config_option_set_real(option, (double)option->standard, out);
             break;
         case OPTION_TEXT:
         case OPTION_NAME:

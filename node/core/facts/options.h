@@ -5,8 +5,8 @@
  *
  * To add an option that is a number, a truth value, a word or a text:
  *
- * 1. struct config (config.h) gets a field: uint32_t or uint64_t for a number, bool for a truth value, an enum for a word,
- *    an array of char for a text.
+ * 1. struct config (config.h) gets a field: uint32_t or uint64_t for a number (double, if it may have a fraction), bool for a
+ *    truth value, an enum for a word, an array of char for a text.
  * 2. config_options (options.c) gets a row, beside the other rows of the option's section; the help has the order of the
  *    rows. Take the lowest place above all others, and SPARSE: records then contain the option only where it differs from
  *    its default. So all other configurations keep their bytes, and a record from before the option reads as if it had the
@@ -32,8 +32,12 @@ enum option_kind {
     OPTION_NUMBER, /* uint32_t or uint64_t */
     OPTION_TRUTH,  /* bool */
     OPTION_WORD,   /* an enum, whose values count the words from 0 */
+    OPTION_REAL,   /* double: above `min`, at most `max` */
     OPTION_OTHER   /* a list or a map; the row names no field */
 };
+
+/* What a number counts. A file may have units (base/units.h); the field, the bounds and the record never have. */
+enum option_unit { OPTION_PLAIN, OPTION_SECONDS, OPTION_BYTES };
 
 /* Whether a record contains an option. */
 enum option_packing {
@@ -49,6 +53,7 @@ struct config_option {
     enum option_kind kind;
     size_t offset, size; /* of the field in struct config; a text may have size - 1 bytes */
     uint64_t min, max;   /* bounds of a number in a file; a record may also have the default */
+    enum option_unit unit; /* of a number */
     const char *const *words; /* the values of a word; a NULL at the end */
     uint64_t standard;        /* the default: a number, a truth value, or the number of a word */
     const char *standard_text; /* the default of a text; NULL: the empty text */
@@ -75,6 +80,13 @@ uint64_t config_option_number(const struct config_option *option, const struct c
 
 /* Stores the value of an option of these kinds; it must fit the field. */
 void config_option_set_number(const struct config_option *option, uint64_t number, struct config *config);
+
+/* The same for an OPTION_REAL. */
+double config_option_real(const struct config_option *option, const struct config *config);
+void config_option_set_real(const struct config_option *option, double number, struct config *config);
+
+/* True if the number is within the bounds of an OPTION_REAL; NaN is not. */
+bool config_option_real_is_good(const struct config_option *option, double number);
 
 /* Sets each option to its default and all other fields to zero. The YAML reader sets the defaults that depend on other
  * options or on the file: name, smaller_is_better, min_slots and max_slots. */

@@ -201,18 +201,12 @@ void fact_programs_pack(struct pack_writer *writer, const struct fact_programs *
 static void read_program(struct pack_reader *reader, struct fact_program *out)
 {
     memset(out, 0, sizeof *out);
-    uint32_t parts = pack_read_array(reader);
-    if (parts < PROGRAM_PARTS) {
-        reader->failed = true;
-        return;
-    }
+    uint32_t extra = fact_element_open(reader, PROGRAM_PARTS);
     pack_read_text_copy(reader, out->name, sizeof out->name);
     out->is_there = pack_read_bool(reader);
     pack_read_text_copy(reader, out->version, sizeof out->version);
     pack_read_text_copy(reader, out->torch, sizeof out->torch);
-    for (uint32_t i = PROGRAM_PARTS; i < parts && !reader->failed; i++) {
-        pack_skip(reader);
-    }
+    fact_element_close(reader, extra);
 }
 
 int fact_programs_read(const struct record *record, struct fact_programs *out)
@@ -231,7 +225,7 @@ int fact_programs_read(const struct record *record, struct fact_programs *out)
             return ERR_MALFORMED;
         }
     }
-    return record->key_bytes == 0 ? fact_body_close(&reader, extra) : ERR_MALFORMED;
+    return fact_body_close_unkeyed(&reader, extra, record);
 }
 
 bool fact_programs_find(const struct record *record, const char *name, struct fact_program *out)

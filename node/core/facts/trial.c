@@ -5,14 +5,31 @@
 #include "base/err.h"
 #include "train/search/search.h"
 
-void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact)
+/* What both kinds of an experiment's record begin with. */
+static void experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact)
 {
-    pack_array(writer, 5);
     pack_u64(writer, fact->submitted_s);
     pack_bin(writer, fact->code.bytes, HASH_BYTES);
     pack_u64(writer, fact->code_bytes);
     pack_bin(writer, fact->config_text.bytes, HASH_BYTES);
     pack_raw(writer, fact->config, fact->config_bytes);
+}
+
+static void experiment_read(struct pack_reader *reader, struct fact_experiment *fact)
+{
+    size_t bytes;
+    fact->submitted_s = pack_read_u64(reader);
+    pack_read_bin_exact(reader, fact->code.bytes, HASH_BYTES);
+    fact->code_bytes = pack_read_u64(reader);
+    pack_read_bin_exact(reader, fact->config_text.bytes, HASH_BYTES);
+    fact->config = pack_read_any(reader, &bytes);
+    fact->config_bytes = (uint32_t)bytes;
+}
+
+void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact)
+{
+    pack_array(writer, 5);
+    experiment_pack(writer, fact);
 }
 
 int fact_experiment_read(const struct record *record, struct fact_experiment *out)
@@ -21,13 +38,7 @@ int fact_experiment_read(const struct record *record, struct fact_experiment *ou
     uint32_t extra;
     struct fact_experiment fact;
     fact_body_open(&reader, record, 5, &extra);
-    fact.submitted_s = pack_read_u64(&reader);
-    pack_read_bin_exact(&reader, fact.code.bytes, HASH_BYTES);
-    fact.code_bytes = pack_read_u64(&reader);
-    pack_read_bin_exact(&reader, fact.config_text.bytes, HASH_BYTES);
-    size_t bytes;
-    fact.config = pack_read_any(&reader, &bytes);
-    fact.config_bytes = (uint32_t)bytes;
+    experiment_read(&reader, &fact);
     fact.trial_count = 0;
     if (fact_body_close(&reader, extra) != 0 || record->key_bytes != KEY_EXPERIMENT_BYTES) {
         return ERR_MALFORMED;
@@ -39,11 +50,7 @@ int fact_experiment_read(const struct record *record, struct fact_experiment *ou
 void fact_experiment_large_pack(struct pack_writer *writer, const struct fact_experiment *fact)
 {
     pack_array(writer, 6);
-    pack_u64(writer, fact->submitted_s);
-    pack_bin(writer, fact->code.bytes, HASH_BYTES);
-    pack_u64(writer, fact->code_bytes);
-    pack_bin(writer, fact->config_text.bytes, HASH_BYTES);
-    pack_raw(writer, fact->config, fact->config_bytes);
+    experiment_pack(writer, fact);
     pack_u64(writer, fact->trial_count);
 }
 
@@ -53,13 +60,7 @@ int fact_experiment_large_read(const struct record *record, struct fact_experime
     uint32_t extra;
     struct fact_experiment fact;
     fact_body_open(&reader, record, 6, &extra);
-    fact.submitted_s = pack_read_u64(&reader);
-    pack_read_bin_exact(&reader, fact.code.bytes, HASH_BYTES);
-    fact.code_bytes = pack_read_u64(&reader);
-    pack_read_bin_exact(&reader, fact.config_text.bytes, HASH_BYTES);
-    size_t bytes;
-    fact.config = pack_read_any(&reader, &bytes);
-    fact.config_bytes = (uint32_t)bytes;
+    experiment_read(&reader, &fact);
     fact.trial_count = (uint32_t)pack_read_u64_max(&reader, SEARCH_TRIALS_MAX);
     if (fact_body_close(&reader, extra) != 0 || record->key_bytes != KEY_EXPERIMENT_BYTES || fact.trial_count == 0 ||
         hash256_is_none(fact.config_text)) {
@@ -95,6 +96,54 @@ int fact_control_read(const struct record *record, struct fact_control *out)
     return 0;
 }
 
+void fact_stop_pack(struct pack_writer *writer, const struct fact_stop *fact)
+{
+    pack_array(writer, 3);
+    pack_u64(writer, fact->lamport);
+    pack_bool(writer, fact->stopped);
+    pack_u64(writer, fact->since);
+}
+
+int fact_stop_read(const struct record *record, struct fact_stop *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_stop fact;
+    fact_body_open(&reader, record, 3, &extra);
+    fact.lamport = pack_read_u64(&reader);
+    fact.stopped = pack_read_bool(&reader);
+    fact.since = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    if (fact_body_close(&reader, extra) != 0 || fact.lamport == 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_annotation_pack(struct pack_writer *writer, const struct fact_annotation *fact)
+{
+    pack_array(writer, 3);
+    pack_u64(writer, fact->lamport);
+    pack_bool(writer, fact->is_set);
+    pack_text(writer, fact->value);
+}
+
+int fact_annotation_read(const struct record *record, struct fact_annotation *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_annotation fact;
+    fact_body_open(&reader, record, 3, &extra);
+    fact.lamport = pack_read_u64(&reader);
+    fact.is_set = pack_read_bool(&reader);
+    pack_read_text_copy(&reader, fact.value, sizeof fact.value);
+    if (fact_body_close(&reader, extra) != 0 || fact.lamport == 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
 void fact_claim_pack(struct pack_writer *writer, const struct fact_claim *fact)
 {
     pack_array(writer, 2);
@@ -120,15 +169,20 @@ int fact_claim_read(const struct record *record, struct fact_claim *out)
 /* The parts that not every version has, at the end of a body. */
 static uint32_t attempt_ending_count(const struct fact_attempt *fact)
 {
-    return fact->beginning_count > 0 ? 2 : fact->network[0] != '\0' ? 1 : 0;
+    return fact->retried > 0 ? 3 : fact->beginning_count > 0 ? 2 : fact->network[0] != '\0' ? 1 : 0;
 }
 
-static void attempt_ending_pack(struct pack_writer *writer, const struct fact_attempt *fact)
+/* What both kinds of an attempt's record have behind the members. */
+static void attempt_rest_pack(struct pack_writer *writer, const struct fact_attempt *fact)
 {
-    if (fact->network[0] != '\0' || fact->beginning_count > 0) {
+    pack_u64(writer, fact->start_step);
+    pack_bin(writer, fact->checkpoint.bytes, HASH_BYTES);
+    pack_u64(writer, fact->checkpoint_bytes);
+    uint32_t endings = attempt_ending_count(fact);
+    if (endings > 0) {
         pack_text(writer, fact->network);
     }
-    if (fact->beginning_count > 0) {
+    if (endings > 1) {
         pack_array(writer, fact->beginning_count);
     }
     for (uint32_t i = 0; i < fact->beginning_count; i++) {
@@ -136,6 +190,9 @@ static void attempt_ending_pack(struct pack_writer *writer, const struct fact_at
         pack_u64(writer, fact->beginnings[i].number);
         pack_bin(writer, fact->beginnings[i].blob.bytes, HASH_BYTES);
         pack_u64(writer, fact->beginnings[i].bytes);
+    }
+    if (endings > 2) {
+        pack_u64(writer, fact->retried);
     }
 }
 
@@ -148,10 +205,7 @@ void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fa
         pack_bin(writer, fact->members[i].node.bytes, NODE_ID_BYTES);
         pack_u64(writer, fact->members[i].slot);
     }
-    pack_u64(writer, fact->start_step);
-    pack_bin(writer, fact->checkpoint.bytes, HASH_BYTES);
-    pack_u64(writer, fact->checkpoint_bytes);
-    attempt_ending_pack(writer, fact);
+    attempt_rest_pack(writer, fact);
 }
 
 /* Records from before the beginnings have none. */
@@ -160,26 +214,30 @@ static void beginnings_read(struct pack_reader *reader, struct fact_attempt *fac
     fact->beginning_count = pack_read_array(reader);
     reader->failed |= fact->beginning_count > FACT_OUTPUTS_MAX;
     for (uint32_t i = 0; i < fact->beginning_count && !reader->failed; i++) {
-        uint32_t fields = pack_read_array(reader);
-        reader->failed |= fields < 3;
+        uint32_t extra = fact_element_open(reader, 3);
         fact->beginnings[i].number = (uint32_t)pack_read_u64_max(reader, UINT16_MAX);
         pack_read_bin_exact(reader, fact->beginnings[i].blob.bytes, HASH_BYTES);
         fact->beginnings[i].bytes = pack_read_u64(reader);
-        for (uint32_t more = 3; more < fields && !reader->failed; more++) {
-            pack_skip(reader);
-        }
+        fact_element_close(reader, extra);
     }
 }
 
-/* Reads what attempt_ending_pack writes. `*extra`: how many elements of the body are left. */
-static void attempt_ending_read(struct pack_reader *reader, struct fact_attempt *fact, uint32_t *extra)
+/* Reads what attempt_rest_pack writes. `*extra`: how many elements of the body are left. */
+static void attempt_rest_read(struct pack_reader *reader, struct fact_attempt *fact, uint32_t *extra)
 {
+    fact->start_step = pack_read_u64(reader);
+    pack_read_bin_exact(reader, fact->checkpoint.bytes, HASH_BYTES);
+    fact->checkpoint_bytes = pack_read_u64(reader);
     if (*extra > 0) { /* versions before networks end here */
         pack_read_text_copy(reader, fact->network, sizeof fact->network);
         --*extra;
     }
     if (*extra > 0) { /* versions before outputs end here */
         beginnings_read(reader, fact);
+        --*extra;
+    }
+    if (*extra > 0) { /* a trial that was never retried ends here, too */
+        fact->retried = pack_read_u64(reader);
         --*extra;
     }
 }
@@ -202,10 +260,7 @@ int fact_attempt_read(const struct record *record, struct fact_attempt *out)
         pack_read_bin_exact(&reader, fact.members[i].node.bytes, NODE_ID_BYTES);
         fact.members[i].slot = (uint32_t)pack_read_u64_max(&reader, FACT_SLOTS_MAX - 1);
     }
-    fact.start_step = pack_read_u64(&reader);
-    pack_read_bin_exact(&reader, fact.checkpoint.bytes, HASH_BYTES);
-    fact.checkpoint_bytes = pack_read_u64(&reader);
-    attempt_ending_read(&reader, &fact, &extra);
+    attempt_rest_read(&reader, &fact, &extra);
     if (fact_body_close(&reader, extra) != 0) {
         return ERR_MALFORMED;
     }
@@ -244,18 +299,12 @@ static uint32_t places_read(struct pack_reader *reader, struct fact_place places
         return 0;
     }
     for (uint32_t i = 0; i < count && !reader->failed; i++) {
-        uint32_t fields = pack_read_array(reader);
-        if (fields < 4) {
-            reader->failed = true;
-            return 0;
-        }
+        uint32_t extra = fact_element_open(reader, 4);
         pack_read_bin_exact(reader, places[i].node.bytes, NODE_ID_BYTES);
         places[i].slot = (uint32_t)pack_read_u64_max(reader, FACT_SLOTS_MAX - 1);
         places[i].number = (uint32_t)pack_read_u64_max(reader, UINT16_MAX);
         places[i].has_state = pack_read_bool(reader);
-        for (uint32_t more = 4; more < fields && !reader->failed; more++) {
-            pack_skip(reader);
-        }
+        fact_element_close(reader, extra);
     }
     return count;
 }
@@ -368,10 +417,7 @@ void fact_attempt_large_pack(struct pack_writer *writer, const struct fact_attem
     }
     pack_array(writer, 5 + attempt_ending_count(fact));
     large_pack(writer, &group);
-    pack_u64(writer, fact->start_step);
-    pack_bin(writer, fact->checkpoint.bytes, HASH_BYTES);
-    pack_u64(writer, fact->checkpoint_bytes);
-    attempt_ending_pack(writer, fact);
+    attempt_rest_pack(writer, fact);
 }
 
 int fact_attempt_large_read(const struct record *record, struct fact_attempt *out)
@@ -388,10 +434,7 @@ int fact_attempt_large_read(const struct record *record, struct fact_attempt *ou
     for (uint32_t i = 0; i < fact.member_count; i++) {
         fact.members[i] = (struct fact_assignment){places[i].node, places[i].slot};
     }
-    fact.start_step = pack_read_u64(&reader);
-    pack_read_bin_exact(&reader, fact.checkpoint.bytes, HASH_BYTES);
-    fact.checkpoint_bytes = pack_read_u64(&reader);
-    attempt_ending_read(&reader, &fact, &extra);
+    attempt_rest_read(&reader, &fact, &extra);
     if (fact_body_close(&reader, extra) != 0) {
         return ERR_MALFORMED;
     }
@@ -484,11 +527,7 @@ void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact
 /* A stall or a cause of a later version reads as none. */
 static void ending_read(struct pack_reader *reader, struct fact_worker *fact)
 {
-    uint32_t fields = pack_read_array(reader);
-    if (fields < 7) {
-        reader->failed = true;
-        return;
-    }
+    uint32_t extra = fact_element_open(reader, 7);
     uint64_t stall = pack_read_u64(reader);
     fact->stall = stall < FACT_STALLS ? (enum fact_stall)stall : FACT_ACTIVE;
     fact->stall_s = pack_read_u64(reader);
@@ -498,12 +537,11 @@ static void ending_read(struct pack_reader *reader, struct fact_worker *fact)
     fact->cause = cause < FACT_CAUSES ? (enum fact_cause)cause : FACT_CAUSE_UNKNOWN;
     fact->failure = pack_read_u64(reader);
     fact->is_past_barrier = pack_read_bool(reader);
-    if (fields > 7) { /* records of earlier versions end here */
+    if (extra > 0) { /* records of earlier versions end here */
+        extra--;
         fact->error_ms = pack_read_u64(reader);
     }
-    for (uint32_t more = 8; more < fields && !reader->failed; more++) {
-        pack_skip(reader);
-    }
+    fact_element_close(reader, extra);
 }
 
 int fact_worker_read(const struct record *record, struct fact_worker *out)
@@ -584,15 +622,31 @@ int fact_verdict_read(const struct record *record, struct fact_verdict *out)
     return 0;
 }
 
+static void holders_pack(struct pack_writer *writer, const node_id *holders, uint32_t count)
+{
+    pack_array(writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_bin(writer, holders[i].bytes, NODE_ID_BYTES);
+    }
+}
+
+/* Returns how many holders there are; with more than FACT_HOLDERS_MAX the reader fails. */
+static uint32_t holders_read(struct pack_reader *reader, node_id holders[FACT_HOLDERS_MAX])
+{
+    uint32_t count = pack_read_array(reader);
+    reader->failed |= count > FACT_HOLDERS_MAX;
+    for (uint32_t i = 0; i < count && !reader->failed; i++) {
+        pack_read_bin_exact(reader, holders[i].bytes, NODE_ID_BYTES);
+    }
+    return count;
+}
+
 void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact)
 {
     pack_array(writer, 5);
     pack_bin(writer, fact->blob.bytes, HASH_BYTES);
     pack_u64(writer, fact->bytes);
-    pack_array(writer, fact->holder_count);
-    for (uint32_t i = 0; i < fact->holder_count; i++) {
-        pack_bin(writer, fact->holders[i].bytes, NODE_ID_BYTES);
-    }
+    holders_pack(writer, fact->holders, fact->holder_count);
     pack_bool(writer, fact->durable);
     if (fact->has_metric) {
         pack_double(writer, fact->metric);
@@ -610,13 +664,7 @@ int fact_manifest_read(const struct record *record, struct fact_manifest *out)
     fact_body_open(&reader, record, 4, &extra);
     pack_read_bin_exact(&reader, fact.blob.bytes, HASH_BYTES);
     fact.bytes = pack_read_u64(&reader);
-    fact.holder_count = pack_read_array(&reader);
-    if (fact.holder_count > FACT_HOLDERS_MAX) {
-        return ERR_MALFORMED;
-    }
-    for (uint32_t i = 0; i < fact.holder_count; i++) {
-        pack_read_bin_exact(&reader, fact.holders[i].bytes, NODE_ID_BYTES);
-    }
+    fact.holder_count = holders_read(&reader, fact.holders);
     fact.durable = pack_read_bool(&reader);
     if (extra > 0) { /* records of the first version have no metric */
         extra--;
@@ -636,7 +684,8 @@ int fact_manifest_read(const struct record *record, struct fact_manifest *out)
 
 void fact_output_pack(struct pack_writer *writer, const struct fact_output *fact)
 {
-    pack_array(writer, 9);
+    bool has_saved = fact->saved.name[0] != '\0';
+    pack_array(writer, has_saved ? 10 : 9);
     pack_bin(writer, fact->blob.bytes, HASH_BYTES);
     pack_u64(writer, fact->bytes);
     pack_u64(writer, fact->files);
@@ -645,9 +694,28 @@ void fact_output_pack(struct pack_writer *writer, const struct fact_output *fact
     pack_u64(writer, fact->after);
     pack_bool(writer, fact->is_final);
     pack_bool(writer, fact->durable);
-    pack_array(writer, fact->holder_count);
-    for (uint32_t i = 0; i < fact->holder_count; i++) {
-        pack_bin(writer, fact->holders[i].bytes, NODE_ID_BYTES);
+    holders_pack(writer, fact->holders, fact->holder_count);
+    if (has_saved) {
+        pack_array(writer, 3);
+        pack_text(writer, fact->saved.name);
+        pack_u64(writer, fact->saved.bytes);
+        pack_u64(writer, fact->saved.step);
+    }
+}
+
+/* The array may have grown in a later version. */
+static void saved_read(struct pack_reader *reader, struct fact_saved *out)
+{
+    uint32_t count = pack_read_array(reader);
+    if (count < 3) {
+        reader->failed = true;
+        return;
+    }
+    pack_read_text_copy(reader, out->name, sizeof out->name);
+    out->bytes = pack_read_u64(reader);
+    out->step = pack_read_u64(reader);
+    for (uint32_t i = 3; i < count && !reader->failed; i++) {
+        pack_skip(reader);
     }
 }
 
@@ -666,12 +734,10 @@ int fact_output_read(const struct record *record, struct fact_output *out)
     fact.after = pack_read_u64(&reader);
     fact.is_final = pack_read_bool(&reader);
     fact.durable = pack_read_bool(&reader);
-    fact.holder_count = pack_read_array(&reader);
-    if (fact.holder_count > FACT_HOLDERS_MAX) {
-        return ERR_MALFORMED;
-    }
-    for (uint32_t i = 0; i < fact.holder_count; i++) {
-        pack_read_bin_exact(&reader, fact.holders[i].bytes, NODE_ID_BYTES);
+    fact.holder_count = holders_read(&reader, fact.holders);
+    if (extra > 0) { /* records of earlier versions, and of files without a checkpoint, end here */
+        saved_read(&reader, &fact.saved);
+        extra--;
     }
     if (fact_body_close(&reader, extra) != 0 || fact.sequence == 0) {
         return ERR_MALFORMED;
@@ -727,7 +793,7 @@ int fact_quarantine_read(const struct record *record, struct fact_quarantine *ou
     fact.level = (uint32_t)pack_read_u64_max(&reader, FACT_QUARANTINE_LEVEL_MAX);
     fact.minutes = (uint32_t)pack_read_u64_max(&reader, 60);
     pack_read_text_copy(&reader, fact.why, sizeof fact.why);
-    if (fact_body_close(&reader, extra) != 0 || record->key_bytes != 0) {
+    if (fact_body_close_unkeyed(&reader, extra, record) != 0) {
         return ERR_MALFORMED;
     }
     *out = fact;

@@ -11,6 +11,9 @@ bool core_may_take_reserve(const struct node_core *core, const struct record *re
     attempt_id attempt;
     struct fact_control control;
     struct fact_worker worker;
+    struct fact_stop stop;
+    struct fact_search_stop search_stop;
+    uint32_t trial;
     bool is_sound;
     switch (record->kind) {
     case FACT_TOMBSTONE:
@@ -18,6 +21,15 @@ bool core_may_take_reserve(const struct node_core *core, const struct record *re
         is_sound = (record->kind == FACT_TOMBSTONE ? fact_tombstone_read(record) : fact_control_read(record, &control)) == 0;
         return from_disk || (is_sound && fact_key_read_experiment(record, &experiment) == 0 &&
                              view_find_experiment(&core->view, experiment) != NULL);
+    case FACT_STOP: /* of another writer only about a trial that is known: there are many that could be named */
+        is_sound = fact_stop_read(record, &stop) == 0 && fact_key_read_trial(record, &experiment, &trial) == 0;
+        return from_disk || (is_sound && view_find_experiment(&core->view, experiment) != NULL &&
+                             (node_id_equal(record->writer, core->options.self) ||
+                              view_find_trial(view_find_experiment(&core->view, experiment), trial) != NULL));
+    case FACT_SEARCH_STOP:
+        is_sound = fact_search_stop_read(record, &search_stop) == 0 && fact_key_read_trial(record, &experiment, &trial) == 0;
+        return from_disk || (is_sound && view_find_experiment(&core->view, experiment) != NULL &&
+                             view_find_trial(view_find_experiment(&core->view, experiment), trial) != NULL);
     case FACT_WORKER: /* only our own: another writer could invent any number of workers */
         is_sound = node_id_equal(record->writer, core->options.self) && fact_worker_read(record, &worker) == 0 &&
                    worker.state == FACT_WORKER_ENDED;

@@ -16,8 +16,8 @@ struct core_pending *core_try_put(struct node_core *core, enum fact_kind kind, s
                                   const struct pack_writer *body, bool *is_published);
 
 /* True if a record may take the last of the memory: it ends something or frees memory, and concerns an experiment or attempt
- * known here. Each writer can write only one such record for each, so no writer fills the reserve with inventions. A tombstone
- * from our own disk may always: it may be read before the records that it buries. */
+ * known here. Each writer can write only one such record for each, so no writer fills the reserve with inventions. A tombstone,
+ * a control record or a stop from our own disk may always: it may be read before the records that it is about. */
 bool core_may_take_reserve(const struct node_core *core, const struct record *record, bool from_disk);
 
 /* Folds a record again that found no memory for its row. Tells no room. */

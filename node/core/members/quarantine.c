@@ -7,10 +7,12 @@
  * power, however often, and a partition are charged to no trial.
  *
  * A node quarantines itself, since a node alone knows how long its workers lived. Coordinators read the record and avoid the
- * node while other nodes can do the work. A node takes the blame for a trial that failed here within a minute of its start,
- * unless the trial failed on another node too. If all trials of an experiment fail, the fault may be in the code: the trials
- * count as one, and as none once the experiment has failed on another node. They count one by one if the experiment works on
- * another node: a trial there completed, or has run for more than a minute.
+ * node while other nodes can do the work. A node takes the blame for a trial that failed here within a minute of its start only
+ * if the trial's experiment works on another node (a trial completed there, or has run there for more than a minute), and if no
+ * other node has seen this trial fail, or a trial of the experiment fail in the same way. For what fails wherever it is tried
+ * (a command that does not exist, a typing error, a missing module) comes from the program or its configuration, and only a
+ * difference between nodes tells of a node. The rule reads the records that the owners write of their workers, so it is the same
+ * whichever coordinator began the attempts.
  *
  * A node also takes the blame for a trial that could not even be started here: the network lets no code through, the disk has
  * no room, the keep is gone. But code that is nowhere can be started nowhere. So such a trial counts only if another living
@@ -186,9 +188,10 @@ bool core_quarantine_waits(const struct node_core *core, const struct view_trial
 
 bool core_quarantine_avoids(const struct view_trial *trial, node_id node)
 {
+    const struct fact_stop stop = view_trial_stop(trial);
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         const struct view_verdict *verdict = view_attempt_verdict(a);
-        bool has_failed = verdict != NULL && verdict->reason == FACT_FAILED;
+        bool has_failed = verdict != NULL && verdict->reason == FACT_FAILED && view_attempt_counts(&stop, a);
         if ((has_failed || view_attempt_death(a) != NULL) && node_id_equal(view_attempt_node(a), node)) {
             return true;
         }
@@ -333,22 +336,36 @@ static bool has_failed_elsewhere(const struct node_core *core, const struct view
     return false;
 }
 
+/* How the program failed here; 0: not known, or too late or too far on to be compared. */
+static uint64_t failure_here(const struct node_core *core, const attempt_id *id)
+{
+    const struct view_attempt *attempt = view_find_attempt(&core->view, id);
+    for (const struct view_worker *w = attempt != NULL ? attempt->workers : NULL; w != NULL; w = w->next) {
+        if (node_id_equal(w->writer, core->options.self) && w->reason == FACT_FAILED && w->failure != 0) {
+            return w->failure;
+        }
+    }
+    return 0;
+}
+
 struct elsewhere {
-    bool works, fails;
+    bool works, fails_alike;
 };
 
-static struct elsewhere look_elsewhere(const struct node_core *core, const struct view_experiment *experiment)
+/* `failure`: as in struct fact_worker. */
+static struct elsewhere look_elsewhere(const struct node_core *core, const struct view_experiment *experiment, uint64_t failure)
 {
     struct elsewhere out = {false, false};
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *trial = experiment->trials[i];
-        out.fails |= has_failed_elsewhere(core, trial);
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
             for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
                 bool is_completed = w->state == FACT_WORKER_ENDED && w->reason == FACT_COMPLETED;
                 bool is_old = w->state == FACT_WORKER_RUNNING && w->observed.running_ms != 0 &&
                               core->now_ms - w->observed.running_ms >= CORE_EARLY_END_MS;
-                out.works |= (is_completed || is_old) && !node_id_equal(w->writer, core->options.self);
+                bool is_elsewhere = !node_id_equal(w->writer, core->options.self);
+                out.works |= (is_completed || is_old) && is_elsewhere;
+                out.fails_alike |= failure != 0 && w->failure == failure && is_elsewhere;
             }
         }
     }
@@ -372,13 +389,9 @@ static uint32_t count_blame(const struct node_core *core)
         if (experiment == NULL || has_failed_elsewhere(core, trial)) {
             continue;
         }
-        struct elsewhere elsewhere = look_elsewhere(core, experiment);
-        bool is_first = true;
-        for (uint32_t j = 0; j < i; j++) {
-            is_first &= quarantine->young_failures[j].is_unstarted ||
-                        !experiment_id_equal(quarantine->young_failures[j].attempt.experiment, failure->attempt.experiment);
-        }
-        blame += elsewhere.works || (is_first && !elsewhere.fails);
+        struct elsewhere elsewhere = look_elsewhere(core, experiment, failure_here(core, &failure->attempt));
+        bool works = elsewhere.works || BUG(quarantine_without_proof, "a failure counts against a node only if its experiment works elsewhere");
+        blame += works && !elsewhere.fails_alike;
     }
     return blame;
 }

@@ -294,6 +294,12 @@ static void refuse_deleted(struct node_core *core, node_id from, const struct me
     }
 }
 
+static bool trial_is_stopped(const struct node_core *core, const attempt_id *attempt)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
+    return experiment != NULL && view_trial_stopped(view_find_trial(experiment, attempt->trial));
+}
+
 void core_owner_receive(struct node_core *core, node_id from, const struct message *message, struct election_claim heard)
 {
     const attempt_id *attempt = &message->u.lease.attempt;
@@ -307,8 +313,11 @@ void core_owner_receive(struct node_core *core, node_id from, const struct messa
     struct lease_changes changes = {0};
     switch (message->kind) {
     case MESSAGE_RESERVE: {
-        int code = lease_reserve(&core->owner->lease, core->now_ms, message->u.lease.slot, attempt, message->u.lease.priority,
+        int code = ERR_AGAIN; /* of a stopped trial: the coordinator does not know of the stop yet, or does not obey it */
+        if (!trial_is_stopped(core, attempt)) {
+            code = lease_reserve(&core->owner->lease, core->now_ms, message->u.lease.slot, attempt, message->u.lease.priority,
                                  message->u.lease.age, &changes);
+        }
         answer(core, from, MESSAGE_RESERVE_ANSWER, message, code, core_fence_get(core, attempt->experiment));
         break;
     }

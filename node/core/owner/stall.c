@@ -9,6 +9,7 @@ static void shift_worker(struct core_worker *worker, uint64_t gap_ms)
 {
     time_shift(&worker->wanted_ms, gap_ms);
     time_shift(&worker->confirmed_ms, gap_ms);
+    time_shift(&worker->moved_ms, gap_ms);
 }
 
 void core_owner_shift(struct node_core *core, uint64_t gap_ms)

@@ -6,8 +6,10 @@
 #include "base/probe.h"
 #include "node/core/copies/checkpoints.h"
 #include "node/core/ground/effects.h"
+#include "node/core/members/links.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/owner/groups.h"
+#include "node/core/owner/results.h"
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 
@@ -208,7 +210,7 @@ static void spawn(struct node_core *core, uint32_t slot, const struct view_exper
     owner_host(core, &worker->attempt, effect->u.worker.host, sizeof effect->u.worker.host);
     place_rank(core, attempt, rank, effect);
     effect->u.worker.step = owner_group_joins(attempt, rank) ? 0 : attempt->start_step;
-    effect->u.worker.seed = random_mix(experiment->config->seed ^ random_mix(attempt->id.trial + 1u));
+    effect->u.worker.seed = random_mix(experiment->config->seed ^ random_mix(attempt->id.trial + experiment->config->seed_of_trial + 1u));
     memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
     owner_worker_move(worker, CORE_WORKER_RUNNING);
     worker->started_s = core->wall_s;
@@ -265,6 +267,25 @@ static bool slot_is_given_back(struct node_core *core, uint32_t slot, const stru
     return true;
 }
 
+/* True if this node has been without the address where the worker listens for CORE_MOVED_MS, and the elastic group has members on
+ * other nodes: they cannot connect to the worker any more. The group goes on without it, and a new worker listens at an address
+ * that this node has. */
+static bool address_is_gone(struct node_core *core, uint32_t slot, const struct view_attempt *attempt)
+{
+    struct core_worker *worker = &core->owner->workers[slot];
+    struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
+    struct fact_worker published;
+    if (!worker->is_elastic || !node_id_is_none(view_attempt_node(attempt)) || entry == NULL ||
+        fact_worker_read(&entry->record, &published) != 0 || links_announces(core, core->options.self, published.host)) {
+        worker->moved_ms = 0;
+        return false;
+    }
+    worker->moved_ms = worker->moved_ms == 0 ? core->now_ms : worker->moved_ms;
+    return core->now_ms - worker->moved_ms >= CORE_MOVED_MS;
+}
+
 /* Whether the group of an attempt is to stop: the answer for the attempt that was asked about last. Many workers of a node may be
  * in one group. */
 struct stop_answer {
@@ -295,6 +316,11 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         worker_end(core, slot, FACT_STOPPED);
         return;
     }
+    if (experiment->known && view_trial_stopped(view_find_trial(experiment, worker->attempt.trial)) &&
+        !BUG(stop_unheeded, "the worker of a stopped trial is asked to save and leave")) {
+        ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "stop");
+        return;
+    }
     if (attempt == NULL || !attempt->assigned || !experiment->known) {
         return; /* the attempt's record is on its way */
     }
@@ -323,6 +349,13 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         return;
     }
     if (slot_is_given_back(core, slot, experiment)) {
+        return;
+    }
+    if (worker->phase == CORE_WORKER_RUNNING && address_is_gone(core, slot, attempt)) {
+        MARK(member_lost_its_address);
+        TRACE(&core->options.trace, "%s trial %u: rank %u ends, since this node has lost the address that its group uses",
+              experiment->config->name, attempt->id.trial, rank);
+        worker_end(core, slot, FACT_LOST);
         return;
     }
     struct fact_worker master;
@@ -396,7 +429,9 @@ static void exited(struct node_core *core, const struct node_event *event)
     } else {
         reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
     }
-    core_quarantine_exited(core, &worker->attempt, worker->started_ms, reason);
+    if (!event->u.worker.lacks_packages) {
+        core_quarantine_exited(core, &worker->attempt, worker->started_ms, reason);
+    }
     bool is_quick = worker->started_ms != 0 && core->now_ms - worker->started_ms <= CORE_QUICK_MS && worker->step == 0;
     worker->ended_s = core->wall_s;
     worker->cause = event->u.worker.cause;
@@ -487,6 +522,8 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
         exited(core, event);
     } else if (event->kind == NODE_EVENT_WORKER_STATUS) {
         status(core, event);
+    } else if (event->kind == NODE_EVENT_WORKER_RESULT) {
+        owner_result(core, event);
     } else if (event->kind == NODE_EVENT_WORKER_STALL) {
         stalled(core, event);
     } else { /* NODE_EVENT_WORKER_LISTENS */

@@ -1,5 +1,5 @@
 /* Requests of users: whether a request can be granted, and the record that grants it (DESIGN 12). Requests about members are in
- * members.c; on how many disks a record is before the user is answered, in copies/acks.c. */
+ * members.c, those about one trial in trials.c; on how many disks a record is before the user is answered, in copies/acks.c. */
 
 #include "base/err.h"
 #include "base/probe.h"
@@ -12,6 +12,7 @@
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 #include "node/core/requests/members.h"
+#include "node/core/requests/trials.h"
 #include "train/search/search.h"
 
 /* ---- users --------------------------------------------------------------------------------------------------------------- */
@@ -49,6 +50,26 @@ static uint64_t bytes_spoken_for(const struct node_core *core)
         bytes += bytes_of_trials(experiment->config, to_begin);
     }
     return bytes;
+}
+
+/* An older node takes the record for a broken one, and would take no part in the experiment without a word. */
+static bool refused_for_versions(struct node_core *core, uint64_t client, const struct config *config)
+{
+    const struct view_member *unable = config_needs_search(config) ? requests_find_unable(core, FACT_READS_SEARCH) : NULL;
+    char text[NODE_REPLY_BYTES];
+    if (unable != NULL && !search_halves(config->searcher)) {
+        format_text(text, sizeof text,
+                    "%s runs a version of Shoal that does not know log, step and when of hyperparameters, searcher.sampler and "
+                    "searcher.initial; update that node first, or leave them out.",
+                    view_label(&core->view, unable->id).text);
+        core_reply(core, client, ERR_REFUSED, 0, text);
+    } else if (unable != NULL) {
+        format_text(text, sizeof text,
+                    "%s runs a version of Shoal that does not know searcher.name %s; update that node first, or use random.",
+                    view_label(&core->view, unable->id).text, config->searcher == SEARCH_ASHA ? "asha" : "adaptive_asha");
+        core_reply(core, client, ERR_REFUSED, 0, text);
+    }
+    return unable != NULL;
 }
 
 static bool refused_for_memory(struct node_core *core, uint64_t client, const struct config *config, uint32_t trial_count)
@@ -119,7 +140,7 @@ static void submit(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_MALFORMED, 0, "The submitted configuration is not in the packed form.");
         return;
     }
-    if (refused_for_memory(core, client, &config, fact.trial_count)) {
+    if (refused_for_versions(core, client, &config) || refused_for_memory(core, client, &config, fact.trial_count)) {
         return;
     }
     uint8_t bytes[RECORD_BODY_BYTES_MAX];
@@ -193,6 +214,119 @@ static void control(struct node_core *core, const struct node_event *event)
     (void)core_ack_begin(core, client, pending, no_blob, no_blob);
 }
 
+/* ---- notes --------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t own_annotation_lamport(const struct node_core *core, const struct view_experiment *experiment,
+                                       const struct view_annotation *of)
+{
+    uint64_t lamport = 0;
+    for (const struct view_annotation *row = of != NULL ? experiment->annotations : NULL; row != NULL; row = row->next) {
+        bool is_own = node_id_equal(row->writer, core->options.self) && view_annotation_same(row, of);
+        lamport = is_own ? row->lamport : lamport;
+    }
+    return lamport;
+}
+
+/* Any row of the register, also where only a jump is there; NULL: never written. */
+static const struct view_annotation *find_annotation(const struct view_experiment *experiment, enum fact_subject subject,
+                                                     const char *label)
+{
+    for (const struct view_annotation *row = experiment->annotations; row != NULL; row = row->next) {
+        char name[FACT_LABEL_BYTES];
+        view_annotation_name(row, name);
+        if (row->subject == (uint32_t)subject && strcmp(name, label) == 0) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+static struct core_pending *put_annotation(struct node_core *core, const struct view_experiment *experiment,
+                                           const struct node_event *event)
+{
+    enum fact_subject subject = event->u.request.subject;
+    const struct view_annotation *any = find_annotation(experiment, subject, event->u.request.label);
+    struct lamport_top others = {0};
+    if (any != NULL) {
+        others = view_annotation_top(experiment, any, &core->options.self);
+    }
+    struct fact_annotation fact = {.lamport = lamport_next(&others, own_annotation_lamport(core, experiment, any)),
+                                   .is_set = event->u.request.is_set};
+    memcpy(fact.value, event->u.request.value, sizeof fact.value);
+    uint8_t bytes[FACT_NOTE_BYTES + 32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_annotation_pack(&writer, &fact);
+    return core_put(core, FACT_ANNOTATION, fact_key_annotation(experiment->id, subject, event->u.request.label), &writer);
+}
+
+/* Refuses a label beyond those that are shown, and taking back a label that is not there. */
+static bool refused_label(struct node_core *core, const struct view_experiment *experiment, const struct node_event *event)
+{
+    struct view_label_text labels[VIEW_LABELS_MAX];
+    char text[NODE_REPLY_BYTES];
+    uint32_t count = view_experiment_labels(experiment, labels);
+    bool is_there = false;
+    for (uint32_t i = 0; i < count; i++) {
+        is_there |= strcmp(labels[i].name, event->u.request.label) == 0;
+    }
+    if (event->u.request.is_set && !is_there && count == VIEW_LABELS_MAX) {
+        format_text(text, sizeof text, "%s has %d labels already; take one back with --remove.", experiment->config->name,
+                    VIEW_LABELS_MAX);
+        core_reply(core, event->u.request.client, ERR_REFUSED, 0, text);
+        return true;
+    }
+    if (!event->u.request.is_set && !is_there && !experiment->is_large) {
+        format_text(text, sizeof text, "%s has no label %s.", experiment->config->name, event->u.request.label);
+        core_reply(core, event->u.request.client, ERR_NOT_FOUND, 0, text);
+        return true;
+    }
+    return false;
+}
+
+static bool refused_annotation(struct node_core *core, const struct view_experiment *experiment, const struct node_event *event)
+{
+    uint64_t client = event->u.request.client;
+    char text[NODE_REPLY_BYTES];
+    if (event->u.request.subject == FACT_LABEL) {
+        return refused_label(core, experiment, event);
+    }
+    if (event->u.request.subject == FACT_ARCHIVED && event->u.request.is_set && !view_experiment_over(experiment)) {
+        format_text(text, sizeof text, "%s is %s; only an experiment that is over can be archived.", experiment->config->name,
+                    view_experiment_state_name(view_experiment_state(experiment)));
+        core_reply(core, client, ERR_REFUSED, 0, text);
+        return true;
+    }
+    if (event->u.request.subject == FACT_PRIORITY && view_experiment_over(experiment)) {
+        format_text(text, sizeof text, "The experiment is %s already, so its priority changes nothing.",
+                    view_experiment_state_name(view_experiment_state(experiment)));
+        core_reply(core, client, ERR_REFUSED, 0, text);
+        return true;
+    }
+    const struct view_member *unable = requests_find_unable(core, FACT_READS_ANNOTATION);
+    bool is_obeyed = event->u.request.subject == FACT_PINNED || event->u.request.subject == FACT_PRIORITY;
+    if (is_obeyed && event->u.request.is_set && unable != NULL) {
+        format_text(text, sizeof text, "%s runs a version of Shoal that does not heed %s; update that node first.",
+                    view_label(&core->view, unable->id).text, event->u.request.subject == FACT_PINNED ? "a pin" : "a new priority");
+        core_reply(core, client, ERR_REFUSED, 0, text);
+        return true;
+    }
+    return false;
+}
+
+static void annotate(struct node_core *core, const struct node_event *event)
+{
+    uint64_t client = event->u.request.client;
+    const struct view_experiment *experiment = view_find_experiment(&core->view, event->u.request.experiment);
+    if (experiment == NULL || !experiment->known) {
+        core_reply(core, client, ERR_NOT_FOUND, 0, "There is no such experiment; `shoal ls` lists them.");
+        return;
+    }
+    if (!refused_annotation(core, experiment, event)) {
+        (void)core_ack_begin(core, client, put_annotation(core, experiment, event), no_blob, no_blob);
+    }
+}
+
 static void delete(struct node_core *core, const struct node_event *event)
 {
     uint64_t client = event->u.request.client;
@@ -213,6 +347,12 @@ static void delete(struct node_core *core, const struct node_event *event)
     const struct view_experiment *experiment = view_find_experiment(&core->view, id);
     if (experiment == NULL || !experiment->known) {
         core_reply(core, client, ERR_NOT_FOUND, 0, "There is no such experiment; `shoal ls` lists them.");
+        return;
+    }
+    if (view_experiment_pinned(experiment)) {
+        char text[NODE_REPLY_BYTES];
+        format_text(text, sizeof text, "%s is pinned, so it is not deleted; `shoal unpin` it first.", experiment->config->name);
+        core_reply(core, client, ERR_REFUSED, 0, text);
         return;
     }
     TRACE(&core->options.trace, "%s is deleted", experiment->config->name);
@@ -320,6 +460,7 @@ struct core_register core_requests_register(const struct node_core *core, const 
     struct core_register word = {0};
     struct fact_control control;
     struct fact_drain drain;
+    struct fact_stop stop;
     if (!core->started || core->twin->life != 0 || !node_id_equal(given->writer, core->options.self)) {
         return word;
     }
@@ -340,6 +481,11 @@ struct core_register core_requests_register(const struct node_core *core, const 
         word.kind = member != NULL ? FACT_DRAIN : 0;
         word.is_on = drain.drained;
         word.at_once = drain.at_once;
+    } else if (held->record.kind == FACT_STOP && fact_stop_read(&held->record, &stop) == 0 &&
+               fact_key_read_trial(&held->record, &word.experiment, &word.trial) == 0) {
+        const struct view_experiment *experiment = view_find_experiment(&core->view, word.experiment);
+        word.kind = experiment != NULL ? FACT_STOP : 0;
+        word.is_on = experiment != NULL && view_trial_stopped(view_find_trial(experiment, word.trial));
     }
     return word;
 }
@@ -355,6 +501,9 @@ void core_requests_restore(struct node_core *core, const struct core_register *w
     } else if (word->kind == FACT_DRAIN && member != NULL) {
         key = fact_key_node_id(word->node);
         (void)put_drain(core, member, word->is_on, word->at_once);
+    } else if (word->kind == FACT_STOP && experiment != NULL) {
+        key = fact_key_trial(word->experiment, word->trial);
+        (void)requests_put_stop(core, experiment, word->trial, word->is_on);
     } else {
         return;
     }
@@ -395,6 +544,15 @@ static void receive(struct node_core *core, const struct node_event *event)
     case NODE_REQUEST_DELETE:
         delete(core, event);
         break;
+    case NODE_REQUEST_STOP:
+        requests_stop(core, event);
+        break;
+    case NODE_REQUEST_RETRY:
+        requests_retry(core, event);
+        break;
+    case NODE_REQUEST_ANNOTATE:
+        annotate(core, event);
+        break;
     case NODE_REQUEST_INVITE:
         requests_invite(core, event);
         break;
@@ -425,7 +583,7 @@ static void receive(struct node_core *core, const struct node_event *event)
 /* True for a request that may take the last of the memory. */
 static bool may_end_something(enum node_request_kind kind)
 {
-    return kind == NODE_REQUEST_CANCEL || kind == NODE_REQUEST_PAUSE || kind == NODE_REQUEST_DELETE;
+    return kind == NODE_REQUEST_STOP || kind == NODE_REQUEST_CANCEL || kind == NODE_REQUEST_PAUSE || kind == NODE_REQUEST_DELETE;
 }
 
 void core_requests_receive(struct node_core *core, const struct node_event *event)

@@ -28,13 +28,14 @@ struct core_requests {
 void core_requests_receive(struct node_core *core, const struct node_event *event); /* NODE_EVENT_REQUEST */
 void core_requests_housekeep(struct node_core *core); /* goes on with a leave, and with requests that wait for a second disk */
 
-/* The present value of a pause or drain register that a user of this node has set since this boot; another node may have
+/* The present value of a pause, drain or stop register that a user of this node has set since this boot; another node may have
  * overwritten it since. */
 struct core_register {
-    enum fact_kind kind; /* CONTROL or DRAIN; 0: no register */
-    experiment_id experiment; /* CONTROL */
+    enum fact_kind kind; /* CONTROL, DRAIN or STOP; 0: no register */
+    experiment_id experiment; /* CONTROL, STOP */
+    uint32_t trial;           /* STOP */
     node_id node;             /* DRAIN */
-    bool is_on;               /* paused, or drained */
+    bool is_on;               /* paused, drained or stopped */
     bool at_once;             /* DRAIN */
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "node/core/coordinator/placing.h"
+#include "node/core/coordinator/waiting.h"
 #include "node/core/copies/checkpoints.h"
 #include "node/core/copies/outputs.h"
 #include "node/core/members/clocks.h"
@@ -221,10 +222,10 @@ bool node_core_next_checkpoint(const struct node_core *core, const struct view_m
     return core_checkpoints_next(core, row, out);
 }
 
-bool node_core_apart_reason(const struct node_core *core, const struct view_experiment *experiment,
-                            const struct view_trial *trial, char *out, size_t size)
+bool node_core_waiting_reason(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial, char *out,
+                              size_t size)
 {
-    return placing_apart_reason(core, experiment, trial, out, size);
+    return waiting_reason(core, experiment, trial, out, size);
 }
 
 bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, enum config_retry retry, char *out,

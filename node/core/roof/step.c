@@ -265,6 +265,7 @@ static void settle(struct node_core *core)
             struct view_experiment *experiment = core->view.experiments[i];
             if (experiment->changed) {
                 experiment->changed = false;
+                (void)view_search_refresh(&core->view, experiment); /* for readers: no record may come for long */
                 core_owner_experiment(core, experiment);
                 core_coordinator_experiment(core, experiment);
                 busy = true;
@@ -361,6 +362,7 @@ static void step(struct node_core *core, const struct node_event *event)
     case NODE_EVENT_PREPARED:
     case NODE_EVENT_WORKER_LISTENS:
     case NODE_EVENT_WORKER_STATUS:
+    case NODE_EVENT_WORKER_RESULT:
     case NODE_EVENT_WORKER_STALL:
     case NODE_EVENT_WORKER_EXITED:
         core_owner_worker_event(core, event);

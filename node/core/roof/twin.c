@@ -21,7 +21,8 @@
  * The daemon that stays raises its boot above the twin's, and tells its address to every peer that does not answer.
  *
  * Known weakness: until the two find each other, seconds after they can, both may coordinate one experiment under one (term,
- * node id). A twin that no member can connect to is never found: it hears no peer, and grants slots to itself only. If all
+ * node id). A twin that no member can connect to is never found: it hears no peer, and grants slots to itself only. Nor is a twin
+ * that knows the address of no member which it can reach, as on a copy of a disk that was made before the mesh was known. If all
  * nodes that were told of the new key are lost before the rest of the mesh has heard, no member lets the new node in; as after
  * any join whose sponsor is lost at once, the node has to be invited again, with an empty directory. */
 

@@ -64,10 +64,29 @@ static uint32_t ended_attempt_failures(const struct view_attempt *attempt, enum 
     return failures.before + counts;
 }
 
+bool view_attempt_counts(const struct fact_stop *stop, const struct view_attempt *attempt)
+{
+    if (stop->stopped || stop->lamport == 0) {
+        return attempt->id.number > stop->since; /* 0 if never written */
+    }
+    return attempt->retried >= stop->lamport || BUG(retry_forgets_nothing, "failures from before a retry do not count");
+}
+
+/* The next attempt that counts, from `attempt` (may be NULL) on; NULL: there is none. */
+static const struct view_attempt *next_counted(const struct fact_stop *stop, const struct view_attempt *attempt)
+{
+    while (attempt != NULL && !view_attempt_counts(stop, attempt)) {
+        attempt = attempt->next;
+    }
+    return attempt;
+}
+
 uint32_t view_trial_failures(const struct view_trial *trial)
 {
     uint32_t failures = 0;
-    for (struct view_attempt *attempt = trial->attempts; attempt != NULL; attempt = attempt->next) {
+    const struct fact_stop stop = view_trial_stop(trial);
+    const struct view_attempt *attempt = next_counted(&stop, trial->attempts);
+    for (; attempt != NULL; attempt = next_counted(&stop, attempt->next)) {
         const struct view_verdict *verdict = view_attempt_verdict(attempt);
         failures += verdict != NULL && verdict->reason == FACT_LOST &&
                     BUG(losses_counted, "only the program's own failures count against max_restarts");
@@ -125,9 +144,10 @@ static bool starts_as(const struct view_attempt *a, const struct view_attempt *o
  * not the nodes'. A trial with progress between failures may fail max_restarts times. */
 static bool fails_everywhere(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
 {
+    const struct fact_stop stop = view_trial_stop(trial);
     const struct view_attempt *last = NULL;
     *count = 0;
-    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+    for (const struct view_attempt *a = next_counted(&stop, trial->attempts); a != NULL; a = next_counted(&stop, a->next)) {
         const struct view_verdict *verdict = view_attempt_verdict(a);
         if (verdict == NULL || verdict->reason != FACT_FAILED || node_id_is_none(view_attempt_node(a))) {
             continue;
@@ -148,10 +168,11 @@ static bool fails_everywhere(const struct view_trial *trial, node_id nodes[VIEW_
  * (members/quarantine.c). */
 static bool kills_hosts(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
 {
+    const struct fact_stop stop = view_trial_stop(trial);
     uint32_t deaths = 0;
     bool is_pointed_at = false;
     *count = 0;
-    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+    for (const struct view_attempt *a = next_counted(&stop, trial->attempts); a != NULL; a = next_counted(&stop, a->next)) {
         const struct view_death *death = view_attempt_death(a);
         if (death != NULL) {
             deaths++;
@@ -191,10 +212,11 @@ static bool is_quick_failure(const struct view_attempt *attempt)
  * looks at that. */
 static bool fails_in_the_same_way(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
 {
-    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+    const struct fact_stop stop = view_trial_stop(trial);
+    for (const struct view_attempt *a = next_counted(&stop, trial->attempts); a != NULL; a = next_counted(&stop, a->next)) {
         uint32_t failures = 0;
         *count = 0;
-        for (const struct view_attempt *b = a; b != NULL && is_quick_failure(a); b = b->next) {
+        for (const struct view_attempt *b = a; b != NULL && is_quick_failure(a); b = next_counted(&stop, b->next)) {
             if (is_quick_failure(b) && are_all_in(a, b) && are_all_in(b, a)) {
                 list_node(nodes, count, b->members[0].node);
                 failures++;

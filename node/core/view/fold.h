@@ -23,7 +23,14 @@ int fold_programs(struct view *view, const struct records_entry *entry); /* ERR_
 int fold_experiment(struct view *view, const struct records_entry *entry);
 int fold_experiment_large(struct view *view, const struct records_entry *entry);
 int fold_control(struct view *view, const struct records_entry *entry);
+int fold_stop(struct view *view, const struct records_entry *entry);
+int fold_search_stop(struct view *view, const struct records_entry *entry);
+int fold_annotation(struct view *view, const struct records_entry *entry);
 int fold_claim(struct view *view, const struct records_entry *entry);
+
+/* search.c */
+int fold_result(struct view *view, const struct records_entry *entry);
+int fold_search_log(struct view *view, const struct records_entry *entry); /* ERR_MALFORMED: the log ends before the record */
 
 /* tombstones.c */
 int fold_tombstone(struct view *view, const struct records_entry *entry);

@@ -5,9 +5,8 @@
 #include "base/err.h"
 #include "base/probe.h"
 
-/* Finds or makes the rows of the experiment, trial and attempt that the record's key names. 0, ERR_MALFORMED or ERR_FULL. */
-static int rows_of(struct view *view, const struct record *record, attempt_id *id, struct view_experiment **experiment,
-                   struct view_trial **trial, struct view_attempt **attempt)
+int view_rows_of(struct view *view, const struct record *record, attempt_id *id, struct view_experiment **experiment,
+                 struct view_trial **trial, struct view_attempt **attempt)
 {
     if (fact_key_read_attempt(record, id) != 0) {
         return ERR_MALFORMED;
@@ -42,7 +41,7 @@ static int take_attempt(struct view *view, const struct record *record, const st
     struct view_experiment *experiment;
     struct view_trial *trial;
     struct view_attempt *attempt;
-    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    int error = view_rows_of(view, record, &id, &experiment, &trial, &attempt);
     if (error != 0) {
         return error;
     }
@@ -75,6 +74,7 @@ static int take_attempt(struct view *view, const struct record *record, const st
     attempt->first = first;
     attempt->start_step = fact->start_step;
     attempt->checkpoint = fact->checkpoint;
+    attempt->retried = fact->retried;
     choose_group(attempt);
     experiment->changed = true;
     return 0;
@@ -109,7 +109,7 @@ static int take_generation(struct view *view, const struct record *record, const
     struct view_experiment *experiment;
     struct view_trial *trial;
     struct view_attempt *attempt;
-    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    int error = view_rows_of(view, record, &id, &experiment, &trial, &attempt);
     if (error != 0) {
         return error;
     }
@@ -187,7 +187,7 @@ int fold_worker(struct view *view, const struct records_entry *entry)
     if (fact_worker_read(record, &fact) != 0 || fact_key_read_number(record, &number) != 0) {
         return ERR_MALFORMED;
     }
-    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    int error = view_rows_of(view, record, &id, &experiment, &trial, &attempt);
     if (error != 0) {
         return error;
     }
@@ -253,7 +253,7 @@ int fold_verdict(struct view *view, const struct records_entry *entry)
         take_verdict_back(view, record);
         return ERR_MALFORMED;
     }
-    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    int error = view_rows_of(view, record, &id, &experiment, &trial, &attempt);
     if (error != 0) {
         return error;
     }
@@ -287,7 +287,7 @@ int fold_death(struct view *view, const struct records_entry *entry)
     if (fact_death_read(record, &fact) != 0) {
         return ERR_MALFORMED;
     }
-    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    int error = view_rows_of(view, record, &id, &experiment, &trial, &attempt);
     if (error != 0) {
         return error;
     }
@@ -323,7 +323,7 @@ int fold_manifest(struct view *view, const struct records_entry *entry)
     if (fact_manifest_read(record, &fact) != 0 || fact_key_read_step(record, &step) != 0) {
         return ERR_MALFORMED;
     }
-    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    int error = view_rows_of(view, record, &id, &experiment, &trial, &attempt);
     if (error != 0) {
         return error;
     }
@@ -373,7 +373,7 @@ int fold_output(struct view *view, const struct records_entry *entry)
         fact_key_read_place(record, &place) != 0) {
         return ERR_MALFORMED;
     }
-    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    int error = view_rows_of(view, record, &id, &experiment, &trial, &attempt);
     if (error != 0) {
         return error;
     }

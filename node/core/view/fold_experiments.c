@@ -1,4 +1,4 @@
-/* The fold of records about experiments: submission, pause and cancel, claims. */
+/* The fold of records about experiments: submission, pause and cancel, stops of trials, claims, annotations. */
 
 #include "node/core/view/fold.h"
 
@@ -9,9 +9,12 @@
 static int count_trials(const struct config *config, const struct fact_experiment *fact, bool is_large, uint32_t *out)
 {
     struct search_space space = config_search_space(config);
+    struct search_head head;
     struct pack_reader reader;
+    uint32_t parameters = 0;
     pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
-    bool is_elsewhere = is_large && config->searcher == SEARCH_GRID && pack_read_array(&reader) == 0;
+    bool is_elsewhere = is_large && config->searcher == SEARCH_GRID && search_head_read(&reader, &head, &parameters) == 0 &&
+                        parameters == 0;
     if (is_elsewhere) {
         *out = fact->trial_count;
         return 0;
@@ -76,6 +79,8 @@ static int fold(struct view *view, const struct record *record, const struct fac
     experiment->code_bytes = fact->code_bytes;
     experiment->config_text = fact->config_text;
     experiment->is_large = is_large;
+    experiment->needs_search = config_needs_search(&config);
+    experiment->search.is_stale = experiment->search.is_reconfigured = true;
     experiment->changed = true;
     return 0;
 }
@@ -125,6 +130,107 @@ int fold_control(struct view *view, const struct records_entry *entry)
     return 0;
 }
 
+static int stop_order(const void *row, const void *wanted)
+{
+    const struct view_stop *a = row, *b = wanted;
+    return node_id_compare(a->writer, b->writer);
+}
+
+int fold_stop(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_stop fact;
+    experiment_id id;
+    uint32_t index;
+    if (fact_stop_read(record, &fact) != 0 || fact_key_read_trial(record, &id, &index) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_experiment *experiment = view_experiment_row(view, id);
+    struct view_trial *trial = experiment != NULL ? view_trial_row(view, experiment, index) : NULL;
+    if (trial == NULL) {
+        return ERR_FULL;
+    }
+    struct lamport_top before = view_stop_top(trial, NULL);
+    const struct view_stop wanted = {.writer = record->writer};
+    struct view_stop *stop = view_row(view, &trial->stops, &wanted, sizeof wanted, stop_order);
+    if (stop == NULL) {
+        return ERR_FULL;
+    }
+    stop->fact = fact;
+    view_count_jumps(view, before, view_stop_top(trial, NULL));
+    experiment->changed = true;
+    return 0;
+}
+
+static int search_stop_order(const void *row, const void *wanted)
+{
+    const struct view_search_stop *a = row, *b = wanted;
+    return node_id_compare(a->writer, b->writer);
+}
+
+int fold_search_stop(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_search_stop fact;
+    experiment_id id;
+    uint32_t index;
+    if (fact_search_stop_read(record, &fact) != 0 || fact_key_read_trial(record, &id, &index) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_experiment *experiment = view_experiment_row(view, id);
+    struct view_trial *trial = experiment != NULL ? view_trial_row(view, experiment, index) : NULL;
+    if (trial == NULL) {
+        return ERR_FULL;
+    }
+    const struct view_search_stop wanted = {.writer = record->writer};
+    struct view_search_stop *stop = view_row(view, &trial->search_stops, &wanted, sizeof wanted, search_stop_order);
+    if (stop == NULL) {
+        return ERR_FULL;
+    }
+    stop->fact = fact;
+    experiment->changed = true;
+    return 0;
+}
+
+static int annotation_order(const void *row, const void *wanted)
+{
+    const struct view_annotation *a = row, *b = wanted;
+    int order = view_annotation_compare(a, b);
+    return order != 0 ? order : node_id_compare(a->writer, b->writer);
+}
+
+int fold_annotation(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_annotation fact;
+    struct view_annotation wanted = {.writer = record->writer, .entry = entry};
+    experiment_id id;
+    if (fact_key_read_annotation(record, &id, &wanted.subject) != 0) {
+        return ERR_MALFORMED;
+    }
+    if (wanted.subject >= FACT_SUBJECTS) {
+        return 0; /* of a later version, which may note something else */
+    }
+    if (fact_annotation_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_experiment *experiment = view_experiment_row(view, id);
+    if (experiment == NULL) {
+        return ERR_FULL;
+    }
+    struct lamport_top before = view_annotation_top(experiment, &wanted, NULL);
+    struct view_annotation *row = view_row(view, &experiment->annotations, &wanted, sizeof wanted, annotation_order);
+    if (row == NULL) {
+        return ERR_FULL;
+    }
+    row->entry = entry;
+    row->lamport = fact.lamport;
+    row->is_set = fact.is_set;
+    view_count_jumps(view, before, view_annotation_top(experiment, &wanted, NULL));
+    experiment->changed = true;
+    return 0;
+}
+
 static int claim_order(const void *row, const void *wanted)
 {
     const struct view_claim *a = row, *b = wanted;
@@ -152,6 +258,7 @@ int fold_claim(struct view *view, const struct records_entry *entry)
     claim->fact = fact;
     claim->boot = record->version.boot;
     view_count_jumps(view, before, view_claim_top(experiment, NULL));
+    experiment->search.is_stale = true;
     experiment->changed = true;
     return 0;
 }

@@ -68,7 +68,8 @@ bool view_attempt_can_shrink(const struct view *view, const struct view_experime
         bool leaves = leaver != NULL && node_id_equal(attempt->members[rank].node, *leaver);
         stay += !leaves && !has_ended(view_attempt_worker(attempt, rank)) && !view_attempt_is_wanted_back(view, attempt, rank);
     }
-    return experiment->known && view_attempt_is_elastic(attempt) && stay >= experiment->config->min_slots;
+    return experiment->known && view_attempt_is_elastic(attempt) && stay >= experiment->config->min_slots &&
+           !experiment->config->even_hosts;
 }
 
 node_id view_attempt_node(const struct view_attempt *attempt)

@@ -1,4 +1,5 @@
-/* The present values of the registers that several nodes write (gossip/lamport.h): drain, pause, cancel and claims. */
+/* The present values of the registers that several nodes write (gossip/lamport.h): drain, pause, cancel, stops and claims.
+ * Annotations are in annotations.c. */
 
 #include "node/core/view/rows.h"
 
@@ -24,6 +25,15 @@ struct lamport_top view_control_top(const struct view_experiment *experiment, co
     struct lamport_top top = {0};
     for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
         lamport_see(&top, is_writer(control->writer, but) ? 0 : control->fact.lamport);
+    }
+    return top;
+}
+
+struct lamport_top view_stop_top(const struct view_trial *trial, const node_id *but)
+{
+    struct lamport_top top = {0};
+    for (const struct view_stop *stop = trial->stops; stop != NULL; stop = stop->next) {
+        lamport_see(&top, is_writer(stop->writer, but) ? 0 : stop->fact.lamport);
     }
     return top;
 }
@@ -88,4 +98,55 @@ bool view_experiment_paused(const struct view_experiment *experiment)
         newest = control->fact.lamport;
     }
     return paused;
+}
+
+struct fact_stop view_trial_stop(const struct view_trial *trial)
+{
+    struct fact_stop now = {0};
+    if (trial == NULL || trial->stops == NULL) {
+        return now;
+    }
+    struct lamport_top top = view_stop_top(trial, NULL);
+    for (const struct view_stop *stop = trial->stops; stop != NULL; stop = stop->next) {
+        if (stop->fact.lamport < now.lamport || !lamport_counts(&top, stop->fact.lamport)) {
+            continue;
+        }
+        if (stop->fact.lamport > now.lamport) {
+            now = (struct fact_stop){.lamport = stop->fact.lamport};
+        }
+        /* of concurrent values (equal lamport) a stop wins */
+        now.stopped |= stop->fact.stopped;
+        now.since = stop->fact.since > now.since ? stop->fact.since : now.since;
+    }
+    return now;
+}
+
+uint32_t view_trial_retried_from(const struct view_trial *trial)
+{
+    const struct fact_stop stop = view_trial_stop(trial);
+    return stop.stopped ? 0 : stop.since;
+}
+
+const struct view_search_stop *view_trial_search_stop(const struct view_trial *trial)
+{
+    if (trial == NULL || trial->search_stops == NULL) {
+        return NULL;
+    }
+    uint32_t since = view_trial_stop(trial).since;
+    const struct view_search_stop *stop = trial->search_stops;
+    while (stop != NULL && stop->fact.number <= since) {
+        stop = stop->next;
+    }
+    return stop;
+}
+
+bool view_trial_stopped(const struct view_trial *trial)
+{
+    return view_trial_stop(trial).stopped || view_trial_search_stop(trial) != NULL;
+}
+
+uint64_t view_trial_retried(const struct view_trial *trial)
+{
+    const struct fact_stop stop = view_trial_stop(trial);
+    return stop.stopped ? 0 : stop.lamport;
 }

@@ -142,14 +142,17 @@ bool view_experiment_best(const struct view *view, const struct view_experiment 
 {
     bool found = false;
     for (uint32_t i = 0; experiment->known && i < experiment->trial_count && i < experiment->trial_slots; i++) {
-        const struct view_attempt *attempt =
-            experiment->trials[i] != NULL ? view_trial_completed(experiment->trials[i]) : NULL;
+        const struct view_trial *row = experiment->trials[i];
+        const struct view_attempt *attempt = row != NULL ? view_trial_completed(row) : NULL;
+        if (attempt == NULL && row != NULL && view_trial_state(experiment, i) == VIEW_TRIAL_STOPPED) {
+            attempt = view_trial_highest(row);
+        }
         uint8_t metrics[FACT_METRICS_BYTES_MAX];
         uint32_t bytes = attempt != NULL ? view_attempt_metrics(view, experiment, attempt, metrics) : 0;
         double candidate;
         if (!view_metric(metrics, bytes, "validation", experiment->config->metric, &candidate) ||
             candidate - candidate != 0) {
-            continue; /* not completed, without the metric, or diverged: infinite or not a number */
+            continue; /* neither completed nor stopped, without the metric, or diverged: infinite or not a number */
         }
         bool better = !found || (experiment->config->smaller_is_better ? candidate < *value : candidate > *value);
         if (better) {

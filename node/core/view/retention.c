@@ -115,6 +115,7 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
         row->is_best = false;
     }
     bool lives = retention_trial_lives(experiment, trial, is_over), has_newest = false, has_durable = false;
+    bool is_pinned = view_experiment_pinned(experiment);
     uint32_t count = 0;
     for (struct view_manifest *row = trial->manifests, *next; row != NULL; row = next) {
         struct view_manifest united;
@@ -126,7 +127,7 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
         if (is_needed && has_newest) {
             MARK(newest_durable_kept_beside_newest);
         }
-        if (is_needed || count < experiment->config->save_trial_latest || is_a_beginning(trial, united.blob)) {
+        if (is_needed || is_pinned || count < experiment->config->save_trial_latest || is_a_beginning(trial, united.blob)) {
             keep(row, false);
         }
         has_newest = true;
@@ -205,7 +206,7 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
     CHECK(experiment->known);
     struct view_manifest united;
     const struct candidate candidate = candidate_of(trial, row, &united);
-    if (row->is_kept) {
+    if (row->is_kept || view_experiment_pinned(experiment)) { /* the pin may be newer than the mark */
         return false;
     }
     if (BUG(let_go_unconfirmed, "a checkpoint goes once as many newer ones as are kept are confirmed")) {
@@ -229,7 +230,7 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
 bool retention_keeps_outputs(const struct view_experiment *experiment)
 {
     const struct config *config = experiment->config;
-    return config->save_experiment_best > 0 || config->save_trial_best > 0 || config->save_trial_latest > 0;
+    return view_experiment_pinned(experiment) || config->save_experiment_best > 0 || config->save_trial_best > 0 || config->save_trial_latest > 0;
 }
 
 bool retention_keeps_output(const struct view_trial *trial, const struct view_output *output)

@@ -23,6 +23,13 @@ bool view_strays_settle(struct view *view, struct view_experiment *experiment, u
 
 struct view_attempt *view_attempt_row(struct view *view, struct view_trial *trial, const attempt_id *id);
 
+/* Finds or makes the rows of the experiment, trial and attempt that the record's key names. 0, ERR_MALFORMED or ERR_FULL. */
+int view_rows_of(struct view *view, const struct record *record, attempt_id *id, struct view_experiment **experiment,
+                 struct view_trial **trial, struct view_attempt **attempt);
+
+/* The order of registers: by subject, then by name. */
+int view_annotation_compare(const struct view_annotation *a, const struct view_annotation *b);
+
 /* Gives the memory of a group back, which is in no list any more. */
 void view_group_free(struct arena *arena, struct view_group *group);
 

@@ -3,6 +3,7 @@
 #include "node/core/view/view.h"
 
 #include "base/check.h"
+#include "base/probe.h"
 
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt)
 {
@@ -71,24 +72,34 @@ enum view_trial_state view_trial_state(const struct view_experiment *experiment,
     if (trial != NULL && view_trial_completed(trial) != NULL) {
         return VIEW_TRIAL_COMPLETED;
     }
+    bool is_running = highest != NULL && view_attempt_verdict(highest) == NULL;
+    if (view_trial_stopped(trial) && !BUG(stop_forgotten, "a trial that is stopped does not begin again")) {
+        return is_running ? VIEW_TRIAL_RUNNING : VIEW_TRIAL_STOPPED;
+    }
     const struct config *config = experiment->config;
     if (trial != NULL && experiment->known &&
         (view_trial_failures(trial) > config_restarts(config) ||
          view_trial_quarantine(trial, config->retry, NULL, NULL) != VIEW_NO_QUARANTINE)) {
         return VIEW_TRIAL_FAILED;
     }
-    return highest != NULL && view_attempt_verdict(highest) == NULL ? VIEW_TRIAL_RUNNING : VIEW_TRIAL_QUEUED;
+    return is_running ? VIEW_TRIAL_RUNNING : VIEW_TRIAL_QUEUED;
+}
+
+bool view_trial_over(enum view_trial_state state)
+{
+    return state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_FAILED || state == VIEW_TRIAL_STOPPED;
 }
 
 enum view_experiment_state view_experiment_state(const struct view_experiment *experiment)
 {
-    uint32_t completed = 0, failed = 0, running = 0, begun = 0;
+    uint32_t completed = 0, stopped = 0, failed = 0, running = 0, begun = 0;
     for (uint32_t i = 0; experiment->known && i < experiment->trial_count && i < experiment->trial_slots; i++) {
         if (experiment->trials[i] == NULL) {
             continue;
         }
         enum view_trial_state state = view_trial_state(experiment, i);
         completed += state == VIEW_TRIAL_COMPLETED;
+        stopped += state == VIEW_TRIAL_STOPPED;
         failed += state == VIEW_TRIAL_FAILED;
         running += state == VIEW_TRIAL_RUNNING;
         begun += experiment->trials[i]->attempts != NULL;
@@ -99,8 +110,8 @@ enum view_experiment_state view_experiment_state(const struct view_experiment *e
     if (view_experiment_cancelled(experiment)) {
         return VIEW_CANCELLED;
     }
-    if (experiment->known && completed + failed == experiment->trial_count) {
-        return VIEW_FAILED;
+    if (experiment->known && completed + stopped + failed == experiment->trial_count) {
+        return failed == experiment->trial_count ? VIEW_FAILED : VIEW_COMPLETED;
     }
     if (view_experiment_paused(experiment)) {
         return VIEW_PAUSED;
@@ -136,7 +147,7 @@ bool view_experiment_live(const struct view_experiment *experiment)
 
 const char *view_trial_state_name(enum view_trial_state state)
 {
-    static const char *const names[] = {"queued", "running", "completed", "failed"};
+    static const char *const names[] = {"queued", "running", "completed", "failed", "stopped"};
     CHECK(state < sizeof names / sizeof names[0]);
     return names[state];
 }

@@ -44,13 +44,27 @@ static void attempt_free(struct arena *arena, struct view_attempt *attempt)
         next = group->next;
         view_group_free(arena, group);
     }
+    for (struct view_result *result = attempt->results, *next; result != NULL; result = next) {
+        next = result->next;
+        arena_give(arena, result, sizeof *result);
+    }
     arena_give(arena, attempt->first, attempt->first_count * sizeof *attempt->first);
     arena_give(arena, attempt->beginnings, attempt->beginning_count * sizeof *attempt->beginnings);
     arena_give(arena, attempt, sizeof *attempt);
 }
 
-static void trial_free(struct arena *arena, struct view_trial *trial)
+static void trial_free(struct view *view, struct view_trial *trial)
 {
+    struct arena *arena = view->arena;
+    view_count_jumps(view, view_stop_top(trial, NULL), (struct lamport_top){0});
+    for (struct view_stop *stop = trial->stops, *next; stop != NULL; stop = next) {
+        next = stop->next;
+        arena_give(arena, stop, sizeof *stop);
+    }
+    for (struct view_search_stop *stop = trial->search_stops, *next; stop != NULL; stop = next) {
+        next = stop->next;
+        arena_give(arena, stop, sizeof *stop);
+    }
     for (struct view_attempt *attempt = trial->attempts, *next; attempt != NULL; attempt = next) {
         next = attempt->next;
         attempt_free(arena, attempt);
@@ -66,6 +80,20 @@ static void trial_free(struct arena *arena, struct view_trial *trial)
     arena_give(arena, trial, sizeof *trial);
 }
 
+static void annotations_free(struct view *view, struct view_experiment *experiment)
+{
+    const struct view_annotation *before = NULL;
+    for (const struct view_annotation *row = experiment->annotations; row != NULL; before = row, row = row->next) {
+        if (before == NULL || !view_annotation_same(before, row)) {
+            view_count_jumps(view, view_annotation_top(experiment, row, NULL), (struct lamport_top){0});
+        }
+    }
+    for (struct view_annotation *row = experiment->annotations, *next; row != NULL; row = next) {
+        next = row->next;
+        arena_give(view->arena, row, sizeof *row);
+    }
+}
+
 static void experiment_free(struct view *view, struct view_experiment *experiment)
 {
     struct arena *arena = view->arena;
@@ -73,11 +101,11 @@ static void experiment_free(struct view *view, struct view_experiment *experimen
     view_count_jumps(view, view_claim_top(experiment, NULL), (struct lamport_top){0});
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         if (experiment->trials[i] != NULL) {
-            trial_free(arena, experiment->trials[i]);
+            trial_free(view, experiment->trials[i]);
         }
     }
     for (uint32_t i = 0; i < experiment->stray_count; i++) {
-        trial_free(arena, experiment->strays[i]);
+        trial_free(view, experiment->strays[i]);
     }
     arena_give(arena, experiment->trials, experiment->trial_slots * sizeof(void *));
     arena_give(arena, experiment->strays, experiment->stray_slots * sizeof(void *));
@@ -89,6 +117,15 @@ static void experiment_free(struct view *view, struct view_experiment *experimen
         next = claim->next;
         arena_give(arena, claim, sizeof *claim);
     }
+    for (struct view_log *log = experiment->search.logs, *next; log != NULL; log = next) {
+        next = log->next;
+        arena_give(arena, log->records, log->slots * sizeof *log->records);
+        arena_give(arena, log, sizeof *log);
+    }
+    arena_give(arena, experiment->search.segments, experiment->search.segment_slots * sizeof *experiment->search.segments);
+    arena_give(arena, experiment->search.judged, experiment->search.judged_slots * sizeof *experiment->search.judged);
+    arena_give(arena, experiment->search.trials, experiment->search.trial_count * sizeof *experiment->search.trials);
+    annotations_free(view, experiment);
     arena_give(arena, experiment->config, sizeof *experiment->config);
     arena_give(arena, experiment->config_bytes, experiment->config_byte_count);
     arena_give(arena, experiment, sizeof *experiment);

@@ -140,6 +140,14 @@ struct view_verdict {
     uint64_t step;
 };
 
+/* What the attempt had reached at a rung, by the record of one owner of rank 0 (struct fact_result). */
+struct view_result {
+    struct view_result *next; /* by (rung, writer) */
+    uint32_t rung;
+    node_id writer;
+    struct fact_result fact;
+};
+
 struct view_death {
     struct view_death *next; /* by writer */
     node_id writer;
@@ -176,11 +184,13 @@ struct view_attempt {
     const struct fact_place *members; /* [member_count + joiner_count]: by rank, the joiners behind the members */
     uint64_t start_step;              /* the step of the checkpoint that the attempt starts from; 0: from nothing */
     hash256 checkpoint;
+    uint64_t retried; /* as in struct fact_attempt */
     uint32_t beginning_count;
     struct fact_beginning *beginnings; /* [beginning_count]: the files that every rank finds at its start */
     struct view_worker *workers;
     struct view_verdict *verdicts;
     struct view_death *deaths;
+    struct view_result *results;
 };
 
 /* ---- rows: experiments -------------------------------------------------------------------------------------------------- */
@@ -213,8 +223,24 @@ struct view_output {
     struct fact_output fact;
 };
 
+/* The stop or retry of a trial by one writer: see view_trial_stop. */
+struct view_stop {
+    struct view_stop *next; /* by writer */
+    node_id writer;
+    struct fact_stop fact;
+};
+
+/* The stop of a trial by its search, by one writer: see view_trial_search_stop. */
+struct view_search_stop {
+    struct view_search_stop *next; /* by writer */
+    node_id writer;
+    struct fact_search_stop fact;
+};
+
 struct view_trial {
     uint32_t index;
+    struct view_stop *stops;
+    struct view_search_stop *search_stops;
     struct view_attempt *attempts;
     struct view_manifest *manifests;
     struct view_output *outputs;
@@ -228,11 +254,74 @@ struct view_control {
     struct fact_control fact;
 };
 
+/* A note about an experiment by one writer: see view_annotation_find. Name and value stay in the record. */
+struct view_annotation {
+    struct view_annotation *next; /* by (subject, name), then by writer */
+    node_id writer;
+    uint32_t subject; /* enum fact_subject */
+    uint64_t lamport;
+    bool is_set;
+    const struct records_entry *entry;
+};
+
 struct view_claim {
     struct view_claim *next; /* by writer */
     node_id writer;
     uint64_t boot;
     struct fact_claim fact;
+};
+
+/* One record of a search's log. */
+struct view_log_record {
+    uint32_t number;
+    const struct records_entry *entry;
+};
+
+/* The log of one coordinator of a search. */
+struct view_log {
+    struct view_log *next; /* by (writer, name) */
+    node_id writer;
+    struct fact_log_name name;
+    uint64_t term, boot; /* of the record 0, if it is here */
+    uint32_t count, slots;
+    struct view_log_record *records; /* by number */
+    uint32_t taken;   /* how many records are in the state of the search */
+    bool is_replaced; /* a record that was taken has another content now */
+};
+
+/* A decision that stands, in the state of a search. */
+struct view_judged {
+    struct fact_judged fact;
+    const struct view_log *log; /* in whose record `number` it stands */
+    uint32_t number;
+};
+
+/* A trial in the state of its search. */
+struct view_searched {
+    uint32_t bracket; /* an index into the brackets of the search */
+    uint32_t rungs; /* results that are judged: of the rungs 0 to rungs - 1 */
+    uint32_t last;  /* the index of the last decision about it in view_search.judged, plus 1; 0: none */
+};
+
+/* A part of the state: the decisions of a log below `until` that were not taken before. */
+struct view_segment {
+    const struct view_log *log;
+    uint32_t until;
+};
+
+/* A search that stops trials early, as this node sees it: the state of the highest log. view_search_refresh makes it. */
+struct view_search {
+    struct view_log *logs;
+    struct view_log *highest; /* which the state follows; NULL: none */
+    struct view_segment *segments; /* what the state is made of, in order */
+    uint32_t segment_count, segment_slots;
+    bool is_stale;                 /* logs, claims or the configuration have changed since the last refresh */
+    bool is_reconfigured;          /* ... and it was the configuration */
+    struct search_brackets brackets; /* of trial_count trials */
+    struct view_judged *judged;     /* in the order of the log */
+    uint32_t judged_count, judged_slots;
+    struct view_searched *trials; /* [trial_count] */
+    uint32_t trial_count;
 };
 
 struct view_experiment {
@@ -244,6 +333,7 @@ struct view_experiment {
     uint64_t code_bytes;
     hash256 config_text;
     bool is_large;         /* `config` is in lean form, and the blob config_text has the whole configuration */
+    bool needs_search;     /* config_needs_search */
     struct config *config; /* its borrowed parts point into config_bytes */
     uint8_t *config_bytes;
     uint32_t config_byte_count;
@@ -254,6 +344,8 @@ struct view_experiment {
     uint32_t stray_count, stray_slots;
     struct view_control *controls;
     struct view_claim *claims;
+    struct view_search search;
+    struct view_annotation *annotations;
     /* As of the last retention_find_bar: the last one of the safe checkpoints that fill the experiment's quota of best ones. A
      * checkpoint behind the bar is not among the best. is_there false: there are too few safe checkpoints for a bar. */
     struct view_bar {
@@ -287,7 +379,7 @@ struct view {
     uint32_t tombstone_count, tombstone_slots;
     bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared after the reader has acted */
     uint64_t malformed_count;                          /* records whose key or body did not decode */
-    uint64_t jump_count; /* registers (drain, pause, claim) whose highest clock is refused as a jump at present */
+    uint64_t jump_count; /* registers (drain, pause, stop, claim, annotation) whose highest clock is refused as a jump at present */
 };
 
 /* ---- view.c ------------------------------------------------------------------------------------------------------------- */
@@ -365,10 +457,13 @@ struct view_label view_label(const struct view *view, node_id node);
 /* ---- registers.c -------------------------------------------------------------------------------------------------------- */
 
 /* The two highest clocks of a register (gossip/lamport.h); the clock of the writer `but` is left out (NULL: of no writer). The
- * clocks of claims are their terms. */
+ * clocks of claims are their terms; `of` is any row of the register, in no list perhaps. */
 struct lamport_top view_drain_top(const struct view_member *member, const node_id *but);
 struct lamport_top view_control_top(const struct view_experiment *experiment, const node_id *but);
+struct lamport_top view_stop_top(const struct view_trial *trial, const node_id *but);
 struct lamport_top view_claim_top(const struct view_experiment *experiment, const node_id *but);
+struct lamport_top view_annotation_top(const struct view_experiment *experiment, const struct view_annotation *of,
+                                       const node_id *but);
 
 /* The present value of the member's drain register; lamport 0: never written. Of concurrent values that count a drain wins;
  * `at_once`: at least one such drain has at_once. `is_idle`: the member itself has published is_idle with the same clock. */
@@ -378,6 +473,91 @@ bool view_experiment_cancelled(const struct view_experiment *experiment);
 
 /* The present value of the pause register; of concurrent values a pause wins. */
 bool view_experiment_paused(const struct view_experiment *experiment);
+
+/* The present value of the trial's stop register; lamport 0: never written, as of a NULL trial. Of concurrent values a stop wins,
+ * and the highest `since` counts. */
+struct fact_stop view_trial_stop(const struct view_trial *trial);
+
+/* The lamport of the trial's present retry; 0: the trial was never retried, or has been stopped since. */
+uint64_t view_trial_retried(const struct view_trial *trial);
+
+/* A user or the search has stopped the trial: nothing of it begins any more, and what runs is asked to save and leave. */
+bool view_trial_stopped(const struct view_trial *trial);
+
+/* The highest attempt number that a user's last retry of the trial knew; 0: the last word was no retry, as of a NULL trial. */
+uint32_t view_trial_retried_from(const struct view_trial *trial);
+
+/* The search's stop of the trial, of several that of the lowest writer; NULL: none, or a user has taken it back since. */
+const struct view_search_stop *view_trial_search_stop(const struct view_trial *trial);
+
+/* ---- search.c: a search that stops trials early (DESIGN 14) ------------------------------------------------------------------ */
+
+/* How many records of the log are here without a gap, from number 0 on. */
+uint32_t view_log_whole(const struct view_log *log);
+
+/* The log of this name; NULL: no record of it is here. */
+struct view_log *view_find_log(const struct view_experiment *experiment, node_id writer, struct fact_log_name name);
+
+/* Whether the log's writer has claimed to coordinate in the log's term, or in a later one. */
+bool view_log_counts(const struct view_experiment *experiment, const struct view_log *log);
+
+/* The order of logs: by term, coordinator, boot and name. */
+bool view_log_is_higher(const struct view_log *a, const struct view_log *b);
+
+/* Brings the state of the search up to date. False: the arena is full, or a record that the highest log adopts is not here; the state
+ * lacks the newest decisions. */
+bool view_search_refresh(struct view *view, struct view_experiment *experiment);
+
+/* The last decision about the trial that stands; NULL: none. */
+const struct view_judged *view_search_last(const struct view_experiment *experiment, uint32_t trial);
+
+/* What the last decision that stands says of the trial: it goes on; it is to end (early, or at its whole length); or it was to end,
+ * and a user has retried it since: it is judged no more. */
+enum view_course { VIEW_GOES_ON, VIEW_ENDS, VIEW_IS_FREED };
+enum view_course view_search_course(const struct view_experiment *experiment, uint32_t trial);
+
+/* How many decisions of the first `count` are about the rung of the bracket, and how many of these have a better metric. */
+struct view_standing {
+    uint32_t entries, better;
+};
+struct view_standing view_search_standing(const struct view_experiment *experiment, uint32_t count, uint32_t bracket, uint32_t rung,
+                                          double metric);
+
+/* ---- annotations.c ------------------------------------------------------------------------------------------------------ */
+
+/* A walk over the registers in their order: of each the row whose value counts, which may have been taken back. NULL: no register
+ * is left. A register whose only clock is a jump is passed over. */
+const struct view_annotation *view_annotation_first(const struct view_experiment *experiment);
+const struct view_annotation *view_annotation_next(const struct view_annotation *row);
+
+/* The row whose value counts, which may have been taken back; NULL: never written. `name`: of a label, else "". */
+const struct view_annotation *view_annotation_find(const struct view_experiment *experiment, enum fact_subject subject,
+                                                   const char *name);
+
+/* Whether both rows are of one register. */
+bool view_annotation_same(const struct view_annotation *a, const struct view_annotation *b);
+
+void view_annotation_name(const struct view_annotation *row, char out[FACT_LABEL_BYTES]);
+void view_annotation_value(const struct view_annotation *row, char out[FACT_NOTE_BYTES]);
+
+bool view_experiment_archived(const struct view_experiment *experiment);
+bool view_experiment_pinned(const struct view_experiment *experiment);
+
+/* What users have set, else resources.priority. */
+uint32_t view_experiment_priority(const struct view_experiment *experiment);
+
+/* What users have noted, else the configuration's description. */
+void view_experiment_description(const struct view_experiment *experiment, char out[FACT_NOTE_BYTES]);
+
+#define VIEW_LABELS_MAX 64 /* of one experiment: a request for more is refused, and of more records the first names count */
+
+struct view_label_text {
+    char name[FACT_LABEL_BYTES], value[FACT_NOTE_BYTES]; /* value: "" if it has none */
+};
+
+/* The labels of the configuration that no note has changed, "NAME" or "NAME=VALUE", and those that users have set. Returns how many
+ * there are, at most VIEW_LABELS_MAX. An experiment in lean form has the latter only. */
+uint32_t view_experiment_labels(const struct view_experiment *experiment, struct view_label_text out[VIEW_LABELS_MAX]);
 
 /* ---- groups.c: the group of an attempt as it is now --------------------------------------------------------------------- */
 
@@ -395,9 +575,9 @@ bool view_attempt_is_elastic(const struct view_attempt *attempt);
  * withholds the slot, or the node is drained at once. */
 bool view_attempt_is_wanted_back(const struct view *view, const struct view_attempt *attempt, uint32_t rank);
 
-/* True if the staying members, neither ended nor wanted back, are enough for a group of their own (min_slots). False: the
- * whole group is asked to stop. `leaver` (may be NULL): a node with members that count as wanted back, too. The answer
- * follows from the records alone, so that all owners and the coordinator agree. */
+/* True if the staying members, neither ended nor wanted back, are enough for a group of their own (min_slots; with even_hosts they
+ * never are). False: the whole group is asked to stop. `leaver` (may be NULL): a node with members that count as wanted back, too.
+ * The answer follows from the records alone, so that all owners and the coordinator agree. */
 bool view_attempt_can_shrink(const struct view *view, const struct view_experiment *experiment,
                              const struct view_attempt *attempt, const node_id *leaver);
 
@@ -407,7 +587,15 @@ node_id view_attempt_node(const struct view_attempt *attempt);
 
 /* ---- states.c ----------------------------------------------------------------------------------------------------------- */
 
-enum view_trial_state { VIEW_TRIAL_QUEUED, VIEW_TRIAL_RUNNING, VIEW_TRIAL_COMPLETED, VIEW_TRIAL_FAILED };
+/* A trial that is STOPPED has no running attempt: until its last attempt has its verdict the trial is RUNNING. */
+enum view_trial_state {
+    VIEW_TRIAL_QUEUED,
+    VIEW_TRIAL_RUNNING,
+    VIEW_TRIAL_COMPLETED,
+    VIEW_TRIAL_FAILED,
+    VIEW_TRIAL_STOPPED,
+    VIEW_TRIAL_STATES
+};
 
 enum view_experiment_state {
     VIEW_QUEUED,
@@ -431,10 +619,17 @@ struct view_attempt *view_trial_highest(const struct view_trial *trial);
 /* The number for the trial's next attempt: above all numbers that count, and not yet used in any record. 0: none is left. */
 uint32_t view_trial_next_number(const struct view_trial *trial);
 
+/* Of a trial for which several are true the first: completed, stopped, failed. So a result outlives a stop and a retry, and a
+ * stopped trial stays so until it is retried, whatever becomes known of its earlier attempts. */
 enum view_trial_state view_trial_state(const struct view_experiment *experiment, uint32_t index);
+
+/* The trial is completed, failed or stopped: no further attempt of it begins, unless a user retries it. */
+bool view_trial_over(enum view_trial_state state);
+
+/* An experiment of which every trial is over has failed if all of them have, and is completed otherwise. */
 enum view_experiment_state view_experiment_state(const struct view_experiment *experiment);
 
-/* Completed, cancelled or failed: no further work of the experiment begins. */
+/* Completed, cancelled or failed: no further work of the experiment begins, unless a user retries a trial. */
 bool view_experiment_over(const struct view_experiment *experiment);
 
 /* True while a coordinator may be needed: the experiment is not over, or an attempt has no verdict yet. */
@@ -454,12 +649,17 @@ enum view_quarantine { VIEW_NO_QUARANTINE, VIEW_QUARANTINE_FAILURES, VIEW_QUARAN
 #define VIEW_QUARANTINE_HOST_DEATHS 2   /* deaths of hosts, if no other trial is suspected of the last death */
 #define VIEW_QUARANTINE_SHARED_DEATHS 3 /* deaths of hosts, whatever other trials are suspected */
 
+/* Whether failures and losses of the attempt count. `stop`: view_trial_stop of its trial. After a retry only attempts count that
+ * were made with knowledge of it: not those of a side of a cut that failed on without that knowledge. While the trial is
+ * stopped, attempts up to stop->since count no more. */
+bool view_attempt_counts(const struct fact_stop *stop, const struct view_attempt *attempt);
+
 /* True if the node could not prepare or start the worker. (A worker without a start because the lease ended first has exit code
  * 0.) */
 bool view_worker_is_unstarted(const struct view_worker *worker);
 
 /* How often the trial's program failed by itself: attempts that ended FAILED, and in ended attempts each elastic worker that
- * failed earlier, in a group that went on. No failure counts twice. */
+ * failed earlier, in a group that went on. No failure counts twice, and only those of attempts with view_attempt_counts do. */
 uint32_t view_trial_failures(const struct view_trial *trial);
 
 /* How many failures the attempt counts for if the verdict is FAILED now: one for each elastic worker that failed in a group
@@ -497,8 +697,8 @@ bool view_metric(const uint8_t *metrics, uint32_t bytes, const char *group, cons
 uint32_t view_attempt_metrics(const struct view *view, const struct view_experiment *experiment,
                               const struct view_attempt *attempt, uint8_t out[FACT_METRICS_BYTES_MAX]);
 
-/* The best completed trial by the searcher's metric; of equal ones the lower index. False: no trial has completed with a finite
- * metric, and `*trial` and `*value` are untouched. */
+/* The best completed or stopped trial by the searcher's metric; of equal ones the lower index. A stopped trial has the last metric
+ * that its last attempt reported. False: no trial has completed or was stopped with a finite metric, and `*trial` and `*value` are untouched. */
 bool view_experiment_best(const struct view *view, const struct view_experiment *experiment, uint32_t *trial,
                           double *value);
 

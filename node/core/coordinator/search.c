@@ -1,0 +1,375 @@
+/* The searcher of an experiment (DESIGN 14). All that decides is in records: results, and the log of this coordinator, which takes
+ * over the logs of earlier ones. */
+
+#include "node/core/coordinator/search.h"
+
+#include <math.h>
+
+#include "base/probe.h"
+#include "node/core/coordinator/coordinator.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/members.h"
+
+/* ---- results --------------------------------------------------------------------------------------------------------- */
+
+static bool was_rank_0(const struct view_attempt *attempt, node_id node)
+{
+    bool was = attempt->first_count > 0 && node_id_equal(attempt->first[0].node, node);
+    for (const struct view_group *group = attempt->groups; group != NULL && !was; group = group->next) {
+        was = group->member_count > 0 && node_id_equal(group->places[0].node, node);
+    }
+    return was;
+}
+
+/* True if this node hears every member of the attempt that has not ended: what else the members have reported is known here. */
+static bool is_in_reach(const struct node_core *core, const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        bool has_ended = worker != NULL && worker->state == FACT_WORKER_ENDED;
+        if (!has_ended && !core_node_alive(core, attempt->members[rank].node)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A result to be judged. */
+struct candidate {
+    const attempt_id *attempt;
+    const struct view_result *result;
+};
+
+/* By (rung, step, trial, attempt, writer): the same results are judged in the same order wherever they wait together. */
+static bool is_before(const struct candidate *a, const struct candidate *b)
+{
+    const struct view_result *x = a->result, *y = b->result;
+    int order = attempt_id_compare_order(a->attempt, b->attempt);
+    return x->rung != y->rung                             ? x->rung < y->rung
+           : x->fact.step != y->fact.step                 ? x->fact.step < y->fact.step
+           : a->attempt->trial != b->attempt->trial ? a->attempt->trial < b->attempt->trial
+           : order != 0                                   ? order < 0
+                                                          : node_id_compare(x->writer, y->writer) < 0;
+}
+
+/* The first result of the trial at its next rung, `judged` of whose results are in the record that is being made. Results from
+ * before a retry count no more. What runs beyond a cut is judged there. */
+static bool next_result(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                        uint32_t judged, struct candidate *out)
+{
+    uint32_t rung = experiment->search.trials[trial->index].rungs + judged, since = view_trial_retried_from(trial);
+    const struct view_attempt *highest = view_trial_highest(trial);
+    bool found = false;
+    bool runs = highest != NULL && view_attempt_verdict(highest) == NULL;
+    if (view_search_course(experiment, trial->index) != VIEW_GOES_ON || (runs && !is_in_reach(core, highest))) {
+        return false;
+    }
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        for (const struct view_result *r = a->id.number > since ? a->results : NULL; r != NULL; r = r->next) {
+            const struct candidate candidate = {&a->id, r};
+            if (r->rung == rung && was_rank_0(a, r->writer) && (!found || is_before(&candidate, out))) {
+                found = true;
+                *out = candidate;
+            }
+        }
+    }
+    return found;
+}
+
+/* ---- decisions ------------------------------------------------------------------------------------------------------- */
+
+/* A record of the log that is being made. */
+struct drafting {
+    const struct view_experiment *experiment;
+    struct search_halving halving;
+    struct fact_search_log draft;
+};
+
+static void judge(struct drafting *drafting, const struct candidate *candidate)
+{
+    const struct view_search *search = &drafting->experiment->search;
+    uint32_t bracket = search->trials[candidate->attempt->trial].bracket, rung = candidate->result->rung;
+    double metric = candidate->result->fact.metric;
+    struct view_standing standing = view_search_standing(drafting->experiment, search->judged_count, bracket, rung, metric);
+    for (uint32_t i = 0; i < drafting->draft.judged_count; i++) {
+        const struct fact_judged *earlier = &drafting->draft.judged[i];
+        if (earlier->rung == rung && search->trials[earlier->attempt.trial].bracket == bracket) {
+            standing.entries++;
+            standing.better += search_is_better(earlier->metric, metric, drafting->experiment->config->smaller_is_better);
+        }
+    }
+    bool is_top = rung + 1 >= search->brackets.list[bracket].rungs;
+    bool goes_on = search_goes_on(drafting->halving.divisor, metric, standing.better, standing.entries + 1);
+    goes_on ^= BUG(search_keeps_the_worst, "a decision follows from the log before it");
+    drafting->draft.judged[drafting->draft.judged_count++] =
+        (struct fact_judged){.attempt = *candidate->attempt,
+                             .rung = rung,
+                             .decision = is_top && !isnan(metric) ? FACT_TOPS_OUT : goes_on && !is_top ? FACT_GOES_ON : FACT_STOPS,
+                             .step = candidate->result->fact.step,
+                             .length = candidate->result->fact.length,
+                             .metric = metric};
+}
+
+/* How many results of the trial are judged in the draft, and whether it goes on by the last of them. */
+static bool goes_on_in(const struct fact_search_log *draft, uint32_t trial, uint32_t *judged)
+{
+    bool goes_on = true;
+    *judged = 0;
+    for (uint32_t i = 0; i < draft->judged_count; i++) {
+        if (draft->judged[i].attempt.trial == trial) {
+            goes_on = draft->judged[i].decision == FACT_GOES_ON;
+            (*judged)++;
+        }
+    }
+    return goes_on;
+}
+
+static void judge_all(const struct node_core *core, struct drafting *drafting)
+{
+    const struct view_experiment *experiment = drafting->experiment;
+    while (drafting->draft.judged_count < FACT_JUDGED_MAX) {
+        struct candidate first = {NULL, NULL}, candidate;
+        bool found = false;
+        for (uint32_t t = 0; t < experiment->search.trial_count && t < experiment->trial_slots; t++) {
+            uint32_t judged;
+            const struct view_trial *trial = experiment->trials[t];
+            if (trial != NULL && goes_on_in(&drafting->draft, t, &judged) && next_result(core, experiment, trial, judged, &candidate) &&
+                (!found || is_before(&candidate, &first))) {
+                found = true;
+                first = candidate;
+            }
+        }
+        if (!found) {
+            return;
+        }
+        judge(drafting, &first);
+    }
+}
+
+/* ---- the log --------------------------------------------------------------------------------------------------------- */
+
+static bool put_record(struct node_core *core, struct core_coordination *coordination, const struct fact_search_log *fact)
+{
+    uint8_t bytes[RECORD_BODY_BYTES_MAX];
+    struct pack_writer writer;
+    bool is_published;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_search_log_pack(&writer, fact);
+    struct fact_key key = fact_key_search_log(coordination->experiment, coordination->log, coordination->log_next);
+    (void)core_try_put(core, FACT_SEARCH_LOG, key, &writer, &is_published);
+    coordination->log_next += is_published;
+    return is_published;
+}
+
+static bool is_own(const struct node_core *core, const struct core_coordination *coordination, const struct view_log *log)
+{
+    return coordination->log_next > 0 && log != NULL && node_id_equal(log->writer, core->options.self) &&
+           memcmp(log->name.bytes, coordination->log.bytes, sizeof log->name.bytes) == 0;
+}
+
+/* Adds the prefix to what the record adopts; a full record is put first. False: no memory, or no room in the step: the next pass goes
+ * on. */
+static bool adopt(struct node_core *core, struct core_coordination *coordination, const struct view_log *log, uint32_t until,
+                  struct fact_search_log *draft)
+{
+    if (draft->adopted_count == FACT_ADOPTED_MAX) {
+        if (!core_has_room(core, 64, 1u << 17) || !put_record(core, coordination, draft)) {
+            return false;
+        }
+        draft->adopted_count = 0;
+    }
+    draft->adopted[draft->adopted_count++] = (struct fact_adopted){log->writer, log->name, until};
+    return true;
+}
+
+/* The lowest log above `last` whose writer has claimed its term. A log adopts lower ones only, so in this order no decision comes before
+ * one that it needs. */
+static const struct view_log *next_higher(const struct view_experiment *experiment, const struct view_log *last)
+{
+    const struct view_log *next = NULL;
+    for (const struct view_log *log = experiment->search.logs; log != NULL; log = log->next) {
+        bool is_above = view_log_counts(experiment, log) && (last == NULL || view_log_is_higher(log, last));
+        next = is_above && (next == NULL || view_log_is_higher(next, log)) ? log : next;
+    }
+    return next;
+}
+
+/* A new log takes over the state of the highest log, segment by segment. Every log takes over what it does not have of the others. False:
+ * as of adopt. */
+static bool adopt_all(struct node_core *core, struct core_coordination *coordination, const struct view_experiment *experiment,
+                      struct fact_search_log *draft)
+{
+    const struct view_search *search = &experiment->search;
+    bool is_new = coordination->log_next == 0;
+    for (uint32_t i = 0; i < search->segment_count && is_new; i++) {
+        if (!adopt(core, coordination, search->segments[i].log, search->segments[i].until, draft)) {
+            return false;
+        }
+    }
+    const struct view_log *log = NULL;
+    while ((log = next_higher(experiment, log)) != NULL) {
+        uint32_t whole = view_log_whole(log);
+        if (whole > log->taken && !is_own(core, coordination, log) && !adopt(core, coordination, log, whole, draft)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Stops the trials that are to end by decisions that stand. A trial that is over needs no stop. */
+static void stop_trials(struct node_core *core, const struct view_experiment *experiment)
+{
+    for (uint32_t t = 0; t < experiment->search.trial_count && core_has_room(core, 64, 1u << 16); t++) {
+        const struct view_trial *trial = view_find_trial(experiment, t);
+        if (trial == NULL || view_search_course(experiment, t) != VIEW_ENDS || view_trial_stopped(trial) ||
+            view_trial_over(view_trial_state(experiment, t))) {
+            continue;
+        }
+        const struct view_judged *last = view_search_last(experiment, t);
+        const struct view_attempt *highest = view_trial_highest(trial);
+        uint32_t number = highest != NULL ? highest->id.number : 0;
+        const struct fact_search_stop fact = {.number = number > last->fact.attempt.number ? number : last->fact.attempt.number,
+                                              .rung = last->fact.rung,
+                                              .is_top = last->fact.decision == FACT_TOPS_OUT,
+                                              .writer = last->log->writer,
+                                              .log = last->log->name,
+                                              .record = last->number};
+        uint8_t bytes[128];
+        struct pack_writer writer;
+        pack_writer_init(&writer, bytes, sizeof bytes);
+        fact_search_stop_pack(&writer, &fact);
+        TRACE(&core->options.trace, "%s trial %u %s at rung %u (step %llu)", experiment->config->name, t,
+              fact.is_top ? "has reached its whole length" : "is stopped by the search", fact.rung,
+              (unsigned long long)last->fact.step);
+        (void)core_put(core, FACT_SEARCH_STOP, fact_key_trial(experiment->id, t), &writer);
+    }
+}
+
+/* ---- trials under way ------------------------------------------------------------------------------------------------ */
+
+/* A trial is under way while an attempt of it runs on nodes that are heard: what runs beyond a cut, or on nodes that are gone, keeps
+ * no other trial from its place. */
+static bool is_under_way(const struct node_core *core, const struct view_trial *trial)
+{
+    const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+    return highest != NULL && view_attempt_verdict(highest) == NULL && is_in_reach(core, highest);
+}
+
+static uint32_t bracket_of(const struct view_experiment *experiment, uint32_t trial)
+{
+    return trial < experiment->search.trial_count ? experiment->search.trials[trial].bracket : 0;
+}
+
+static void count_under_way(const struct node_core *core, const struct view_experiment *experiment,
+                            uint32_t under_way[SEARCH_BRACKETS_MAX])
+{
+    memset(under_way, 0, SEARCH_BRACKETS_MAX * sizeof under_way[0]);
+    for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+        under_way[bracket_of(experiment, t)] += is_under_way(core, experiment->trials[t]);
+    }
+}
+
+static bool is_counted(const struct view_experiment *experiment, uint32_t trial)
+{
+    const struct view_trial *row = view_find_trial(experiment, trial);
+    const struct view_attempt *highest = row != NULL ? view_trial_highest(row) : NULL;
+    return highest != NULL && view_attempt_verdict(highest) == NULL;
+}
+
+/* How many trials of the trial's bracket may be under way at a time; 0: any number. */
+static uint32_t most_under_way(const struct view_experiment *experiment, uint32_t trial)
+{
+    if (!search_halves(experiment->config->searcher)) {
+        return experiment->config->max_concurrent_trials;
+    }
+    return experiment->search.brackets.list[experiment->search.trials[trial].bracket].concurrent;
+}
+
+static bool may_begin(const struct core_coordination *coordination, const uint32_t under_way[SEARCH_BRACKETS_MAX],
+                      const struct view_experiment *experiment, uint32_t trial)
+{
+    bool halves = search_halves(experiment->config->searcher);
+    if (halves && (trial >= experiment->search.trial_count || view_search_course(experiment, trial) == VIEW_ENDS)) {
+        return false;
+    }
+    const struct view_trial *row = view_find_trial(experiment, trial);
+    if (row != NULL && view_trial_highest(row) != NULL) {
+        return true; /* it has begun, and goes on */
+    }
+    uint32_t bracket = bracket_of(experiment, trial), most = most_under_way(experiment, trial), count = under_way[bracket];
+    for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
+        bool is_here = bracket_of(experiment, gang->attempt.trial) == bracket;
+        count += is_here && !gang->is_joining && !is_counted(experiment, gang->attempt.trial);
+    }
+    return most == 0 || count < most;
+}
+
+bool search_lets_begin(const struct core_coordination *coordination, const struct view_experiment *experiment, uint32_t trial)
+{
+    return may_begin(coordination, coordination->under_way, experiment, trial);
+}
+
+bool search_is_full(const struct node_core *core, const struct core_coordination *coordination,
+                    const struct view_experiment *experiment, uint32_t trial)
+{
+    uint32_t under_way[SEARCH_BRACKETS_MAX];
+    count_under_way(core, experiment, under_way);
+    return !may_begin(coordination, under_way, experiment, trial);
+}
+
+/* What earlier logs have decided comes first, in a record of its own, since the next decisions follow from it. */
+static void extend_log(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
+                       struct drafting *drafting)
+{
+    bool is_open = coordination->log_next > 0;
+    if (is_open && !is_own(core, coordination, experiment->search.highest)) {
+        return; /* its claim is not the highest any more, as this node is about to see */
+    }
+    judge_all(core, drafting);
+    struct fact_search_log adopting = {.term = coordination->election.highest.term, .boot = core->options.boot};
+    if (!is_open && drafting->draft.judged_count == 0) {
+        return;
+    }
+    if (!is_open) {
+        uint8_t name[16] = {0};
+        if (!BUG(log_named_again, "no two logs have the same name")) {
+            core_secret(core, name, sizeof name);
+        }
+        memcpy(coordination->log.bytes, name, sizeof coordination->log.bytes);
+    }
+    if (!adopt_all(core, coordination, experiment, &adopting)) {
+        return;
+    }
+    if (adopting.adopted_count > 0) {
+        if (!put_record(core, coordination, &adopting) || !view_search_refresh(&core->view, experiment)) {
+            return;
+        }
+        drafting->draft.judged_count = 0;
+        judge_all(core, drafting);
+    }
+    drafting->draft.term = adopting.term;
+    drafting->draft.boot = adopting.boot;
+    if (drafting->draft.judged_count > 0 && put_record(core, coordination, &drafting->draft)) {
+        (void)view_search_refresh(&core->view, experiment);
+    }
+}
+
+void search_follow(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
+{
+    if (!search_halves(experiment->config->searcher)) {
+        count_under_way(core, experiment, coordination->under_way);
+        return;
+    }
+    /* If a record that the highest log adopts is missing, the state is incomplete, and a new log adopts what is there. */
+    (void)view_search_refresh(&core->view, experiment);
+    struct drafting drafting = {.experiment = experiment, .halving = config_search_halving(experiment->config)};
+    if (experiment->search.trial_count == 0 || view_experiment_cancelled(experiment)) {
+        return;
+    }
+    if (core_has_room(core, 64, 1u << 17)) {
+        extend_log(core, coordination, experiment, &drafting);
+    }
+    stop_trials(core, experiment);
+    count_under_way(core, experiment, coordination->under_way);
+}

@@ -1,0 +1,19 @@
+#ifndef NODE_CORE_COORDINATOR_SEARCH_H
+#define NODE_CORE_COORDINATOR_SEARCH_H
+/* The searcher of an experiment, while its coordinator is this node (DESIGN 14): which trials begin, and which stop early. */
+
+#include "node/core/coordinator/coordination.h"
+
+/* Judges what the trials have reached, writes the decisions into this node's log and stops the trials concerned, as far as the step
+ * has room. Counts the trials under way, for search_lets_begin in this pass. */
+void search_follow(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment);
+
+/* Whether the searcher lets the trial begin now, or again: it has not stopped it, and fewer of its bracket are under way than may be
+ * at a time. */
+bool search_lets_begin(const struct core_coordination *coordination, const struct view_experiment *experiment, uint32_t trial);
+
+/* The same at any node that follows the election, by the records: the trial may not begin now. */
+bool search_is_full(const struct node_core *core, const struct core_coordination *coordination,
+                    const struct view_experiment *experiment, uint32_t trial);
+
+#endif

@@ -1,0 +1,141 @@
+/* The records of a search that stops trials early: results, logs of decisions, stops. */
+
+#include "node/core/facts/inside.h"
+
+#include "base/err.h"
+#include "train/search/search.h"
+
+void fact_result_pack(struct pack_writer *writer, const struct fact_result *fact)
+{
+    pack_array(writer, 3);
+    pack_u64(writer, fact->step);
+    pack_u64(writer, fact->length);
+    pack_double(writer, fact->metric);
+}
+
+int fact_result_read(const struct record *record, struct fact_result *out)
+{
+    struct pack_reader reader;
+    uint32_t extra, rung;
+    struct fact_result fact;
+    fact_body_open(&reader, record, 3, &extra);
+    fact.step = pack_read_u64(&reader);
+    fact.length = pack_read_u64(&reader);
+    fact.metric = pack_read_double(&reader);
+    if (fact_body_close(&reader, extra) != 0 || fact_key_read_rung(record, &rung) != 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_search_log_pack(struct pack_writer *writer, const struct fact_search_log *fact)
+{
+    pack_array(writer, 4);
+    pack_u64(writer, fact->term);
+    pack_u64(writer, fact->boot);
+    pack_array(writer, fact->adopted_count);
+    for (uint32_t i = 0; i < fact->adopted_count; i++) {
+        pack_array(writer, 3);
+        pack_bin(writer, fact->adopted[i].writer.bytes, NODE_ID_BYTES);
+        pack_bin(writer, fact->adopted[i].log.bytes, sizeof fact->adopted[i].log.bytes);
+        pack_u64(writer, fact->adopted[i].until);
+    }
+    pack_array(writer, fact->judged_count);
+    for (uint32_t i = 0; i < fact->judged_count; i++) {
+        const struct fact_judged *judged = &fact->judged[i];
+        pack_array(writer, 9);
+        pack_u64(writer, judged->attempt.trial);
+        pack_u64(writer, judged->attempt.number);
+        pack_u64(writer, judged->attempt.term);
+        pack_bin(writer, judged->attempt.coordinator.bytes, NODE_ID_BYTES);
+        pack_u64(writer, judged->rung);
+        pack_u64(writer, (uint64_t)judged->decision);
+        pack_u64(writer, judged->step);
+        pack_u64(writer, judged->length);
+        pack_double(writer, judged->metric);
+    }
+}
+
+static void read_judged(struct pack_reader *reader, experiment_id experiment, struct fact_judged *out)
+{
+    uint32_t extra = fact_element_open(reader, 9);
+    memset(out, 0, sizeof *out);
+    out->attempt.experiment = experiment;
+    out->attempt.trial = (uint32_t)pack_read_u64_max(reader, SEARCH_TRIALS_MAX - 1);
+    out->attempt.number = (uint32_t)pack_read_u64_max(reader, UINT32_MAX);
+    out->attempt.term = pack_read_u64(reader);
+    pack_read_bin_exact(reader, out->attempt.coordinator.bytes, NODE_ID_BYTES);
+    out->rung = (uint32_t)pack_read_u64_max(reader, FACT_RUNGS_MAX - 1);
+    out->decision = (enum fact_decision)pack_read_u64_max(reader, FACT_TOPS_OUT);
+    out->step = pack_read_u64(reader);
+    out->length = pack_read_u64(reader);
+    out->metric = pack_read_double(reader);
+    fact_element_close(reader, extra);
+    reader->failed |= out->attempt.number == 0 || node_id_is_none(out->attempt.coordinator);
+}
+
+/* Reads the length of a list of at most `most` elements. */
+static uint32_t read_count(struct pack_reader *reader, uint32_t most)
+{
+    uint32_t count = pack_read_array(reader);
+    reader->failed |= count > most;
+    return reader->failed ? 0 : count;
+}
+
+int fact_search_log_read(const struct record *record, struct fact_search_log *out)
+{
+    struct pack_reader reader;
+    uint32_t extra, number;
+    experiment_id experiment;
+    struct fact_log_name log;
+    if (fact_key_read_log(record, &log, &number) != 0 || fact_key_read_experiment(record, &experiment) != 0) {
+        return ERR_MALFORMED;
+    }
+    fact_body_open(&reader, record, 4, &extra);
+    out->term = pack_read_u64(&reader);
+    out->boot = pack_read_u64(&reader);
+    out->adopted_count = read_count(&reader, FACT_ADOPTED_MAX);
+    for (uint32_t i = 0; i < out->adopted_count && !reader.failed; i++) {
+        uint32_t more = fact_element_open(&reader, 3);
+        pack_read_bin_exact(&reader, out->adopted[i].writer.bytes, NODE_ID_BYTES);
+        pack_read_bin_exact(&reader, out->adopted[i].log.bytes, sizeof out->adopted[i].log.bytes);
+        out->adopted[i].until = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+        fact_element_close(&reader, more);
+    }
+    out->judged_count = read_count(&reader, FACT_JUDGED_MAX);
+    for (uint32_t i = 0; i < out->judged_count && !reader.failed; i++) {
+        read_judged(&reader, experiment, &out->judged[i]);
+    }
+    return out->term != 0 ? fact_body_close(&reader, extra) : ERR_MALFORMED;
+}
+
+void fact_search_stop_pack(struct pack_writer *writer, const struct fact_search_stop *fact)
+{
+    pack_array(writer, 6);
+    pack_u64(writer, fact->number);
+    pack_u64(writer, fact->rung);
+    pack_bool(writer, fact->is_top);
+    pack_bin(writer, fact->writer.bytes, NODE_ID_BYTES);
+    pack_bin(writer, fact->log.bytes, sizeof fact->log.bytes);
+    pack_u64(writer, fact->record);
+}
+
+int fact_search_stop_read(const struct record *record, struct fact_search_stop *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_search_stop fact;
+    fact_body_open(&reader, record, 6, &extra);
+    fact.number = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    fact.rung = (uint32_t)pack_read_u64_max(&reader, FACT_RUNGS_MAX - 1);
+    fact.is_top = pack_read_bool(&reader);
+    pack_read_bin_exact(&reader, fact.writer.bytes, NODE_ID_BYTES);
+    pack_read_bin_exact(&reader, fact.log.bytes, sizeof fact.log.bytes);
+    fact.record = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    if (fact_body_close(&reader, extra) != 0 || fact.number == 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
