@@ -17,6 +17,8 @@
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/outputs/outputs.h"
 #include "node/daemon/render/render.h"
+#include "node/daemon/workers/end.h"
+#include "node/daemon/workers/launch.h"
 #include "node/daemon/workers/workers.h"
 
 _Static_assert(CONTROL_PEERS_MAX >= NODE_MEMBERS_MAX + CORE_OUTCAST_LINKS_MAX + 1, "an outcast takes no member's connection");
@@ -183,6 +185,9 @@ static void take_bulk(struct daemon *daemon)
         case BULK_VERIFIED:
             query_verify_answered(daemon, event.id, event.code);
             daemon_collect_verified(daemon, event.id, event.code);
+            break;
+        case BULK_APPENDED:
+            api_worker_appended(daemon, event.id, event.code);
             break;
         case BULK_WAY:
             daemon_blocked_way(daemon, &event);

@@ -19,6 +19,7 @@
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/outputs/outputs.h"
 #include "node/daemon/workers/workers.h"
+#include "node/series/hooks.h"
 #include "store/data_dir.h"
 
 #define EFFECTS_BYTES (NODE_EFFECTS_MAX * sizeof(struct node_effect) + NODE_EFFECT_BYTES_MAX)
@@ -120,7 +121,8 @@ static int open_bulk_at(struct daemon *daemon, const char *host, uint16_t port, 
                                 .keys = &daemon->keys,
                                 .listen = daemon->options.bulk_listen != NULL ? daemon->options.bulk_listen : listen,
                                 .chunks = daemon->chunks,
-                                .bytes_per_s_max = daemon->options.bandwidth_bytes_s};
+                                .bytes_per_s_max = daemon->options.bandwidth_bytes_s,
+                                .series = {.stored = series_hooks_stored, .answer = series_hooks_answer}};
     return bulk_start(&bulk, &daemon->bulk, error);
 }
 
@@ -260,7 +262,7 @@ static int open_core(struct daemon *daemon, char error[256])
         bytes_copy_text(node->addresses[i], sizeof node->addresses[i], announced->items[i].text);
     }
     node->bulk_port = bulk_port(daemon->bulk);
-    node->reads = FACT_READS_LARGE;
+    node->reads = FACT_READS_LARGE | FACT_READS_STOP | FACT_READS_ANNOTATION | FACT_READS_SEARCH | FACT_READS_RETRY;
     node->slot_count = (uint32_t)daemon->slot_count;
     for (uint32_t i = 0; i < node->slot_count; i++) {
         bytes_copy_text(node->slots[i].uuid, sizeof node->slots[i].uuid, daemon->slots[i].uuid);

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "node/keep/processes.h"
 #include "node/keep/proto.h"
 #include "node/keep/spec.h"
 
@@ -228,20 +228,10 @@ static int program_start(const char *program, const char *run_directory, int lin
     char errors_path[KEEP_PATH_BYTES + 16];
     (void)snprintf(errors_path, sizeof errors_path, "%s/" KEEP_FILE_ERRORS, run_directory);
     posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
     int error = posix_spawn_file_actions_init(&actions);
     if (error != 0) {
         return error;
     }
-    error = posix_spawnattr_init(&attributes);
-    if (error != 0) {
-        (void)posix_spawn_file_actions_destroy(&actions);
-        return error;
-    }
-    sigset_t none;
-    sigset_t all;
-    (void)sigemptyset(&none);
-    (void)sigfillset(&all);
     pid_t pid;
     if ((error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0)) != 0 ||
         (error = posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO)) != 0 ||
@@ -249,24 +239,19 @@ static int program_start(const char *program, const char *run_directory, int lin
                                                   O_WRONLY | O_CREAT | O_APPEND, 0600)) != 0 ||
         (error = posix_spawn_file_actions_adddup2(&actions, link_fd, KEEP_FD_LINK)) != 0 ||
         (error = posix_spawn_file_actions_adddup2(&actions, alive_fd, KEEP_FD_ALIVE)) != 0 ||
-        (error = posix_spawn_file_actions_adddup2(&actions, held_fd, KEEP_FD_HELD)) != 0 ||
-        (error = posix_spawnattr_setsigmask(&attributes, &none)) != 0 ||
-        (error = posix_spawnattr_setsigdefault(&attributes, &all)) != 0 ||
-        (error = posix_spawnattr_setflags(
-             &attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF)) != 0) {
+        (error = posix_spawn_file_actions_adddup2(&actions, held_fd, KEEP_FD_HELD)) != 0) {
         goto out;
     }
     char name[] = "shoal-keep";
     char *const argv[] = {name, (char *)(uintptr_t)run_directory, NULL};
     char *const environment[] = {NULL};
-    error = posix_spawn(&pid, program, &actions, &attributes, argv, environment);
+    error = keep_process_start(&pid, program, &actions, argv, environment);
     if (error == 0) {
         /* ECHILD: other code in this process reaps all children, or ignores SIGCHLD. The child is gone in any case. */
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
         }
     }
 out:
-    (void)posix_spawnattr_destroy(&attributes);
     (void)posix_spawn_file_actions_destroy(&actions);
     return error;
 }

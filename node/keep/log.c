@@ -40,6 +40,10 @@ static bool segment_open(struct keep_log *log)
     log->fd = openat(log->directory_fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     log->start = log->offset;
     log->limit_bytes = log->offset == 0 ? log->cap_bytes / 2 : log->cap_bytes / 4;
+    struct stat info;
+    if (log->fd >= 0 && log->offset == 0 && fstat(log->fd, &info) == 0) { /* what was written before the worker */
+        log->offset = (uint64_t)info.st_size < log->limit_bytes ? (uint64_t)info.st_size : log->limit_bytes - 1;
+    }
     return log->fd >= 0;
 }
 

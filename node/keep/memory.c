@@ -1,31 +1,13 @@
 #include "node/keep/memory.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "node/keep/text_file.h"
 
 #define PATH_BYTES 1024
 #define V1 "/sys/fs/cgroup/memory"
 #define LIMIT_ROUNDING_BYTES (1u << 20)
-
-static bool read_text(const char *path, char *out, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    size_t used = 0;
-    ssize_t n = 1;
-    while (n > 0 && used + 1 < size) {
-        n = read(fd, out + used, size - 1 - used);
-        used += n > 0 ? (size_t)n : 0;
-    }
-    (void)close(fd);
-    out[used] = '\0';
-    return n >= 0;
-}
 
 /* The number behind `name` and a blank at the start of a line. */
 static bool find_number(const char *text, const char *name, uint64_t *out)
@@ -73,19 +55,13 @@ static bool find_group(const char *text, const char *controller, char *out, size
 /* Reads a file of the group; in a container the group may be the root of what is mounted there. */
 static bool read_of_group(const char *mount, const char *group, const char *file, char *out, size_t size)
 {
-    char path[PATH_BYTES + 128];
-    (void)snprintf(path, sizeof path, "%s%s/%s", mount, group, file);
-    if (read_text(path, out, size)) {
-        return true;
-    }
-    (void)snprintf(path, sizeof path, "%s/%s", mount, file);
-    return read_text(path, out, size);
+    return keep_text_read(out, size, "%s%s/%s", mount, group, file) || keep_text_read(out, size, "%s/%s", mount, file);
 }
 
 static void read_group(struct keep_memory *out)
 {
     char text[4096], group[PATH_BYTES], counters[2048];
-    if (!read_text("/proc/self/cgroup", text, sizeof text)) {
+    if (!keep_text_read(text, sizeof text, "/proc/self/cgroup")) {
         return;
     }
     if (find_group(text, "memory", group, sizeof group)) {
@@ -111,7 +87,7 @@ void keep_memory_read(struct keep_memory *out)
     char text[16384]; /* /proc/vmstat has about 5 KiB */
     *out = (struct keep_memory){.has_group = false};
     read_group(out);
-    out->has_machine = read_text("/proc/vmstat", text, sizeof text) && find_number(text, "oom_kill", &out->machine_kills);
+    out->has_machine = keep_text_read(text, sizeof text, "/proc/vmstat") && find_number(text, "oom_kill", &out->machine_kills);
 }
 
 enum keep_memory_cause keep_memory_compare(const struct keep_memory *before, const struct keep_memory *after)

@@ -1,6 +1,5 @@
 #include "node/keep/orphans.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -8,20 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "node/keep/processes.h"
 
 #define PIECE_BYTES (64u * 1024)
 #define WANTED_BYTES (sizeof "SHOAL_TOKEN=" + 2 * TOKEN_BYTES)
 
 /* True if the process has the variable in its environment, which /proc shows as texts that end in NUL. */
-static bool has_variable(const char *pid, const char *wanted, char piece[PIECE_BYTES])
+static bool has_variable(pid_t pid, const char *wanted, char piece[PIECE_BYTES])
 {
-    char path[300];
+    char path[48];
     size_t length = strlen(wanted) + 1, kept = 0; /* with its NUL */
-    (void)snprintf(path, sizeof path, "/proc/%s/environ", pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     bool found = false;
     while (fd >= 0 && !found) {
@@ -40,11 +39,11 @@ static bool has_variable(const char *pid, const char *wanted, char piece[PIECE_B
     return found;
 }
 
-static bool is_own(const char *pid)
+static bool is_own(pid_t pid)
 {
-    char path[300];
+    char path[48];
     struct stat info;
-    (void)snprintf(path, sizeof path, "/proc/%s", pid);
+    (void)snprintf(path, sizeof path, "/proc/%d", (int)pid);
     return stat(path, &info) == 0 && info.st_uid == geteuid();
 }
 
@@ -55,17 +54,15 @@ size_t keep_orphans_end(const lease_token *token)
     char *piece = malloc(PIECE_BYTES);
     DIR *proc = piece != NULL ? opendir("/proc") : NULL;
     size_t count = 0;
-    struct dirent *entry;
-    while (proc != NULL && (entry = readdir(proc)) != NULL) {
-        const char *name = entry->d_name;
-        if (name[0] < '1' || name[0] > '9' || !is_own(name) || !has_variable(name, wanted, piece)) {
+    pid_t pid;
+    while (proc != NULL && (pid = keep_process_next(proc)) != 0) {
+        if (!is_own(pid) || !has_variable(pid, wanted, piece)) {
             continue;
         }
         /* The descriptor fixes the process before the second look, so no stranger with the id of a dead process is ended. */
-        pid_t pid = (pid_t)strtol(name, NULL, 10);
-        int pidfd = pid != getpid() ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-        if (pidfd >= 0 && has_variable(name, wanted, piece)) {
-            count += syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0;
+        int pidfd = pid != getpid() ? keep_process_open(pid) : -1;
+        if (pidfd >= 0 && has_variable(pid, wanted, piece)) {
+            count += keep_process_signal(pidfd, SIGKILL) == 0;
         }
         if (pidfd >= 0) {
             (void)close(pidfd);

@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 
 int keep_proto_send(int fd, const uint8_t *bytes, size_t count)
@@ -123,22 +124,6 @@ int keep_proto_unpack_status(struct pack_reader *reader, struct keep_status *out
     return 0;
 }
 
-static int read_all(int fd, uint8_t *bytes, size_t count)
-{
-    size_t done = 0;
-    while (done < count) {
-        ssize_t n = pread(fd, bytes + done, count - done, (off_t)done);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return ERR_IO;
-        }
-        done += (size_t)n;
-    }
-    return 0;
-}
-
 int keep_proto_read_file(int directory_fd, const char *name, size_t bytes_max, uint8_t **bytes, size_t *count)
 {
     int fd = openat(directory_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -155,7 +140,7 @@ int keep_proto_read_file(int directory_fd, const char *name, size_t bytes_max, u
     } else if ((memory = malloc((size_t)info.st_size + 1)) == NULL) {
         error = ERR_MEMORY;
     } else {
-        error = read_all(fd, memory, (size_t)info.st_size);
+        error = descriptor_read_at(fd, memory, (size_t)info.st_size, 0) == 0 ? 0 : ERR_IO;
     }
     (void)close(fd);
     if (error != 0) {

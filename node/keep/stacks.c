@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,35 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "node/keep/text_file.h"
 #include "node/keep/tree.h"
 
 #define PROCESSES_MAX 32
 #define THREADS_MAX 64
 #define STACK_LINES_MAX 12
 #define ENVIRONMENT_BYTES (256u * 1024)
-
-/* Reads the start of a file of /proc as text; "" if it cannot be read. */
-__attribute__((format(printf, 3, 4))) static void read_text(char *out, size_t size, const char *format, ...)
-{
-    char path[96];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(path, sizeof path, format, arguments);
-    va_end(arguments);
-    size_t used = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && used + 1 < size) {
-        ssize_t n = read(fd, out + used, size - 1 - used);
-        if (n <= 0) {
-            break;
-        }
-        used += (size_t)n;
-    }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    out[used] = '\0';
-}
 
 static void end_line(char *text)
 {
@@ -62,11 +39,11 @@ static const char *state_word(char state)
 static void write_thread(pid_t pid, const char *thread)
 {
     char name[64], stat[1024], waits[128], call[256], stack[4096];
-    read_text(name, sizeof name, "/proc/%d/task/%s/comm", (int)pid, thread);
-    read_text(stat, sizeof stat, "/proc/%d/task/%s/stat", (int)pid, thread);
-    read_text(waits, sizeof waits, "/proc/%d/task/%s/wchan", (int)pid, thread);
-    read_text(call, sizeof call, "/proc/%d/task/%s/syscall", (int)pid, thread);
-    read_text(stack, sizeof stack, "/proc/%d/task/%s/stack", (int)pid, thread);
+    (void)keep_text_read(name, sizeof name, "/proc/%d/task/%s/comm", (int)pid, thread);
+    (void)keep_text_read(stat, sizeof stat, "/proc/%d/task/%s/stat", (int)pid, thread);
+    (void)keep_text_read(waits, sizeof waits, "/proc/%d/task/%s/wchan", (int)pid, thread);
+    (void)keep_text_read(call, sizeof call, "/proc/%d/task/%s/syscall", (int)pid, thread);
+    (void)keep_text_read(stack, sizeof stack, "/proc/%d/task/%s/stack", (int)pid, thread);
     end_line(name);
     end_line(waits);
     end_line(call);
@@ -139,8 +116,8 @@ static void run_py_spy(const char *program, pid_t pid)
 static void write_process(pid_t pid)
 {
     char name[64], command[256], path[64], program[1024];
-    read_text(name, sizeof name, "/proc/%d/comm", (int)pid);
-    read_text(command, sizeof command, "/proc/%d/cmdline", (int)pid); /* ends at the NUL behind the first word */
+    (void)keep_text_read(name, sizeof name, "/proc/%d/comm", (int)pid);
+    (void)keep_text_read(command, sizeof command, "/proc/%d/cmdline", (int)pid); /* ends at the NUL behind the first word */
     end_line(name);
     (void)printf("[shoal] stacks of process %d (%s)\n", (int)pid, name);
     (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);

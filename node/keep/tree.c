@@ -1,8 +1,6 @@
 #include "node/keep/tree.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -10,95 +8,50 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-/* By number, because C libraries before 2.36 have no names for these calls. */
-static int pidfd_of(pid_t pid)
-{
-    return (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
-static int pidfd_signal(int pidfd, int signal)
-{
-    return (int)syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0);
-}
+#include "node/keep/processes.h"
+#include "node/keep/text_file.h"
 
 int keep_tree_check(void)
 {
-    int pidfd = pidfd_of(getpid());
+    int pidfd = keep_process_open(getpid());
     if (pidfd < 0) {
         return -errno;
     }
-    int result = pidfd_signal(pidfd, 0) == 0 ? 0 : -errno;
+    int result = keep_process_signal(pidfd, 0) == 0 ? 0 : -errno;
     (void)close(pidfd);
     return result == 0 && access("/proc/self/stat", R_OK) != 0 ? -errno : result;
+}
+
+static bool is_alive(const struct keep_process *process)
+{
+    return process->state != 'Z' && process->state != 'X';
 }
 
 /* The parent of a process; 0: the process is gone or a zombie. */
 static pid_t parent_of(pid_t pid)
 {
-    char path[48];
-    char text[512];
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return 0;
-    }
-    ssize_t n = read(fd, text, sizeof text - 1);
-    (void)close(fd);
-    if (n <= 0) {
-        return 0;
-    }
-    text[n] = '\0';
-    /* "pid (name) state ppid ...": the name may contain anything, so read on behind the last bracket. */
-    const char *after = strrchr(text, ')');
-    char state;
-    int parent;
-    if (after == NULL || sscanf(after + 1, " %c %d", &state, &parent) != 2 || state == 'Z' || state == 'X') {
-        return 0;
-    }
-    return parent;
+    struct keep_process process;
+    return keep_process_read(pid, &process) && is_alive(&process) ? process.parent : 0;
 }
 
-struct process {
-    pid_t pid;
-    pid_t parent;
-    bool below;
-};
-
+/* A listing of living processes; a mark means that the process is below this one. */
 struct processes {
-    struct process *items;
+    struct keep_process *items;
     size_t count;
-    size_t capacity;
 };
 
+/* Without memory for all processes, the next pass finds more. */
 static void processes_list(struct processes *list)
 {
-    DIR *proc = opendir("/proc");
-    if (proc == NULL) {
-        return;
-    }
-    struct dirent *entry;
-    while ((entry = readdir(proc)) != NULL) {
-        char *end;
-        long pid = strtol(entry->d_name, &end, 10);
-        pid_t parent = *end == '\0' && pid > 0 ? parent_of((pid_t)pid) : 0;
-        if (parent == 0) {
-            continue;
+    size_t count = keep_processes_list(&list->items);
+    list->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (is_alive(&list->items[i])) {
+            list->items[list->count++] = list->items[i];
         }
-        if (list->count == list->capacity) {
-            size_t capacity = list->capacity == 0 ? 256 : list->capacity * 2;
-            struct process *grown = realloc(list->items, capacity * sizeof *grown);
-            if (grown == NULL) {
-                break; /* signal the processes found so far; the next pass finds more */
-            }
-            list->items = grown;
-            list->capacity = capacity;
-        }
-        list->items[list->count++] = (struct process){.pid = (pid_t)pid, .parent = parent};
     }
-    (void)closedir(proc);
 }
 
 static bool is_below(const struct processes *list, pid_t pid, pid_t self)
@@ -108,7 +61,7 @@ static bool is_below(const struct processes *list, pid_t pid, pid_t self)
     }
     for (size_t i = 0; i < list->count; i++) {
         if (list->items[i].pid == pid) {
-            return list->items[i].below;
+            return list->items[i].mark;
         }
     }
     return false;
@@ -120,9 +73,9 @@ static void processes_mark(struct processes *list, pid_t self)
     while (changed) {
         changed = false;
         for (size_t i = 0; i < list->count; i++) {
-            struct process *process = &list->items[i];
-            if (!process->below && is_below(list, process->parent, self)) {
-                process->below = true;
+            struct keep_process *process = &list->items[i];
+            if (!process->mark && is_below(list, process->parent, self)) {
+                process->mark = true;
                 changed = true;
             }
         }
@@ -136,7 +89,7 @@ size_t keep_tree_list(pid_t *out, size_t capacity)
     processes_list(&list);
     processes_mark(&list, getpid());
     for (size_t i = 0; i < list.count && count < capacity; i++) {
-        if (list.items[i].below) {
+        if (list.items[i].mark) {
             out[count++] = list.items[i].pid;
         }
     }
@@ -152,20 +105,20 @@ size_t keep_tree_signal(int signal)
     processes_mark(&list, self);
     size_t signalled = 0;
     for (size_t i = 0; i < list.count; i++) {
-        if (!list.items[i].below) {
+        if (!list.items[i].mark) {
             continue;
         }
         /* The descriptor fixes the process before its parent is read, so a pid that was given to a foreign process
          * since the listing is not signalled. */
-        int pidfd = pidfd_of(list.items[i].pid);
+        int pidfd = keep_process_open(list.items[i].pid);
         if (pidfd < 0) {
             continue;
         }
         pid_t parent = parent_of(list.items[i].pid);
-        if (parent != 0 && is_below(&list, parent, self) && pidfd_signal(pidfd, signal) == 0) {
+        if (parent != 0 && is_below(&list, parent, self) && keep_process_signal(pidfd, signal) == 0) {
             signalled++;
             if (signal == SIGTERM) {
-                (void)pidfd_signal(pidfd, SIGCONT);
+                (void)keep_process_signal(pidfd, SIGCONT);
             }
         }
         (void)close(pidfd);
@@ -215,13 +168,7 @@ static bool is_filter(pid_t pid)
     if (stat(path, &input) != 0 || !S_ISFIFO(input.st_mode)) {
         return false;
     }
-    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, name, sizeof name - 1) : 0;
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    name[n > 0 ? n : 0] = '\0';
+    (void)keep_text_read(name, sizeof name, "/proc/%d/comm", (int)pid);
     name[strcspn(name, "\n")] = '\0';
     return is_among(name, filters);
 }
@@ -229,16 +176,8 @@ static bool is_filter(pid_t pid)
 /* True if the process has a handler of its own for the signal. */
 static bool has_handler(pid_t pid, int signal)
 {
-    char path[48];
     char text[4096];
-    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    ssize_t n = read(fd, text, sizeof text - 1);
-    (void)close(fd);
-    text[n > 0 ? n : 0] = '\0';
+    (void)keep_text_read(text, sizeof text, "/proc/%d/status", (int)pid);
     const char *line = strstr(text, "SigCgt:");
     unsigned long long mask = line != NULL ? strtoull(line + 7, NULL, 16) : 0;
     return (mask >> (signal - 1) & 1) != 0;
@@ -247,17 +186,17 @@ static bool has_handler(pid_t pid, int signal)
 /* `parent` is 0 for the first process, which is a child of this one. */
 static void program_add(struct keep_program *program, pid_t pid, pid_t parent, int signal)
 {
-    int pidfd = program->count < KEEP_PROGRAM_MAX ? pidfd_of(pid) : -1;
+    int pidfd = program->count < KEEP_PROGRAM_MAX ? keep_process_open(pid) : -1;
     if (pidfd < 0) {
         return;
     }
     pid_t now = parent_of(pid); /* read after the descriptor has fixed the process: see keep_tree_signal */
     bool is_meant = now != 0 && (parent == 0 || now == parent || now == getpid());
-    if (!is_meant || pidfd_signal(pidfd, signal) != 0) {
+    if (!is_meant || keep_process_signal(pidfd, signal) != 0) {
         (void)close(pidfd);
         return;
     }
-    (void)pidfd_signal(pidfd, SIGCONT);
+    (void)keep_process_signal(pidfd, SIGCONT);
     program->pidfds[program->count++] = pidfd;
 }
 

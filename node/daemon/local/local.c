@@ -246,6 +246,14 @@ static void turn_away(struct daemon *daemon, int fd)
     daemon_line(daemon, "too many clients on the local socket: one was turned away");
 }
 
+/* The id of the process that has connected; 0 if the system does not say. */
+static int process_behind(int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? (int)peer.pid : 0;
+}
+
 static void accept_clients(struct daemon *daemon)
 {
     int fd;
@@ -263,6 +271,7 @@ static void accept_clients(struct daemon *daemon)
         local->buffer = buffer;
         frame_reader_init(&local->reader, buffer, FRAME_BYTES_MAX + 4);
         client_add(daemon, &local->client, &local_door);
+        local->client.process = process_behind(fd);
     }
 }
 

@@ -1,5 +1,5 @@
-/* The files that workers leave. A watch is made for each worker; while it has nothing under way, a job scans the kept paths
- * (units.h) and, if units have come to rest that the last snapshot has not as they are, stores a new snapshot:
+/* The files of workers. Each worker has a watch; while a watch has nothing under way, a job scans the kept paths (units.h) and
+ * stores a new snapshot if a unit has come to rest since the last snapshot:
  *
  *     WAITS --tick--> SCANS --nothing new--> WAITS
  *                     SCANS --snapshot, event to the core--> COPIES --OUTPUT_DONE--> WAITS
@@ -20,24 +20,28 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/visible.h"
 #include "node/daemon/outputs/units.h"
 #include "store/snapshot.h"
 
 #define SCAN_MS 1000
 #define SLOW_MS 60000 /* copies that are under way for so long are mentioned */
 #define SCAN_SHARE 10 /* of a worker's files: at most a tenth of the time is spent on scans */
-#define ASIDE "set-aside" /* in a run directory: it is to be moved, not removed */
-#define UNFINISHED "unfinished" /* in a snapshot: what had not come to rest when its writer was killed */
+#define ASIDE "set-aside" /* in a run directory: the directory is to be moved, not removed */
+#define CHECKPOINT_PREFIX "checkpoint/" /* of the checkpoint's path in a snapshot */
+#define UNFINISHED "unfinished" /* in a snapshot: units that had not come to rest when their writer was killed */
 
 enum watch_state { WATCH_WAITS, WATCH_SCANS, WATCH_COPIES };
 
-/* What the last job found; only the job uses it while one runs. */
+/* What the last job found. While a job runs, only the job uses this struct. */
 struct watched {
     char directory[KEEP_PATH_BYTES];
     struct units units;
-    struct snapshot last; /* the last snapshot that was stored */
+    struct snapshot last; /* the last stored snapshot */
     hash256 last_blob;
     bool has_last;
+    struct fact_saved saved; /* the checkpoint in the last snapshot, */
+    uint64_t saved_digest;   /* and its unit's digest */
 };
 
 struct daemon_output {
@@ -53,13 +57,13 @@ struct daemon_output {
     uint64_t end_ms;    /* has_ended: until when the slot waits */
     struct units_moment ended; /* has_ended: when */
     uint64_t next_ms;   /* when the next scan is due */
-    uint64_t sequence;  /* of the last output whose copies are made */
-    uint64_t done_ms;   /* when they were */
+    uint64_t sequence;  /* of the last output with all copies */
+    uint64_t done_ms;   /* when the copies were complete */
     uint64_t after;     /* the highest `after` that was published */
     uint64_t copies_ms; /* COPIES: since when */
     uint64_t after_ms;  /* when a newer sequence of rank 0 was first seen; 0: not yet */
     uint64_t gap_ms;    /* the machine was suspended for so long since the last job began */
-    char said[256];     /* the last sentence about what cannot be kept, so that it is written once */
+    char said[256];     /* the last sentence about files that cannot be kept: the same sentence is written once */
     struct watched *watched;
 };
 
@@ -74,6 +78,7 @@ struct watch_job {
     bool is_final, is_clean;
     struct units_moment moment; /* of the job; of the end, if is_end */
     uint64_t gap_ms;   /* as in struct daemon_output */
+    uint64_t step;     /* which the worker has reported */
     bool may_store;    /* false: only scan */
     bool wants_any;    /* a snapshot is wanted even if nothing has changed, once all units rest */
     bool is_forced;    /* wants_any: even if some do not rest */
@@ -86,6 +91,7 @@ struct watch_job {
     bool is_stored;
     hash256 blob;
     uint64_t bytes, files;
+    struct fact_saved saved;
     char error[400];
     char note[400]; /* what was left out; "": nothing */
 };
@@ -105,7 +111,7 @@ static bool unit_is_gone(const struct watch_job *watch, const struct unit *unit,
     return is_clean_end(watch) ? !unit->is_there : units_is_gone(&watch->watched->units, unit, run, &watch->moment);
 }
 
-/* True if the snapshot would differ from the last one. */
+/* True if the snapshot would differ from the last snapshot. */
 static bool is_due(const struct watch_job *watch, int run)
 {
     bool all_rest = true, is_due = watch->is_final && watch->watched->units.first != NULL;
@@ -118,7 +124,7 @@ static bool is_due(const struct watch_job *watch, int run)
     return is_due || (watch->wants_any && (all_rest || watch->is_forced || watch->is_final));
 }
 
-/* Adds the unit as it is on the disk. ERR_AGAIN: it changed meanwhile, and the snapshot does not have it. */
+/* Adds the unit with its present content. ERR_AGAIN: the unit changed meanwhile, and is not in the snapshot. */
 static int add_present(struct watch_job *watch, int run, const struct unit *unit, const char *path, struct snapshot *snapshot)
 {
     uint32_t count = snapshot->count;
@@ -141,7 +147,7 @@ static int add_unit(struct watch_job *watch, int run, struct unit *unit, struct 
             unit->stored = unit->digest;
             return rc;
         }
-        unit->changed_ms = now_ms;
+        units_changed(&watch->watched->units, unit, now_ms);
     }
     int rc = unit->is_stored && (unit->is_there || !unit_is_gone(watch, unit, run))
                  ? snapshot_take_over(snapshot, &watch->watched->last, unit->path)
@@ -165,6 +171,29 @@ static uint64_t count_files(const struct snapshot *snapshot)
     return files;
 }
 
+/* Finds the checkpoint in the new snapshot. A checkpoint has the step that the worker had reported when the checkpoint was first
+ * stored; that of a checkpoint which was there before the worker is not known. */
+static void note_checkpoint(struct watch_job *watch, const struct snapshot *snapshot)
+{
+    struct watched *watched = watch->watched;
+    struct fact_saved saved = {0};
+    const struct unit *found = NULL;
+    for (const struct unit *unit = watched->units.first; unit != NULL; unit = unit->next) {
+        found = unit->is_stored && strncmp(unit->path, CHECKPOINT_PREFIX, sizeof CHECKPOINT_PREFIX - 1) == 0 ? unit : found;
+    }
+    for (uint32_t i = 0; found != NULL && i < snapshot->count; i++) {
+        saved.bytes += snapshot_is_below(snapshot->entries[i].path, found->path) ? snapshot->entries[i].bytes : 0;
+    }
+    if (found != NULL) {
+        bool is_same = found->stored == watched->saved_digest;
+        (void)visible_text(saved.name, sizeof saved.name, found->path + sizeof CHECKPOINT_PREFIX - 1);
+        saved.step = is_same ? watched->saved.step : strcmp(found->disk_path, found->path) == 0 ? watch->step : 0;
+        watched->saved_digest = found->stored;
+    }
+    watched->saved = saved;
+    watch->saved = saved;
+}
+
 static void store(struct watch_job *watch, int run)
 {
     struct watched *watched = watch->watched;
@@ -185,6 +214,7 @@ static void store(struct watch_job *watch, int run)
                        snapshot.left_out);
     }
     watch->files = count_files(&snapshot);
+    note_checkpoint(watch, &snapshot);
     bool is_new = !watched->has_last || !hash256_equal(watched->last_blob, watch->blob);
     watch->is_stored = is_new || watch->is_final || watch->wants_any;
     snapshot_free(&watched->last);
@@ -323,11 +353,11 @@ bool daemon_outputs_move_aside(const char *directory)
         (void)snprintf(mark, sizeof mark, "%s/" ASIDE, to);
         (void)unlink(mark);
     }
-    return true; /* where the directory cannot be moved, it stays */
+    return true; /* a directory that cannot be moved stays */
 }
 
-/* The last files of the worker could not be stored: its directory is not removed with it, but moved to DIR/left. It is only
- * marked here, since the worker's last words are still to be read from it. */
+/* The last files of the worker could not be stored: the run directory will be moved to DIR/left instead of being removed. Only
+ * the mark is made here, since the worker's last lines are still to be read from the directory. */
 static void set_aside(struct daemon *daemon, const struct daemon_output *output)
 {
     char mark[KEEP_PATH_BYTES + 16], to[KEEP_PATH_BYTES + 16], experiment[17];
@@ -358,7 +388,7 @@ static void watch_done(void *context, struct job *job)
     output->state = WATCH_WAITS;
     if (!output->has_ended) {
         output->next_ms = now_ms + (pause_ms > SCAN_MS ? pause_ms : SCAN_MS);
-    } else { /* the slot waits: the last scan begins at once if this one began before the end */
+    } else { /* the slot waits: a scan that began before the end is followed by the last scan at once */
         output->next_ms = now_ms + (watch->is_final ? SCAN_MS : 0);
     }
     if (watch->code != 0 && watch->code != ERR_AGAIN) {
@@ -377,6 +407,7 @@ static void watch_done(void *context, struct job *job)
         event.u.output.files = watch->files;
         event.u.output.after = watch->is_final ? UINT64_MAX : watch->after;
         event.u.output.is_final = watch->is_final;
+        event.u.output.saved = watch->saved;
         output->state = WATCH_COPIES;
         output->copies_ms = now_ms;
         output->after = watch->after;
@@ -427,13 +458,14 @@ static void begin(struct daemon *daemon, struct daemon_output *output, uint64_t 
     watch->is_forced = watch->wants_any && now_ms - output->after_ms >= UNITS_REST_OPEN_MS;
     watch->after = first;
     watch->gap_ms = output->gap_ms;
+    watch->step = node_core_progress(daemon->core, output->slot).step;
     output->gap_ms = 0;
     read_keep(config, watch);
     output->state = WATCH_SCANS;
     jobs_run(daemon->idle_jobs, &watch->job);
 }
 
-/* A time that has passed: it may lie behind a part of the gap already if this process itself stood still. */
+/* A past time may lie behind a part of the gap already: this process may have stood still as well. */
 static void shift(uint64_t *since_ms, uint64_t gap_ms, uint64_t now_ms)
 {
     if (*since_ms != 0) {
@@ -449,7 +481,7 @@ void daemon_outputs_awake(struct daemon *daemon, uint64_t gap_ms, uint64_t now_m
         shift(&output->done_ms, gap_ms, now_ms);
         shift(&output->copies_ms, gap_ms, now_ms);
         shift(&output->after_ms, gap_ms, now_ms);
-        output->gap_ms += gap_ms; /* a job may have the units now: the next one moves their times */
+        output->gap_ms += gap_ms; /* a job may have the units now: the next job moves the units' times */
     }
 }
 
@@ -539,7 +571,7 @@ void daemon_outputs_close(struct daemon *daemon)
 int daemon_outputs_file(const char *directory)
 {
     int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return fd >= 0 ? fd : memfd_create("shoal-output", MFD_CLOEXEC); /* a file system without files that have no name */
+    return fd >= 0 ? fd : memfd_create("shoal-output", MFD_CLOEXEC); /* a file system without nameless files */
 }
 
 static int restore_one(struct chunks *chunks, const char *directory, hash256 blob, uint64_t bytes, hash256 *blamed, char *error,

@@ -41,8 +41,8 @@ static void mix_text(struct walk *walk, const char *text)
     mix(walk, 0x100);
 }
 
-/* Asks the kernel for a lease to read, which it gives only while no program has the file open for writing. The signal that a
- * program opens it just then is one that is ignored by default. Where there are no leases, no file counts as open. */
+/* Asks the kernel for a lease to read: given only while no program has the file open for writing. If a program opens the file just
+ * then, this process gets a signal with no effect by default. Where there are no leases, no file counts as open. */
 static bool is_open_for_writing(int parent, const char *name)
 {
     int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -84,7 +84,7 @@ static void walk_one(struct walk *walk, int parent, const char *name, const stru
         }
         return;
     }
-    /* In the order of the directory, which does not change while nothing in it does. */
+    /* In the order of the directory: the same as long as nothing in the directory changes. */
     for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
         struct stat below;
         bool is_self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
@@ -95,7 +95,7 @@ static void walk_one(struct walk *walk, int parent, const char *name, const stru
     (void)closedir(directory);
 }
 
-/* Opens the directory that holds `path`, below `run`; no link on the way is followed. -1: it is not there. */
+/* Opens the directory of `path`, below `run`; no link on the way is followed. -1: there is no such directory. */
 static int open_parent(int run, const char *path, const char **name)
 {
     int fd = dup(run);
@@ -162,21 +162,30 @@ bool units_rests(struct unit *unit, int run, const struct units_moment *moment)
     return rest_ms >= UNITS_REST_OPEN_MS || ((rest_ms >= UNITS_REST_MS || may_be_closed) && is_closed(unit, run));
 }
 
+void units_changed(struct units *units, struct unit *unit, uint64_t now_ms)
+{
+    unit->changed_ms = now_ms;
+    units->asked = NULL;
+}
+
 static size_t parent_bytes(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL ? (size_t)(slash - path) : 0;
 }
 
-bool units_is_gone(struct units *units, const struct unit *unit, int run, const struct units_moment *moment)
+static bool is_beside(const char *path, const char *other)
 {
-    size_t bytes = parent_bytes(unit->path);
+    size_t bytes = parent_bytes(path);
+    return parent_bytes(other) == bytes && memcmp(other, path, bytes) == 0;
+}
+
+/* True if of the units beside `path` that are there one rests, or if there are none. */
+static bool has_successor(struct units *units, const char *path, int run, const struct units_moment *moment)
+{
     bool is_empty = true;
-    if (unit->is_there || moment->now_ms < unit->changed_ms + UNITS_REST_MS) {
-        return false;
-    }
     for (struct unit *other = units->first; other != NULL; other = other->next) {
-        if (other->is_there && parent_bytes(other->path) == bytes && memcmp(other->path, unit->path, bytes) == 0) {
+        if (other->is_there && is_beside(path, other->path)) {
             is_empty = false;
             if (units_rests(other, run, moment)) {
                 return true;
@@ -184,6 +193,19 @@ bool units_is_gone(struct units *units, const struct unit *unit, int run, const 
         }
     }
     return is_empty;
+}
+
+bool units_is_gone(struct units *units, const struct unit *unit, int run, const struct units_moment *moment)
+{
+    if (unit->is_there || moment->now_ms < unit->changed_ms + UNITS_REST_MS) {
+        return false;
+    }
+    if (units->asked == NULL || units->asked_ms != moment->now_ms || !is_beside(unit->path, units->asked)) {
+        units->asked_is_gone = has_successor(units, unit->path, run, moment);
+        units->asked_ms = moment->now_ms;
+        units->asked = unit->path;
+    }
+    return units->asked_is_gone;
 }
 
 /* ---- scans --------------------------------------------------------------------------------------------------------- */
@@ -244,7 +266,7 @@ static int scan_unit(struct units *units, int run, const char *path, const char 
     }
     if (!unit->is_there || unit->digest != walk.digest) {
         unit->changed_ms = now_ms;
-        unit->is_moved = unit->is_moved && !unit->is_there; /* what changes after the rename must come to rest */
+        unit->is_moved = unit->is_moved && !unit->is_there; /* a unit with changes after the rename must come to rest */
         unit->was_open = false;
     }
     unit->is_there = true;
@@ -297,7 +319,7 @@ static int scan_root(struct units *units, int run, const char *path, const char 
     return rc;
 }
 
-/* Notes what was renamed into $SHOAL_CHECKPOINT_DIR since the last scan. */
+/* Notes the renames into $SHOAL_CHECKPOINT_DIR since the last scan. */
 static void take_moves(struct units *units)
 {
     _Alignas(struct inotify_event) char bytes[4096];
@@ -311,7 +333,7 @@ static void take_moves(struct units *units)
                 struct unit *unit = row(units, path, path);
                 if (unit != NULL) {
                     unit->is_moved = true;
-                    unit->is_there = false; /* the scan finds it as new */
+                    unit->is_there = false; /* the scan finds a new unit */
                 }
             }
             at += (ssize_t)(sizeof *event + event->len);
@@ -319,7 +341,7 @@ static void take_moves(struct units *units)
     }
 }
 
-/* Only the newest checkpoint that rests is a unit: it replaces the ones before it. Without any the restored one is. */
+/* Of the resting checkpoints only the newest is a unit, since it replaces all before. Without any, the restored checkpoint is. */
 static int scan_checkpoints(struct units *units, int run, const struct units_moment *moment, uint32_t *entries)
 {
     uint64_t now_ms = moment->now_ms;
@@ -371,6 +393,7 @@ int units_scan(struct units *units, int run, const char *const *keep, uint32_t k
     uint64_t now_ms = moment->now_ms;
     uint32_t entries = 0;
     units->pass++;
+    units->asked = NULL;
     int rc = scan_root(units, run, "output", "output", now_ms, &entries);
     for (uint32_t i = 0; i < keep_count && rc == 0; i++) {
         char path[SNAPSHOT_PATH_BYTES];

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "base/visible.h"
+
 #define BEGINNING "::shoal metric "
 #define PAIRS_MAX 64
 
@@ -98,11 +101,14 @@ static bool match(struct metric_lines *lines, char byte)
     return is_whole;
 }
 
+/* The line is shown on terminals: a program must not draw there what it likes. */
 static void keep_malformed(struct metric_lines *lines, const char *shown)
 {
     if (!lines->is_malformed) {
+        char text[METRIC_LINE_SHOWN_BYTES - sizeof BEGINNING + 1];
         lines->is_malformed = true;
-        (void)snprintf(lines->malformed, sizeof lines->malformed, BEGINNING "%.100s", shown);
+        (void)visible_text(text, sizeof text, shown);
+        (void)snprintf(lines->malformed, sizeof lines->malformed, BEGINNING "%s", text);
     }
 }
 
@@ -126,6 +132,7 @@ bool metric_lines_next(struct metric_lines *lines, const uint8_t *bytes, size_t 
         lines->line[may_be ? lines->used : 0] = '\0';
         metric_lines_cut(lines);
         (void)snprintf(shown, sizeof shown, "%.100s", lines->line);
+        shown[bytes_whole_utf8(shown, strlen(shown))] = '\0';
         if (may_be && read_line(lines->line, step, packed, out)) {
             return true;
         }

@@ -23,7 +23,8 @@ struct metric_lines {
     size_t used;
     size_t matched;   /* the last bytes are so many of "::shoal metric " */
     bool is_begun;    /* "::shoal metric " was there, and the rest may be a metric so far */
-    bool is_malformed; /* a line was malformed: `malformed` is the beginning of the first one */
+    bool is_malformed; /* a line was malformed: `malformed` is the beginning of the first one,
+                          with control characters made visible (base/visible.h) */
     char malformed[METRIC_LINE_SHOWN_BYTES];
 };
 

@@ -1,8 +1,11 @@
 #ifndef NODE_DAEMON_WIRE_POINTS_H
 #define NODE_DAEMON_WIRE_POINTS_H
-/* Metric points as series hold them: maps `trial attempt generation step group metrics`. In a generation after the
- * first, `start` comes before these: the step at which the generation began. An older generation's points of the same
- * attempt beyond `start` are void: the group discarded those steps and makes them anew (docs/design.md 9). A core. */
+/* Metric points as series hold them: maps `trial attempt generation step wall_ms group metrics`; earlier versions wrote no
+ * `wall_ms`, when the daemon beside the worker got the point. In a generation after the first, `start` comes before these: the step at which the generation began. An older generation's points of the same
+ * attempt beyond `start` are void: the group discarded those steps and makes them anew (docs/design.md 9). Behind
+ * `start` stands `source` (the array [session, request]) in a point that a program has reported through a connection:
+ * after a crash of the daemon the program repeats requests that were not answered, and some of them are stored already.
+ * A core. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,16 +40,29 @@ bool points_is_void(const struct points_starts *starts, const attempt_id *attemp
 /* The `start` of points_begin when the step is not known. */
 #define POINTS_START_UNKNOWN UINT64_MAX
 
+/* The request that a point came with. All zero: none. */
+struct points_source {
+    uint64_t session; /* of the program's `worker_open`; 0: no source, or a program of an older version */
+    uint64_t request; /* ids rise in a session */
+};
+
 /* Writes a point up to the map of metrics, which the caller writes next. `start` is left out for the first generation
- * and for POINTS_START_UNKNOWN. */
-void points_begin(struct pack_writer *writer, uint32_t trial, uint32_t attempt, uint64_t generation, uint64_t start,
-                  uint64_t step, const char *group);
+ * and for POINTS_START_UNKNOWN, `source` for session 0. */
+void points_begin(struct pack_writer *writer, struct points_source source, uint32_t trial, uint32_t attempt,
+                  uint64_t generation, uint64_t start, uint64_t step, uint64_t wall_ms, const char *group);
+
+/* The source of a stored point; all zero if it has none, and for bytes that are no point. */
+struct points_source points_source_of(const uint8_t *bytes, size_t count);
 
 /* Whether a stored point is of a step after `last`. False for bytes that are no point. */
 bool points_is_after(uint64_t last, const uint8_t *bytes, size_t count);
 
-/* Writes a stored point as clients get it, without `start` and, if a later attempt made its step anew, with `void` (true); nil
- * for bytes that are no point. */
+/* Writes a stored point as clients get it: without `start` and `source`, and with `void` (true) if a later attempt made
+ * its step anew; nil for bytes that are no point. */
 void points_show(struct pack_writer *writer, const uint8_t *bytes, size_t count, bool is_made_anew);
+
+/* Writes sums over points of an attempt (node/series/sums.h) as clients get them, with `trial` and `attempt`; nil for bytes that
+ * are no map. `*width` becomes the number of entries in their bucket, if they tell it. */
+void points_show_sums(struct pack_writer *writer, const attempt_id *attempt, const uint8_t *bytes, size_t count, uint64_t *width);
 
 #endif

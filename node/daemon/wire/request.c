@@ -130,3 +130,20 @@ int request_report_read(const struct pack_reader *map, struct request_report *ou
     *out = report;
     return 0;
 }
+
+int request_save_read(const struct pack_reader *map, struct request_save *out)
+{
+    struct request_save save = {0};
+    struct pack_reader cuts = pack_find(map, "cuts");
+    if (!cuts.failed) { /* the argument is optional */
+        save.cut_count = (uint32_t)pack_read_u64_max(&cuts, REQUEST_CUTS_MAX);
+        if (cuts.failed) {
+            return ERR_MALFORMED;
+        }
+    }
+    if (!request_u64(map, "step", &save.step) || !request_u64(map, "bytes", &save.bytes)) {
+        return ERR_MALFORMED;
+    }
+    *out = save;
+    return 0;
+}

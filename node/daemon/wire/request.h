@@ -15,7 +15,10 @@
 #define REQUEST_FILE_BYTES 256
 #define REQUEST_GROUP_BYTES 32
 #define REQUEST_METRIC_BYTES 128 /* most bytes of a metric's name, with its NUL */
-#define REQUEST_METRICS_BYTES_MAX 7680 /* most bytes of a stored report: its names, and 12 for each metric */
+#define REQUEST_CUTS_MAX (1u << 16)
+/* Most bytes of a report: its names, and 12 for each metric. A report is one frame, one entry of a series (both of at most 1
+ * MiB), and less than that in an answer beside other points. */
+#define REQUEST_METRICS_BYTES_MAX (512u << 10)
 
 /* One frame: a map with `v`, `id` and `op`. */
 struct request {
@@ -70,5 +73,15 @@ struct request_report {
 
 /* Reads the arguments of `worker_report`. 0 or ERR_MALFORMED, and `*out` is then unchanged. */
 int request_report_read(const struct pack_reader *map, struct request_report *out);
+
+/* The arguments of `worker_save`. */
+struct request_save {
+    uint64_t step;
+    uint64_t bytes;     /* of the checkpoint, at the beginning of the request's descriptor */
+    uint32_t cut_count; /* big-endian u64 behind the checkpoint, at most REQUEST_CUTS_MAX; 0: none */
+};
+
+/* Reads the arguments of `worker_save`. 0 or ERR_MALFORMED, and `*out` is then unchanged. */
+int request_save_read(const struct pack_reader *map, struct request_save *out);
 
 #endif

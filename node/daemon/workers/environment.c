@@ -125,24 +125,66 @@ static bool path_has(const char *path, const char *directory, size_t bytes)
     return false;
 }
 
-/* Adds the directories to the end of PATH that it lacks, so that shoal-train and the system's programs are found whatever
- * PATH the configuration sets; at the end, since /usr/bin must not hide the python of an environment. */
-static void complete_path(struct worker_start *start, const char *program_directory)
+/* Adds those of the directories, separated by colons, that the variable lacks to its end. */
+static void append_path(struct worker_start *start, const char *name, const char *directories)
 {
-    char more[KEEP_PATH_BYTES + sizeof STANDARD_PATH + 2];
-    (void)snprintf(more, sizeof more, "%s:" STANDARD_PATH, program_directory);
-    for (const char *at = more; *at != '\0';) {
+    for (const char *at = directories; *at != '\0';) {
         size_t bytes = strcspn(at, ":");
-        const char *path = get(start, "PATH");
-        if (path != NULL && bytes > 0 && !path_has(path, at, bytes)) {
-            char *longer = malloc(strlen(path) + bytes + 7);
+        const char *path = get(start, name);
+        path = path != NULL ? path : "";
+        if (bytes > 0 && !path_has(path, at, bytes)) {
+            char *longer = malloc(strlen(name) + strlen(path) + bytes + 3);
             if (longer != NULL) {
-                (void)sprintf(longer, "PATH=%s%s%.*s", path, path[0] != '\0' ? ":" : "", (int)bytes, at);
+                (void)sprintf(longer, "%s=%s%s%.*s", name, path, path[0] != '\0' ? ":" : "", (int)bytes, at);
             }
             put(start, longer);
         }
         at += bytes + (at[bytes] == ':');
     }
+}
+
+/* So that shoal-train and the system's programs are found whatever PATH the configuration sets; at the end, since /usr/bin must
+ * not hide the python of an environment. */
+static void complete_path(struct worker_start *start, const char *program_directory)
+{
+    char more[KEEP_PATH_BYTES + sizeof STANDARD_PATH + 2];
+    (void)snprintf(more, sizeof more, "%s:" STANDARD_PATH, program_directory);
+    append_path(start, "PATH", more);
+}
+
+/* So that `import shoal` works in any Python: the package lies beside the programs, in a build directory or as installed. Its
+ * directory holds nothing else, and stands behind the directories of the configuration. */
+static void add_python(struct worker_start *start, const char *program_directory)
+{
+    static const char *const places[] = {"python", "../share/shoal/python"};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char directory[KEEP_PATH_BYTES + 32], module[sizeof directory + 32];
+        (void)snprintf(directory, sizeof directory, "%s/%s", program_directory, places[i]);
+        (void)snprintf(module, sizeof module, "%s/shoal/__init__.py", directory);
+        if (access(module, R_OK) == 0) {
+            append_path(start, "PYTHONPATH", directory);
+            return;
+        }
+    }
+}
+
+/* The virtual environment that packages.h has linked to the worker's directory, as its `activate` would set it. */
+static void add_packages(struct worker_start *start, const char *directory)
+{
+    char link[KEEP_PATH_BYTES + 16], environment[KEEP_PATH_BYTES];
+    (void)snprintf(link, sizeof link, "%s/packages", directory);
+    ssize_t bytes = readlink(link, environment, sizeof environment - 1);
+    if (bytes <= 0) {
+        return;
+    }
+    environment[bytes] = '\0';
+    set(start, "VIRTUAL_ENV", environment);
+    const char *path = get(start, "PATH");
+    char *longer = malloc(strlen(path) + (size_t)bytes + sizeof "PATH=/bin:");
+    if (longer != NULL) {
+        (void)sprintf(longer, "PATH=%s/bin:%s", environment, path);
+    }
+    put(start, longer);
 }
 
 /* The interface that carries the node's address in the group. gloo would take the address of the host's name instead, which
@@ -432,6 +474,15 @@ void environment_of_machine(const struct daemon *daemon, struct worker_start *ou
     complete_path(out, daemon->program_dir);
 }
 
+void environment_of_packages(const struct daemon *daemon, const struct config *config, struct worker_start *out)
+{
+    const struct inherited_rules rules = {daemon->options.worker_env, daemon->options.worker_env_count};
+    *out = (struct worker_start){0};
+    add_inherited(out, &rules);
+    add_config(out, config);
+    complete_path(out, daemon->program_dir);
+}
+
 void environment_build(const struct daemon *daemon, const struct node_effect *effect, const struct config *config,
                        const char *directory, struct worker_start *out)
 {
@@ -441,6 +492,8 @@ void environment_build(const struct daemon *daemon, const struct node_effect *ef
     add_defaults(out, daemon, effect, config, directory);
     add_config(out, config);
     complete_path(out, daemon->program_dir);
+    add_python(out, daemon->program_dir);
+    add_packages(out, directory);
     add_own(out, daemon, effect, config);
     add_outputs(out, directory);
     add_hparams(out, effect, config, directory);

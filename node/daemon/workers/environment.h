@@ -29,6 +29,9 @@ void environment_build(const struct daemon *daemon, const struct node_effect *ef
 /* Fills in the variables that every worker here has, whatever its experiment: for a look at what workers would find. */
 void environment_of_machine(const struct daemon *daemon, struct worker_start *out);
 
+/* Fills in what pip runs with: these and the variables of the experiment. */
+void environment_of_packages(const struct daemon *daemon, const struct config *config, struct worker_start *out);
+
 void environment_close(struct worker_start *start);
 
 #endif

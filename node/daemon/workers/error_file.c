@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
+
 #define DEPTH_MAX 32
 
 struct json {
@@ -108,31 +110,6 @@ static uint32_t hex4(const char *at)
     return value;
 }
 
-/* Writes one code point in UTF-8; returns the number of bytes, at most 4. */
-static size_t put_utf8(char *out, uint32_t code)
-{
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        out[0] = (char)(0xc0 | code >> 6);
-        out[1] = (char)(0x80 | (code & 0x3f));
-        return 2;
-    }
-    if (code < 0x10000) {
-        out[0] = (char)(0xe0 | code >> 12);
-        out[1] = (char)(0x80 | (code >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (code & 0x3f));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | code >> 18);
-    out[1] = (char)(0x80 | (code >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (code >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (code & 0x3f));
-    return 4;
-}
-
 /* Takes one character of a text; returns its code point, UINT32_MAX: a broken escape. */
 static uint32_t take_escape(struct json *inside)
 {
@@ -170,7 +147,7 @@ static size_t unescape(struct json inside, bool is_line, char *out, size_t size)
         size_t count;
         if (*inside.at == '\\' && inside.end - inside.at >= 2) {
             uint32_t code = take_escape(&inside);
-            count = put_utf8(bytes, code > 0x10ffff ? 0xfffd : code);
+            count = bytes_put_utf8(bytes, code > 0x10ffff ? 0xfffd : code);
         } else {
             count = character_bytes(inside.at, inside.end);
             memcpy(bytes, inside.at, count);

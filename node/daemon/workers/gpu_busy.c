@@ -5,11 +5,11 @@
  * A worker sees all GPUs of its attempt on this node, and may use memory on each of them. So when one rank of an attempt has
  * ended, the processes of the other ranks do not make its GPU busy: every descendant of a shoal-keep of ours is passed over. */
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "node/daemon/workers/workers.h"
+#include "node/keep/processes.h"
 #include "node/slots/nvml.h"
 
 #define BUSY_CHECK_MS 5000
@@ -29,23 +29,6 @@ struct daemon_gpu_busy {
     bool is_known[SLOTS_MAX], is_busy[SLOTS_MAX]; /* of asked[i] */
 };
 
-/* The parent of a process; 0: there is no such process (in this container). */
-static uint32_t parent_of(uint32_t pid)
-{
-    char name[64], line[512] = "";
-    unsigned int parent = 0;
-    (void)snprintf(name, sizeof name, "/proc/%u/stat", pid);
-    FILE *file = fopen(name, "re");
-    if (file != NULL) {
-        const char *name_end = fgets(line, sizeof line, file) != NULL ? strrchr(line, ')') : NULL; /* a name may have any character */
-        if (name_end == NULL || sscanf(name_end, ") %*c %u", &parent) != 1) {
-            parent = 0;
-        }
-        (void)fclose(file);
-    }
-    return parent;
-}
-
 /* True for a descendant of a shoal-keep, which is the subreaper of all of them. */
 static bool is_ours(void *context, uint32_t pid)
 {
@@ -56,7 +39,8 @@ static bool is_ours(void *context, uint32_t pid)
                 return true;
             }
         }
-        pid = parent_of(pid);
+        struct keep_process process;
+        pid = keep_process_read((pid_t)pid, &process) ? (uint32_t)process.parent : 0;
     }
     return false;
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "node/daemon/workers/workers.h"
 
 #define ENTRY_BYTES (48u * 1024)
@@ -33,7 +34,7 @@ static bool log_take(struct daemon *daemon, struct daemon_worker *worker, const 
         return true;
     }
     uint64_t end = log->offset + log->dropped + log->got;
-    int code = daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 'l', worker->prepare.u.worker.number, end,
+    int code = daemon_series_append(daemon, 0, &worker->prepare.u.worker.attempt, 'l', worker->prepare.u.worker.number, end,
                                     log->bytes, log->got);
     worker->log_offset = code == 0 ? end : worker->log_offset;
     worker_stall_heard(&worker->stall, daemon_now_ms());
@@ -41,6 +42,10 @@ static bool log_take(struct daemon *daemon, struct daemon_worker *worker, const 
         if (log->dropped > 0) {
             metric_lines_cut(&worker->metric_lines);
         }
+        uint8_t time[8];
+        bytes_put_u64(time, daemon_wall_ms());
+        (void)daemon_series_append(daemon, 0, &worker->prepare.u.worker.attempt, 'w', worker->prepare.u.worker.number, end, time,
+                                   sizeof time); /* without it the piece counts as read when the next one is */
         daemon_series_output(daemon, worker, log->bytes, log->got);
     }
     return code == 0;
@@ -52,7 +57,8 @@ static void log_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct log_job *log = (struct log_job *)job;
     struct daemon_worker *worker = &daemon->workers->slots[log->slot];
-    if (worker->state == WORKER_RUNNING && !worker->last.is_taken &&
+    bool has_log = worker->state >= WORKER_INSTALLING && worker->state <= WORKER_RUNNING;
+    if (has_log && !worker->last.is_taken &&
         attempt_id_equal(&worker->prepare.u.worker.attempt, &log->attempt)) {
         worker->log_busy = false;
         bool is_next = log->offset == worker->log_offset;

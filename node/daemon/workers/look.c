@@ -1,24 +1,14 @@
 /* Looks at the processes of this node's workers every few seconds, for workers that hang (stall.h). A job reads /proc, since
  * a machine may have thousands of processes. */
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "node/daemon/workers/workers.h"
+#include "node/keep/processes.h"
 
 #define LOOK_MS 2000
-
-/* One process of the machine. */
-struct seen {
-    int32_t pid, parent;
-    char state;
-    uint64_t cpu_ms;
-    uint32_t slot; /* the worker that the process belongs to; SLOTS_MAX: none */
-};
 
 struct daemon_look {
     struct job job;
@@ -32,65 +22,15 @@ struct daemon_look {
     } of[SLOTS_MAX];
 };
 
-static bool read_process(const char *name, uint64_t ticks_per_s, struct seen *out)
-{
-    char path[300];
-    char text[1024];
-    (void)snprintf(path, sizeof path, "/proc/%s/stat", name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    ssize_t n = read(fd, text, sizeof text - 1);
-    (void)close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    const char *after = strrchr(text, ')'); /* the name before it may contain anything */
-    unsigned long long user, system;
-    int parent;
-    if (after == NULL || sscanf(after + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &out->state, &parent, &user,
-                                &system) != 4) {
-        return false;
-    }
-    out->pid = (int32_t)strtol(name, NULL, 10);
-    out->parent = (int32_t)parent;
-    out->cpu_ms = (user + system) * 1000 / ticks_per_s;
-    out->slot = SLOTS_MAX;
-    return true;
-}
-
-static size_t list_processes(struct seen **out)
-{
-    DIR *proc = opendir("/proc");
-    size_t count = 0, capacity = 0;
-    *out = NULL;
-    struct dirent *entry;
-    uint64_t ticks_per_s = (uint64_t)sysconf(_SC_CLK_TCK);
-    while (proc != NULL && (entry = readdir(proc)) != NULL) {
-        if (count == capacity) {
-            capacity = capacity == 0 ? 256 : capacity * 2;
-            struct seen *grown = realloc(*out, capacity * sizeof *grown);
-            if (grown == NULL) {
-                break;
-            }
-            *out = grown;
-        }
-        bool is_process = entry->d_name[0] >= '1' && entry->d_name[0] <= '9';
-        count += is_process && read_process(entry->d_name, ticks_per_s, &(*out)[count]);
-    }
-    if (proc != NULL) {
-        (void)closedir(proc);
-    }
-    return count;
-}
-
 static int by_pid(const void *a, const void *b)
 {
-    const struct seen *one = a, *other = b;
+    const struct keep_process *one = a, *other = b;
     return one->pid < other->pid ? -1 : one->pid > other->pid;
 }
 
 /* The worker that a process belongs to: that of the shoal-keep above it. */
-static uint32_t slot_of(const struct daemon_look *look, const struct seen *all, size_t count, const struct seen *process)
+static uint32_t slot_of(const struct daemon_look *look, const struct keep_process *all, size_t count,
+                        const struct keep_process *process)
 {
     for (uint32_t steps = 0; process != NULL && steps < 64; steps++) {
         for (uint32_t slot = 0; slot < SLOTS_MAX; slot++) {
@@ -98,7 +38,7 @@ static uint32_t slot_of(const struct daemon_look *look, const struct seen *all, 
                 return slot;
             }
         }
-        const struct seen wanted = {.pid = process->parent};
+        const struct keep_process wanted = {.pid = process->parent};
         process = bsearch(&wanted, all, count, sizeof *all, by_pid);
     }
     return SLOTS_MAX;
@@ -107,8 +47,9 @@ static uint32_t slot_of(const struct daemon_look *look, const struct seen *all, 
 static void look_work(struct job *job)
 {
     struct daemon_look *look = (struct daemon_look *)job;
-    struct seen *all;
-    size_t count = list_processes(&all);
+    struct keep_process *all;
+    uint64_t ticks_per_s = (uint64_t)sysconf(_SC_CLK_TCK);
+    size_t count = keep_processes_list(&all);
     if (count > 0) {
         qsort(all, count, sizeof *all, by_pid);
     }
@@ -116,7 +57,7 @@ static void look_work(struct job *job)
         uint32_t slot = slot_of(look, all, count, &all[i]);
         if (slot < SLOTS_MAX) {
             look->of[slot].is_there = true;
-            look->of[slot].cpu_ms += all[i].cpu_ms;
+            look->of[slot].cpu_ms += all[i].cpu_ticks * 1000 / ticks_per_s;
             look->of[slot].is_suspended |= all[i].state == 'T';
         }
     }

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "node/daemon/workers/environment.h"
 #include "node/daemon/workers/program_search.h"
 #include "node/daemon/workers/workers.h"
+#include "node/keep/processes.h"
 
 #define LOOK_FIRST_MS 1000     /* after the start, when the daemon has more urgent things to do */
 #define LOOK_EVERY_MS 300000
@@ -113,29 +113,15 @@ static int start_process(const char *path, char **variables, const struct daemon
         argv[3 + i] = (char *)(uintptr_t)programs->names[i].text;
     }
     posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    (void)sigemptyset(&none);
-    (void)sigfillset(&all);
     int error = posix_spawn_file_actions_init(&actions);
     if (error != 0) {
         return error;
     }
-    error = posix_spawnattr_init(&attributes);
-    if (error != 0) {
-        (void)posix_spawn_file_actions_destroy(&actions);
-        return error;
-    }
     if ((error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0)) == 0 &&
         (error = posix_spawn_file_actions_adddup2(&actions, output_fd, STDOUT_FILENO)) == 0 &&
-        (error = posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDERR_FILENO)) == 0 &&
-        (error = posix_spawnattr_setsigmask(&attributes, &none)) == 0 &&
-        (error = posix_spawnattr_setsigdefault(&attributes, &all)) == 0 &&
-        (error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-                                                           POSIX_SPAWN_SETSIGDEF)) == 0) {
-        error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, argv, variables);
+        (error = posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDERR_FILENO)) == 0) {
+        error = keep_process_start(pid, "/proc/self/exe", &actions, argv, variables);
     }
-    (void)posix_spawnattr_destroy(&attributes);
     (void)posix_spawn_file_actions_destroy(&actions);
     return error;
 }

@@ -1,15 +1,16 @@
 /* The series of an attempt, metric points and logs: their places, and the reports of workers that go into them. */
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "node/daemon/peers/peers.h"
-#include "node/daemon/wire/points.h"
 #include "node/daemon/wire/request.h"
 #include "node/daemon/workers/workers.h"
 
 #define SERIES_REPLICAS 2
 #define METRIC_LINES_SECOND 200u /* lines of one worker's output that are metrics, in a second */
+#define POINT_HEAD_BYTES 256 /* of a point: all but its metrics */
 #define ADOPTED_POINTS 1000 /* points of the last daemon to read: more than a worker could report between two progress
                                records */
 
@@ -22,7 +23,7 @@ size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t numbe
     return 3u + key.count;
 }
 
-int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank,
+int daemon_series_append(struct daemon *daemon, uint64_t id, const attempt_id *attempt, char kind, uint32_t rank,
                          uint64_t seq, const uint8_t *bytes, size_t count)
 {
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
@@ -36,7 +37,7 @@ int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char 
             others[other_count++] = holders[i];
         }
     }
-    return bulk_series_append(daemon->bulk, prefix, prefix_bytes, seq, bytes, count, others, other_count);
+    return bulk_series_append(daemon->bulk, id, prefix, prefix_bytes, seq, bytes, count, others, other_count);
 }
 
 /* ---- what workers report --------------------------------------------------------------------------------------- */
@@ -56,7 +57,7 @@ uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_
 }
 
 struct noting {
-    struct latest *latest;
+    struct daemon_worker *worker;
     const char *searched;
 };
 
@@ -64,13 +65,15 @@ static int note(void *context, uint64_t sequence, const uint8_t *bytes, size_t c
 {
     (void)sequence;
     const struct noting *noting = context;
-    latest_note(noting->latest, noting->searched, bytes, count);
+    struct points_source source = points_source_of(bytes, count);
+    noting->worker->reported = source.session != 0 ? source : noting->worker->reported;
+    latest_note(&noting->worker->latest, noting->searched, bytes, count);
     return 0;
 }
 
 void daemon_series_adopt(struct daemon *daemon, struct daemon_worker *worker)
 {
-    struct noting noting = {&worker->latest, searched_by(daemon, worker)};
+    struct noting noting = {worker, searched_by(daemon, worker)};
     struct node_progress own = node_core_progress(daemon->core, worker->prepare.u.worker.slot);
     latest_read(&worker->latest, noting.searched, own.generation, own.step, own.metrics, own.metrics_bytes);
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
@@ -97,21 +100,75 @@ void daemon_series_progress(struct daemon *daemon, struct daemon_worker *worker,
     status_event(daemon, worker, step);
 }
 
-void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, const char *group, uint64_t step,
-                          struct pack_reader metrics)
+/* The value of a metric in a packed map of names to numbers. False: it is not there. */
+static bool find_metric(struct pack_reader metrics, const char *name, double *out)
+{
+    uint32_t pairs = pack_read_map(&metrics);
+    for (uint32_t i = 0; i < pairs && !metrics.failed; i++) {
+        char at[REQUEST_METRIC_BYTES];
+        pack_read_text_copy(&metrics, at, sizeof at);
+        double value = pack_read_double(&metrics);
+        if (!metrics.failed && strcmp(at, name) == 0) {
+            *out = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How far the trial is by this report, in the unit of searcher.max_time, cut to a whole number. False: the report does not tell. */
+static bool find_length(const struct config *config, uint64_t step, struct pack_reader metrics, uint64_t *out)
+{
+    double length = 0;
+    switch (config_search_time(config)) {
+    case CONFIG_TIME_STEPS:
+        *out = step;
+        return true;
+    case CONFIG_TIME_SECONDS: /* the core knows */
+        *out = 0;
+        return true;
+    case CONFIG_TIME_METRIC:
+        break;
+    }
+    bool is_told = find_metric(metrics, config->time_metric, &length) && length >= 0 && length <= (double)SEARCH_TIME_MAX;
+    *out = is_told ? (uint64_t)length : 0;
+    return is_told;
+}
+
+/* A search decides by what a trial reports of its validation. */
+static void result_event(struct daemon *daemon, const struct daemon_worker *worker, uint64_t step, struct pack_reader metrics)
+{
+    const attempt_id *attempt = &worker->prepare.u.worker.attempt;
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), attempt->experiment);
+    struct node_event event = {.kind = NODE_EVENT_WORKER_RESULT};
+    if (experiment == NULL || !experiment->known || !search_halves(experiment->config->searcher) ||
+        !find_metric(metrics, experiment->config->metric, &event.u.worker.metric) ||
+        !find_length(experiment->config, step, metrics, &event.u.worker.length)) {
+        return;
+    }
+    event.u.worker.slot = worker->prepare.u.worker.slot;
+    event.u.worker.attempt = *attempt;
+    event.u.worker.step = step;
+    daemon_event(daemon, &event);
+}
+
+int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, uint64_t id, uint64_t request,
+                         const char *group, uint64_t step, struct pack_reader metrics)
 {
     const char *searched = searched_by(daemon, worker);
     struct pack_reader walk = metrics;
     uint32_t pairs = pack_read_map(&walk);
-    uint8_t bytes[DAEMON_POINT_BYTES_MAX];
+    size_t most = metrics.count - metrics.offset + 9u * pairs + POINT_HEAD_BYTES; /* a number grows to 9 bytes at most */
+    uint8_t *bytes = malloc(most);
     struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_writer_init(&writer, bytes, bytes != NULL ? most : 0);
     const attempt_id *attempt = &worker->prepare.u.worker.attempt;
     const struct view_attempt *seen = view_find_attempt(node_core_view(daemon->core), attempt);
     uint64_t generation = node_core_progress(daemon->core, worker->prepare.u.worker.slot).generation;
     bool is_known = seen != NULL && seen->generation == generation; /* else the worker is about to leave its group */
-    points_begin(&writer, attempt->trial, attempt->number, generation, is_known ? seen->group_step : POINTS_START_UNKNOWN,
-                 step, group);
+    struct points_source source = {request != 0 ? worker->session : 0, request};
+    points_begin(&writer, source, attempt->trial, attempt->number, generation,
+                 is_known ? seen->group_step : POINTS_START_UNKNOWN, step, daemon_wall_ms(), group);
     pack_map(&writer, pairs);
     for (uint32_t i = 0; i < pairs && !walk.failed; i++) {
         char name[REQUEST_METRIC_BYTES];
@@ -126,14 +183,22 @@ void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, c
     if (walk.failed || writer.failed) {
         daemon_line(daemon, "a metric report of trial %u is malformed or too large and was dropped",
                     worker->prepare.u.worker.attempt.trial);
-        return;
+        free(bytes);
+        return ERR_MALFORMED;
     }
-    int error = daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 'm', worker->prepare.u.worker.number,
+    int error = daemon_series_append(daemon, id, &worker->prepare.u.worker.attempt, 'm', worker->prepare.u.worker.number,
                                      worker->series_seq++, bytes, writer.used_bytes);
+    free(bytes);
     if (error != 0) { /* api_must_wait has made sure of room */
         daemon_line(daemon, "a metric report of trial %u is lost: %s", worker->prepare.u.worker.attempt.trial, err_text(error));
+    } else if (source.session != 0) {
+        worker->reported = source;
     }
     status_event(daemon, worker, step);
+    if (strcmp(group, "validation") == 0) {
+        result_event(daemon, worker, step, metrics);
+    }
+    return error;
 }
 
 void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, const uint8_t *bytes, size_t count)
@@ -161,7 +226,7 @@ void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, c
         }
         worker->metric_count++;
         worker->metric_step = report.step;
-        daemon_series_report(daemon, worker, report.group, report.step, report.metrics);
+        (void)daemon_series_report(daemon, worker, 0, 0, report.group, report.step, report.metrics);
     }
     if (worker->metric_lines.is_malformed && !worker->is_malformed_told) {
         worker->is_malformed_told = true;

@@ -3,8 +3,8 @@
 /* The states of the worker in one slot, and the allowed moves. A core.
  *
  *      NONE --prepare--> FETCHING --all is here--> UNPACKING --done--> READY --spawn--> SPAWNING --started--> RUNNING
- *                            ^                         |
- *                            '-- a chunk is damaged ---'
+ *                            ^                       |   |               ^
+ *                            '- a chunk is damaged --'   '-> INSTALLING -' packages are wanted
  *
  *      any --its end, a failure, a lease that is over--> NONE        NONE --adopted from an earlier daemon--> RUNNING */
 
@@ -15,6 +15,7 @@ enum worker_state {
     WORKER_NONE,
     WORKER_FETCHING,  /* bulk fetches the code, then the checkpoint */
     WORKER_UNPACKING, /* a job makes the worker's directory */
+    WORKER_INSTALLING, /* a process makes the packages ready */
     WORKER_READY,     /* the directory is ready; the core decides about the start */
     WORKER_SPAWNING,  /* a job lets shoal-keep start the program */
     WORKER_RUNNING,   /* until the process is gone and its end is taken */

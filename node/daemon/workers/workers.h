@@ -3,8 +3,11 @@
 /* The workers of this node, one a slot: their directories, their processes under shoal-keep, their output and reports.
  * A worker's requests come in through api/worker.h. All functions are for the protocol thread. */
 
+#include <sys/types.h>
+
 #include "node/daemon/ground/daemon.h"
 #include "node/daemon/wire/metric_line.h"
+#include "node/daemon/wire/points.h"
 #include "node/daemon/workers/latest.h"
 #include "node/daemon/workers/stall.h"
 #include "node/daemon/workers/state.h"
@@ -44,6 +47,8 @@ struct daemon_worker {
     uint32_t port;          /* for MASTER_PORT, if the ranks meet at this worker */
     int port_fd;            /* the lock of `port` (base/ports.h) until shoal-keep has it; 0: none */
     uint64_t port_until_ms; /* when a worker that waits for a free port is given up; 0: it has one */
+    pid_t packages_pid;     /* of the process that makes the packages ready (packages.h); 0: none */
+    bool lacks_packages;    /* it has failed: the worker ends at once, with its lines as the log */
     uint32_t fetched_outputs; /* of `beginnings` */
     uint32_t beginning_count; /* the files with which the attempt begins */
     struct fact_beginning beginnings[FACT_OUTPUTS_MAX];
@@ -63,6 +68,8 @@ struct daemon_worker {
     uint64_t group_request; /* id of an unanswered worker_group; 0: none */
     uint32_t data_port;
     uint64_t series_seq; /* number of the next metric point */
+    uint64_t session;    /* of the program that opened the connection (wire/points.h); 0: not known */
+    struct points_source reported; /* the last report that came through a connection, stored or on its way to the disk */
     uint64_t log_offset; /* bytes of the log that are read */
     bool log_busy;
     bool ended; /* shoal-keep has reported the end (`status`), or is gone itself */
@@ -100,15 +107,14 @@ struct daemon_workers {
  * ends the daemon. */
 void worker_move(struct daemon_worker *worker, enum worker_state to);
 
+/* Closes the lock of the worker's port and makes the slot one without a worker (WORKER_NONE, all zero). */
+void worker_clear(struct daemon_worker *worker);
+
+/* Whether the slot's worker is of this attempt, and in this state. */
+bool worker_is(const struct daemon_worker *worker, enum worker_state state, const attempt_id *attempt);
+
 /* Performs NODE_EFFECT_PREPARE, NODE_EFFECT_SPAWN and NODE_EFFECT_KILL. */
 void daemon_workers_effect(struct daemon *daemon, const struct node_effect *effect);
-
-/* Performs NODE_EFFECT_STOP_WORKER as far as no connection is needed. True: the worker has a connection, and the caller
- * sends the notice (after daemon_workers_stopping). */
-bool daemon_workers_stop(struct daemon *daemon, const struct node_effect *effect);
-
-/* Call before the worker is told to save and leave: tells shoal-keep first, and starts the grace. */
-void daemon_workers_stopping(struct daemon_worker *worker);
 
 /* After START: tells the core the last progress of adopted workers, and takes the ends of workers that ended while no
  * daemon was running. */
@@ -120,30 +126,14 @@ void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms);
 /* First in each turn of the loop: after a suspend, moves the deadlines of this room and of outputs/ by the gap. */
 void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms);
 
-/* Takes the events of shoal-keep about this slot's worker. */
-void daemon_workers_poll(struct daemon *daemon, uint32_t slot);
-
-/* True: the worker and all its processes have ended, but its end is not taken yet. The caller first handles the
- * requests that still wait in the worker's connection, then calls daemon_workers_take_last. */
-bool daemon_workers_is_ending(struct daemon *daemon, uint32_t slot);
-
-/* Takes the rest of the worker's output, and how it ended. False: more output is to be read, call again later. After
- * true, the core gets the end as soon as the worker's metrics and checkpoints are on the disk. */
-bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot);
-
-/* Takes an answer of bulk (BULK_FETCHED). Ignored unless a worker's start needs the blob. `text` tells the cause when
- * `code` is not 0. */
-void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
-
-/* Takes an answer of bulk (BULK_SERIES): the metrics of an ended worker are on the disk, and the core gets the end.
- * Ignored unless this room made the request. */
-void daemon_workers_settled(struct daemon *daemon, uint64_t request);
+/* Removes the directory and all in it, as far as the system allows. For jobs: it may take long. */
+void worker_directory_remove(const char *directory);
 
 /* Removes the directory in a job. Ignored once the daemon is closed: the next daemon finds the directory. */
 void daemon_workers_remove_later(struct daemon *daemon, const char *directory);
 
-/* Removes the directory of each ended worker whose end is on the disk as a record. Called in each turn of the loop. */
-void daemon_workers_persisted(struct daemon *daemon);
+/* Writes the path of the file that the processes of this slot's worker hold locked. `size`: KEEP_PATH_BYTES + 32. */
+void daemon_workers_lock_path(const struct daemon *daemon, uint32_t slot, char *out, size_t size);
 
 /* Frees the list of ended workers, whose directories the next daemon finds, and the ports of workers that did not start. */
 void daemon_workers_close(struct daemon *daemon);
@@ -179,6 +169,7 @@ void daemon_look_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Frees the state of the job. Call after the last job. */
 void daemon_look_close(struct daemon *daemon);
+
 /* ---- programs.c -------------------------------------------------------------------------------------------------- */
 
 /* Once a second: now and then, a process of its own looks which programs this machine has; the core tells the mesh. */
@@ -193,10 +184,10 @@ void daemon_programs_close(struct daemon *daemon);
  * for logs. */
 size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t number, uint8_t out[SERIES_PREFIX_BYTES_MAX]);
 
-/* Appends one entry, here and on the node that should hold a copy. `bytes` are copied. ERR_FULL: bulk has enough to
- * write now; other errors of bulk_series_append. */
-int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank, uint64_t seq,
-                         const uint8_t *bytes, size_t count);
+/* Appends one entry, here and on the node that should hold a copy. `bytes` are copied. `id`: as of bulk_series_append.
+ * ERR_FULL: bulk has enough to write now; other errors of bulk_series_append. */
+int daemon_series_append(struct daemon *daemon, uint64_t id, const attempt_id *attempt, char kind, uint32_t rank,
+                         uint64_t seq, const uint8_t *bytes, size_t count);
 
 /* Writes the latest metrics of a worker (map group -> map name -> number), as many as fit; returns their length, 0:
  * none. */
@@ -214,8 +205,9 @@ void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, c
 void daemon_series_progress(struct daemon *daemon, struct daemon_worker *worker, uint64_t step);
 
 /* Handles a worker's report of metrics: a map of names to numbers becomes a metric point of the series, and the latest
- * values. */
-void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, const char *group, uint64_t step,
-                          struct pack_reader metrics);
+ * values. `id`: as of bulk_series_append, 0 for no event. `request`: of worker->session, 0 for no source. ERR_MALFORMED,
+ * errors of daemon_series_append: nothing is appended, a line says so, and there is no event. */
+int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, uint64_t id, uint64_t request,
+                         const char *group, uint64_t step, struct pack_reader metrics);
 
 #endif
