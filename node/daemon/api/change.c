@@ -107,7 +107,7 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
             render_program(daemon->core, submitted, &reply.writer);
             query_put_blocked(daemon, &reply.writer);
             client_reply_send(daemon, client, &reply, -1);
-        } else if (client_reply_begin(&reply, waiting->id, true, effect->u.reply.already ? 4 : 3)) {
+        } else if (client_reply_begin(&reply, waiting->id, true, 3u + (waiting->is_trial ? 2u : 0u) + effect->u.reply.already)) {
             char hex[2 * NODE_ID_BYTES + 1];
             if (waiting->is_slots) {
                 pack_slots(&reply.writer, waiting->slots);
@@ -119,6 +119,13 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
                 put_experiment_id(waiting->experiment, &reply.writer);
             }
             put_stored_on(daemon, effect, &reply.writer);
+            if (waiting->is_trial) {
+                const struct view_experiment *about = view_find_experiment(node_core_view(daemon->core), waiting->experiment);
+                pack_text(&reply.writer, "trial");
+                pack_u64(&reply.writer, waiting->trial);
+                pack_text(&reply.writer, "state");
+                pack_text(&reply.writer, about != NULL ? view_experiment_state_name(view_experiment_state(about)) : "cancelled");
+            }
             if (effect->u.reply.already) {
                 pack_text(&reply.writer, "already");
                 pack_bool(&reply.writer, true);
@@ -169,6 +176,80 @@ void change_control(struct daemon *daemon, struct client_request *request, int k
         event.u.request.kind = (enum node_request_kind)kind;
         event.u.request.client = waiting->key;
         event.u.request.experiment = id;
+        daemon_event(daemon, &event);
+    }
+}
+
+void change_trial(struct daemon *daemon, struct client_request *request, int kind)
+{
+    struct view_experiment *experiment;
+    const struct view_trial *trial;
+    uint32_t index;
+    if (!query_argument_any_trial(daemon, request, &experiment, &index, &trial)) {
+        return;
+    }
+    struct change_waiting *waiting = change_wait(daemon, request);
+    if (waiting != NULL) {
+        waiting->is_trial = true;
+        waiting->experiment = experiment->id;
+        waiting->trial = index;
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = (enum node_request_kind)kind;
+        event.u.request.client = waiting->key;
+        event.u.request.experiment = experiment->id;
+        event.u.request.trial = index;
+        daemon_event(daemon, &event);
+    }
+}
+
+/* What a user calls a label: no '=', since the value is behind it, and nothing that moves a terminal's cursor. */
+static bool label_is_good(const char *label)
+{
+    for (const char *c = label; *c != '\0'; c++) {
+        if (*c == '=' || (unsigned char)*c < ' ' || *c == 127) {
+            return false;
+        }
+    }
+    return label[0] != '\0';
+}
+
+void change_annotate(struct daemon *daemon, struct client_request *request, int subject)
+{
+    struct view_experiment *experiment;
+    char label[FACT_LABEL_BYTES] = "", value[FACT_NOTE_BYTES] = "";
+    if (!client_argument_experiment(daemon, request, &experiment)) {
+        return;
+    }
+    if (subject == FACT_LABEL && (!request_text(&request->map, "label", label, sizeof label) || !label_is_good(label))) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "The name of a label has 1 to %d bytes, and neither '=' nor control characters.", FACT_LABEL_BYTES - 1);
+        return;
+    }
+    bool has_value = !pack_find(&request->map, "value").failed;
+    if (has_value && !request_text(&request->map, "value", value, sizeof value)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The text is too long: it may have at most %d bytes.",
+                           FACT_NOTE_BYTES - 1);
+        return;
+    }
+    uint64_t priority = 0;
+    if (subject == FACT_PRIORITY && (!client_argument_u64(request, "priority", &priority) || priority < 1 || priority > 99)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "A priority is a number from 1, the first in the queue, to 99.");
+        return;
+    }
+    if (subject == FACT_PRIORITY) {
+        format_text(value, sizeof value, "%llu", (unsigned long long)priority);
+    }
+    struct change_waiting *waiting = change_wait(daemon, request);
+    if (waiting != NULL) {
+        waiting->experiment = experiment->id;
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = NODE_REQUEST_ANNOTATE;
+        event.u.request.client = waiting->key;
+        event.u.request.experiment = experiment->id;
+        event.u.request.subject = (enum fact_subject)subject;
+        event.u.request.is_set = !request_flag(&request->map, "remove");
+        bytes_copy_text(event.u.request.label, sizeof event.u.request.label, label);
+        bytes_copy_text(event.u.request.value, sizeof event.u.request.value, value);
         daemon_event(daemon, &event);
     }
 }

@@ -12,7 +12,8 @@ struct change_waiting {
     uint64_t key;        /* the core's name for the request (its "client") */
     uint64_t serial, id; /* the client and the id of its request */
     experiment_id experiment;
-    bool is_submit, is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots;
+    bool is_submit, is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots, is_trial;
+    uint32_t trial; /* is_trial */
     node_id node; /* is_eviction, is_drain */
     uint8_t invite_key[PUBLIC_KEY_BYTES];
     uint64_t slots; /* is_slots: bit i for slot i */
@@ -22,6 +23,8 @@ struct change_waiting {
 /* Handlers of the table (table.h). `kind` is the enum node_request_kind for the core. A missing or malformed argument
  * is answered at once with EXIT_USAGE, an unknown subject with EXIT_NOT_FOUND, and the rest by change_reply_effect. */
 void change_control(struct daemon *daemon, struct client_request *request, int kind); /* cancel, pause, resume, delete */
+void change_trial(struct daemon *daemon, struct client_request *request, int kind); /* stop, retry */
+void change_annotate(struct daemon *daemon, struct client_request *request, int subject); /* an enum fact_subject */
 void change_slots(struct daemon *daemon, struct client_request *request, int kind);   /* withhold, return */
 void change_drain(struct daemon *daemon, struct client_request *request, int kind);   /* drain, undrain */
 void change_invite(struct daemon *daemon, struct client_request *request, int kind);

@@ -96,7 +96,7 @@ void client_reply_send(struct daemon *daemon, struct client *client, struct clie
 void client_reply_error(struct daemon *daemon, struct client *client, uint64_t id, int exit_code, const char *format,
                         ...)
 {
-    char text[1024];
+    char text[CONFIG_ERROR_BYTES]; /* the longest are the problems of a configuration */
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
@@ -105,7 +105,7 @@ void client_reply_error(struct daemon *daemon, struct client *client, uint64_t i
         daemon_line(daemon, "a message on the local socket was refused: %.200s", text);
         return;
     }
-    uint8_t bytes[1280];
+    uint8_t bytes[sizeof text + 256];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     pack_map(&writer, 5);

@@ -49,6 +49,7 @@ struct client_stream {
     struct journal_place place;
     uint64_t journal_seq; /* the highest number of a line that the journal gave */
     bool follow;
+    bool has_curves;    /* WATCH: documents have the curves, too */
     uint64_t last_hash; /* hash of the last document sent: an unchanged document is not sent again */
 };
 
@@ -61,13 +62,16 @@ struct client {
     uint64_t serial;     /* from 1 on, never reused */
     bool broken;         /* messages are dropped, and the door is about to remove the client */
     int slot;            /* slot of the worker that opened the connection with its token; -1: none */
+    int process;         /* id of the process that connected; 0: not known */
     struct client_stream streams[CLIENT_STREAMS_MAX];
 };
 
+struct api_answer;
 struct change_waiting;
 struct query_series;
 struct query_blob;
 struct query_verify_run;
+struct curves;
 
 /* The state of the room, as daemon->api. */
 struct daemon_api {
@@ -78,7 +82,12 @@ struct daemon_api {
     struct query_series *series;
     struct query_blob *blob_requests;
     struct query_verify_run *verifies;
+    struct curves *curves; /* render/curves.h; NULL: not made yet, or no memory is left */
+    uint64_t curves_ms;    /* when the trials are looked at next */
     uint64_t watch_ms; /* when streams were last looked at; 0: no stream is open */
+    struct api_answer *answers, **answers_end; /* to reports on their way to the disk (worker.c); the end counts while there
+                                                  are any */
+    uint64_t append_id;                        /* of the last such report */
 };
 
 /* Adds a client to daemon->api->clients, with a new serial. `client` is the door's and all zero before. */

@@ -5,14 +5,18 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "node/config/config_document.h"
 #include "node/daemon/disk/disk.h"
 #include "node/daemon/peers/peers.h"
+#include "node/daemon/render/curves.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
+#include "node/daemon/render/rungs.h"
 #include "node/daemon/wire/request.h"
 
 #define STREAM_MS 500
 #define JOURNAL_REPLY_BYTES (256u * 1024) /* of the journal in one reply: decoded lines are a little larger */
+#define CURVES_MS 1000 /* a worker's record changes at most every 2 s */
 #define WAIT_S_MAX UINT32_MAX /* cap, so that no sum of times overflows */
 
 /* ---- documents ------------------------------------------------------------------------------------------------- */
@@ -67,8 +71,9 @@ void query_status(struct daemon *daemon, struct client_request *request, int arg
                                         .scrub_damaged = daemon->disk->scrub.damaged,
                                         .scrub_restored = daemon->disk->scrub.restored};
     struct client_reply reply;
-    if (client_reply_begin(&reply, request->id, true, RENDER_STATUS_PAIRS + RENDER_BLOCKED_PAIRS)) {
+    if (client_reply_begin(&reply, request->id, true, RENDER_STATUS_PAIRS + RENDER_WAITING_PAIRS + RENDER_BLOCKED_PAIRS)) {
         render_status(daemon->core, &extra, &reply.writer);
+        render_waiting(daemon->core, &reply.writer);
         query_put_blocked(daemon, &reply.writer);
         client_reply_send(daemon, request->client, &reply, -1);
     }
@@ -79,6 +84,7 @@ struct shown {
     const struct view_experiment *experiment;
     const struct config *config; /* with the search space; NULL: not here */
     uint32_t trial;              /* of checkpoints; RENDER_ALL_TRIALS: all */
+    const struct curves *curves; /* NULL: the client has not asked for them */
 };
 
 typedef bool part_fn(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer);
@@ -109,12 +115,24 @@ static bool part_ls(const struct node_core *core, const struct shown *shown, uin
 
 static bool part_show(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
 {
-    return render_show(core, shown->experiment, shown->config, from, writer);
+    uint32_t trials = shown->experiment->trial_count;
+    if (*from < trials) {
+        return render_show(core, shown->experiment, shown->config, from, writer) || shown->curves != NULL;
+    }
+    uint32_t curve = *from - trials; /* behind the trials come the curves */
+    bool more = render_curves(shown->curves, shown->experiment, &curve, writer);
+    *from = trials + curve;
+    return more;
 }
 
 static bool part_checkpoints(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
 {
     return render_checkpoints(core, shown->experiment, shown->trial, from, writer);
+}
+
+static bool part_rungs(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
+{
+    return render_rungs(core, shown->experiment, from, writer);
 }
 
 /* The record's search space does, where the rest of the configuration is not here. */
@@ -123,6 +141,16 @@ static struct shown shown_of(struct daemon *daemon, const struct view_experiment
     const struct config *whole = daemon_config(daemon, experiment);
     bool has_space = experiment->config->hyperparameters_bytes > 1;
     return (struct shown){.experiment = experiment, .config = whole == NULL && has_space ? experiment->config : whole};
+}
+
+/* The curves of the experiment as they are now, if they are wanted. */
+static const struct curves *curves_of(struct daemon *daemon, const struct view_experiment *experiment, bool are_wanted)
+{
+    if (are_wanted && daemon->api->curves != NULL) {
+        curves_note(daemon->api->curves, daemon->core, experiment, daemon_now_ms());
+        return daemon->api->curves;
+    }
+    return NULL;
 }
 
 /* Sends a document with a list, in as many replies as it takes. The document says whether more records may arrive soon.
@@ -212,6 +240,7 @@ static void stream_watch(struct daemon *daemon, struct client *client, struct cl
     uint32_t from = 0;
     pack_writer_init(&writer, bytes, FRAME_BYTES_MAX);
     struct shown shown = shown_of(daemon, experiment);
+    shown.curves = curves_of(daemon, experiment, stream->has_curves);
     (void)render_show(daemon->core, experiment, shown.config, &from, &writer);
     bool over = view_experiment_over(experiment);
     uint32_t alive = node_core_peers_alive(daemon->core) + 1;
@@ -414,8 +443,76 @@ void query_show(struct daemon *daemon, struct client_request *request, int argum
     struct view_experiment *experiment;
     if (client_argument_experiment(daemon, request, &experiment)) {
         struct shown shown = shown_of(daemon, experiment);
+        shown.curves = curves_of(daemon, experiment, request_flag(&request->map, "curves"));
         reply_parts(daemon, request->client, request->id, part_show, &shown, true);
     }
+}
+
+void query_rungs(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    struct view_experiment *experiment;
+    if (!client_argument_experiment(daemon, request, &experiment)) {
+        return;
+    }
+    if (!search_halves(experiment->config->searcher)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "%s has no rungs: only the searchers asha and adaptive_asha stop trials early.", experiment->config->name);
+        return;
+    }
+    struct shown shown = {.experiment = experiment};
+    reply_parts(daemon, request->client, request->id, part_rungs, &shown, true);
+}
+
+/* The options in force. Those of a large experiment may first have to come from another node. */
+void query_config(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    struct view_experiment *experiment;
+    if (!client_argument_experiment(daemon, request, &experiment)) {
+        return;
+    }
+    const struct config *config = daemon_config(daemon, experiment);
+    struct client_reply reply;
+    if (config == NULL) {
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "The configuration is large, and is being fetched from another node; ask again in some seconds.");
+    } else if (client_reply_begin(&reply, request->id, true, 1)) {
+        pack_text(&reply.writer, "config");
+        config_document(&reply.writer, config);
+        if (reply.writer.failed) {
+            free(reply.bytes);
+            client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                               "The configuration is larger than an answer may be; shoal config --file shows its file.");
+            return;
+        }
+        client_reply_send(daemon, request->client, &reply, -1);
+    }
+}
+
+void query_trial(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    struct view_experiment *experiment;
+    const struct view_trial *trial;
+    uint32_t index;
+    struct client_reply reply;
+    struct pack_writer writer;
+    uint8_t *bytes = malloc(RENDER_TRIAL_BYTES);
+    if (bytes != NULL && query_argument_any_trial(daemon, request, &experiment, &index, &trial)) {
+        struct shown shown = shown_of(daemon, experiment);
+        pack_writer_init(&writer, bytes, RENDER_TRIAL_BYTES);
+        render_trial(daemon->core, experiment, shown.config, index, &writer);
+        if (!writer.failed && client_reply_begin(&reply, request->id, true, RENDER_TRIAL_PAIRS + 1)) {
+            pack_text(&reply.writer, "syncing");
+            pack_bool(&reply.writer, node_core_is_syncing(daemon->core));
+            pack_raw(&reply.writer, bytes, writer.used_bytes);
+            client_reply_send(daemon, request->client, &reply, -1);
+        } else {
+            request->client->broken = true;
+        }
+    }
+    free(bytes);
 }
 
 void query_checkpoints(struct daemon *daemon, struct client_request *request, int argument)
@@ -452,6 +549,7 @@ void query_stream(struct daemon *daemon, struct client_request *request, int arg
         stream->until_ms = daemon_now_ms() + (timeout_s < WAIT_S_MAX ? timeout_s : WAIT_S_MAX) * 1000;
     }
     stream->follow = request_flag(&request->map, "follow");
+    stream->has_curves = request_flag(&request->map, "curves");
     bool has_from = client_argument_u64(request, "from", &stream->seq) && stream->seq > 0;
     bool is_since = client_argument_u64(request, "since_ms", &stream->since_ms);
     stream->reads_journal = kind == STREAM_EVENTS && (is_since || has_from);
@@ -471,6 +569,13 @@ void query_tick(struct daemon *daemon, uint64_t now_ms)
     }
     daemon->api->watch_ms = any ? now_ms : 0;
     query_series_tick(daemon, now_ms);
+    if (now_ms >= daemon->api->curves_ms) {
+        daemon->api->curves_ms = now_ms + CURVES_MS;
+        daemon->api->curves = daemon->api->curves != NULL ? daemon->api->curves : curves_new();
+        if (daemon->api->curves != NULL) {
+            curves_tick(daemon->api->curves, daemon->core, now_ms);
+        }
+    }
 }
 
 void query_close(struct daemon *daemon)
@@ -478,4 +583,6 @@ void query_close(struct daemon *daemon)
     query_series_close(daemon);
     query_checkpoint_close(daemon);
     query_verify_close(daemon);
+    curves_free(daemon->api->curves);
+    daemon->api->curves = NULL;
 }

@@ -16,7 +16,10 @@ enum query_list { QUERY_NODES, QUERY_INVITES, QUERY_SLOTS, QUERY_EXPERIMENTS };
 void query_status(struct daemon *daemon, struct client_request *request, int argument);
 void query_list(struct daemon *daemon, struct client_request *request, int list);
 void query_show(struct daemon *daemon, struct client_request *request, int argument);
+void query_trial(struct daemon *daemon, struct client_request *request, int argument);
+void query_rungs(struct daemon *daemon, struct client_request *request, int argument);
 void query_checkpoints(struct daemon *daemon, struct client_request *request, int argument);
+void query_config(struct daemon *daemon, struct client_request *request, int argument);
 void query_stream(struct daemon *daemon, struct client_request *request, int kind);
 
 /* Writes `blocked` (RENDER_BLOCKED_PAIRS): the ports of living nodes that cannot be used from here. */
@@ -64,6 +67,11 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request,
  * blobs as a file, after fetching missing chunks. */
 void query_outputs(struct daemon *daemon, struct client_request *request, int argument);
 void query_output_get(struct daemon *daemon, struct client_request *request, int argument);
+
+/* A handler of the table; `which` is an enum query_code. Answers with what was submitted, as a file: the packed context directory, or
+ * what the record calls config_text. Chunks that are not here are fetched first. */
+enum query_code { QUERY_CODE, QUERY_CONFIG };
+void query_code_get(struct daemon *daemon, struct client_request *request, int which);
 
 /* Answers worker_load with the worker's checkpoint, after fetching chunks that are damaged or gone here. */
 void query_worker_load(struct daemon *daemon, struct client_request *request, const struct daemon_worker *worker);

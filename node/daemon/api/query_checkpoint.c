@@ -1,4 +1,5 @@
-/* Checkpoints for users (checkpoint_get) and workers (worker_load), and the files that workers leave (output_ls, output_get). */
+/* Blobs for users: checkpoints (checkpoint_get; of workers: worker_load), the files that workers leave (output_ls, output_get), and
+ * what was submitted (code_get, config_get). */
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,9 @@ struct query_blob {
     node_id holders[DAEMON_HOLDERS_MAX];
     uint32_t holder_count;
     uint32_t tries;
-    enum { FOR_USER, FOR_WORKER, FOR_OUTPUT } wanted_for;
+    enum { FOR_USER, FOR_WORKER, FOR_OUTPUT, FOR_CODE } wanted_for;
+    bool is_large;         /* FOR_CODE: as struct view_experiment has it */
+    bool keeps_links;      /* FOR_CODE: the code may hold links that lead out */
     const char *name;      /* for sentences: "checkpoint" */
     const char *directory; /* the daemon's */
     int fd;
@@ -84,6 +87,29 @@ static void reply_worker_load(struct daemon *daemon, struct client *client, stru
     }
 }
 
+static void reply_code(struct daemon *daemon, struct client *client, struct query_blob *wanted)
+{
+    struct client_reply reply;
+    struct stat status;
+    if (fstat(wanted->fd, &status) == 0 && client_reply_begin(&reply, wanted->id, true, 5)) {
+        char hex[2 * HASH_BYTES + 1];
+        bytes_to_hex(hex, wanted->experiment.bytes, EXPERIMENT_ID_BYTES);
+        pack_text(&reply.writer, "experiment");
+        pack_text(&reply.writer, hex);
+        pack_text(&reply.writer, "bytes");
+        pack_u64(&reply.writer, (uint64_t)status.st_size);
+        bytes_to_hex(hex, wanted->blob.bytes, HASH_BYTES);
+        pack_text(&reply.writer, "hash");
+        pack_text(&reply.writer, hex);
+        pack_text(&reply.writer, "large");
+        pack_bool(&reply.writer, wanted->is_large);
+        pack_text(&reply.writer, "links");
+        pack_bool(&reply.writer, wanted->keeps_links);
+        client_reply_send(daemon, client, &reply, wanted->fd);
+        wanted->fd = -1;
+    }
+}
+
 static void get_fetch(struct daemon *daemon, struct query_blob *wanted)
 {
     wanted->request = ++daemon->request_id;
@@ -119,6 +145,8 @@ static void get_done(void *context, struct job *job)
                            wanted->error);
     } else if (client != NULL && wanted->wanted_for == FOR_WORKER) {
         reply_worker_load(daemon, client, wanted);
+    } else if (client != NULL && wanted->wanted_for == FOR_CODE) {
+        reply_code(daemon, client, wanted);
     } else if (client != NULL && client_reply_begin(&reply, wanted->id, true, 6)) {
         char hex[2 * HASH_BYTES + 1];
         struct pack_writer *w = &reply.writer;
@@ -165,16 +193,30 @@ void query_fetched(struct daemon *daemon, uint64_t request, int code, const char
     jobs_run(daemon->blob_jobs, &wanted->job);
 }
 
+/* The path below $SHOAL_CHECKPOINT_DIR of the checkpoint that the program has left without libshoal; NULL: there is none. */
+static const char *saved_name(const struct daemon *daemon, const struct view_experiment *experiment, const struct view_trial *trial)
+{
+    const struct view_output *outputs[FACT_OUTPUTS_MAX];
+    uint32_t count = trial != NULL && node_core_keeps_outputs(experiment, trial) ? node_core_outputs(daemon->core, experiment, trial, outputs) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (outputs[i]->fact.saved.name[0] != '\0') {
+            return outputs[i]->fact.saved.name;
+        }
+    }
+    return NULL;
+}
+
 void query_checkpoint_get(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;
     struct view_experiment *experiment;
     const struct view_trial *trial;
     uint64_t step = 0;
-    if (!query_argument_trial(daemon, request, &experiment, &trial)) {
+    uint32_t index;
+    if (!query_argument_any_trial(daemon, request, &experiment, &index, &trial)) {
         return;
     }
-    const struct view_manifest *row = trial->manifests;
+    const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
     struct view_manifest found;
     bool any_step = !client_argument_u64(request, "step", &step) || step == 0;
     bool is_found = node_core_next_checkpoint(daemon->core, &row, &found);
@@ -182,14 +224,21 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request,
         is_found = node_core_next_checkpoint(daemon->core, &row, &found);
     }
     struct query_blob *wanted = is_found ? calloc(1, sizeof *wanted) : NULL;
+    const char *saved = is_found ? NULL : saved_name(daemon, experiment, trial);
+    if (saved != NULL) {
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
+                           "The checkpoint of trial %u is checkpoint/%s, which its program has left; `shoal output get EXP/%u checkpoint DIR` "
+                           "gets it.",
+                           index, saved, index);
+        return;
+    }
     if (!is_found && any_step) {
-        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "Trial %u has no checkpoint (yet).",
-                           trial->index);
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "Trial %u has no checkpoint (yet).", index);
         return;
     }
     if (wanted == NULL) {
         client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
-                           "Trial %u has no checkpoint of step %llu; `shoal checkpoint ls` lists them.", trial->index,
+                           "Trial %u has no checkpoint of step %llu; `shoal checkpoint ls` lists them.", index,
                            (unsigned long long)step);
         return;
     }
@@ -198,7 +247,7 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request,
     wanted->serial = request->client->serial;
     wanted->id = request->id;
     wanted->experiment = experiment->id;
-    wanted->trial = trial->index;
+    wanted->trial = index;
     wanted->step = found.step;
     wanted->bytes = found.bytes;
     wanted->attempt = found.attempt.number;
@@ -232,8 +281,7 @@ static uint32_t find_outputs(struct daemon *daemon, struct client_request *reque
         client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
                            "No node that holds the files of trial %u can be reached now; shoal nodes shows which are away.", *index);
     } else {
-        enum view_trial_state state = view_trial_state(*experiment, *index);
-        bool is_over = state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_FAILED || view_experiment_over(*experiment);
+        bool is_over = view_trial_over(view_trial_state(*experiment, *index)) || view_experiment_over(*experiment);
         client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
                            "Trial %u has left no files%s; what the key keep names, and $SHOAL_OUTPUT_DIR, is kept%s.", *index,
                            is_over ? "" : " (yet)", is_over ? "; shoal events tells what could not be" : "");
@@ -292,6 +340,36 @@ void query_output_get(struct daemon *daemon, struct client_request *request, int
     wanted->attempt = output->attempt.number;
     wanted->blob = output->fact.blob;
     wanted->holder_count = daemon_holders_output(daemon, &output->attempt, output->fact.blob, wanted->holders);
+    wanted->fd = -1;
+    wanted->next = daemon->api->blob_requests;
+    daemon->api->blob_requests = wanted;
+    daemon_bulk_peers(daemon);
+    get_fetch(daemon, wanted);
+}
+
+/* ---- what was submitted -------------------------------------------------------------------------------------------- */
+
+void query_code_get(struct daemon *daemon, struct client_request *request, int which)
+{
+    struct view_experiment *experiment;
+    if (!client_argument_experiment(daemon, request, &experiment)) {
+        return;
+    }
+    struct query_blob *wanted = calloc(1, sizeof *wanted);
+    if (wanted == NULL) {
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "The code cannot be read: no memory.");
+        return;
+    }
+    wanted->chunks = daemon->chunks;
+    wanted->serial = request->client->serial;
+    wanted->id = request->id;
+    wanted->wanted_for = FOR_CODE;
+    wanted->name = which == QUERY_CODE ? "code" : "configuration";
+    wanted->experiment = experiment->id;
+    wanted->blob = which == QUERY_CODE ? experiment->code : experiment->config_text;
+    wanted->is_large = experiment->is_large;
+    wanted->keeps_links = experiment->config->context_links == CONFIG_LINKS_KEEP;
+    wanted->holder_count = daemon_holders_code(daemon, experiment->id, 0, wanted->holders);
     wanted->fd = -1;
     wanted->next = daemon->api->blob_requests;
     daemon->api->blob_requests = wanted;

@@ -13,6 +13,8 @@ static const struct api_row rows[] = {
     {"slots", API_READS, query_list, QUERY_SLOTS},
     {"ls", API_READS, query_list, QUERY_EXPERIMENTS},
     {"show", API_READS, query_show, 0},
+    {"trial", API_READS, query_trial, 0},
+    {"rungs", API_READS, query_rungs, 0},
     {"wait", API_READS, query_stream, STREAM_WAIT},
     {"watch", API_READS, query_stream, STREAM_WATCH},
     {"events", API_READS, query_stream, STREAM_EVENTS},
@@ -24,12 +26,22 @@ static const struct api_row rows[] = {
     {"checkpoint_verify", API_READS, query_verify, 0},
     {"output_ls", API_READS, query_outputs, 0},
     {"output_get", API_READS, query_output_get, 0},
+    {"config", API_READS, query_config, 0},
+    {"config_get", API_READS, query_code_get, QUERY_CONFIG},
+    {"code_get", API_READS, query_code_get, QUERY_CODE},
 
     {"submit", API_CHANGES, submit_request, 0},
     {"cancel", API_CHANGES, change_control, NODE_REQUEST_CANCEL},
     {"pause", API_CHANGES, change_control, NODE_REQUEST_PAUSE},
     {"resume", API_CHANGES, change_control, NODE_REQUEST_RESUME},
+    {"stop", API_CHANGES, change_trial, NODE_REQUEST_STOP},
+    {"retry", API_CHANGES, change_trial, NODE_REQUEST_RETRY},
     {"delete", API_CHANGES, change_control, NODE_REQUEST_DELETE},
+    {"label", API_CHANGES, change_annotate, FACT_LABEL},
+    {"describe", API_CHANGES, change_annotate, FACT_DESCRIPTION},
+    {"archive", API_CHANGES, change_annotate, FACT_ARCHIVED},
+    {"pin", API_CHANGES, change_annotate, FACT_PINNED},
+    {"priority", API_CHANGES, change_annotate, FACT_PRIORITY},
     {"withhold", API_CHANGES, change_slots, NODE_REQUEST_WITHHOLD},
     {"return", API_CHANGES, change_slots, NODE_REQUEST_RETURN},
     {"drain", API_CHANGES, change_drain, NODE_REQUEST_DRAIN},
@@ -101,6 +113,7 @@ void api_tick(struct daemon *daemon, uint64_t now_ms)
 
 void api_close(struct daemon *daemon)
 {
+    api_worker_close(daemon);
     change_close(daemon);
     query_close(daemon);
 }

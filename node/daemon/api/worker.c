@@ -1,14 +1,20 @@
 #include "node/daemon/api/worker.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/wire/request.h"
+#include "node/daemon/workers/end.h"
 #include "node/daemon/workers/workers.h"
 
 static struct daemon_worker *worker_of(struct daemon *daemon, const struct client *client)
@@ -65,6 +71,14 @@ static void leave_notice(const struct daemon_worker *worker)
     client_send(worker->client, bytes, writer.used_bytes);
 }
 
+/* True if the worker is connected by another process, which lives. A child made by fork may hold the connection of a process
+ * that has ended. */
+static bool has_other_process(const struct daemon_worker *worker, const struct client *client)
+{
+    int process = worker->client != NULL ? worker->client->process : 0;
+    return process > 0 && client->process > 0 && process != client->process && (kill(process, 0) == 0 || errno == EPERM);
+}
+
 void api_worker_open(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;
@@ -84,6 +98,13 @@ void api_worker_open(struct daemon *daemon, struct client_request *request, int 
                            "The token is not valid here (any more): the lease of this slot has ended.");
         return;
     }
+    if (has_other_process(worker, request->client)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "Process %d of this slot is connected already, and a slot has one process that reports; give the "
+                           "trial more slots to run more ranks.",
+                           worker->client->process);
+        return;
+    }
     if (!client_reply_begin(&reply, request->id, true, 11)) {
         return;
     }
@@ -96,6 +117,8 @@ void api_worker_open(struct daemon *daemon, struct client_request *request, int 
         forget_client(worker);
     }
     worker->client = request->client;
+    worker->session = 0; /* an older program tells none */
+    (void)client_argument_u64(request, "session", &worker->session);
     request->client->slot = slot;
     const struct node_effect *effect = &worker->prepare;
     char id[2 * EXPERIMENT_ID_BYTES + 1];
@@ -225,6 +248,26 @@ void api_worker_forget(struct daemon_worker *worker)
     forget_client(worker);
 }
 
+/* The answer to a report that is on its way to the disk. */
+struct api_answer {
+    struct api_answer *next;
+    uint64_t append_id; /* the answer is due with the event of this one, or of a later one */
+    uint64_t serial;
+    uint32_t slot;
+    struct points_source source; /* `request` is the request's id, also without a session */
+};
+
+/* Puts the answer behind the others. The api owns it. */
+static void answer_put(struct daemon *daemon, struct api_answer *answer)
+{
+    struct daemon_api *api = daemon->api;
+    if (api->answers == NULL) {
+        api->answers_end = &api->answers;
+    }
+    *api->answers_end = answer;
+    api->answers_end = &answer->next;
+}
+
 void api_worker_report(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;
@@ -233,12 +276,69 @@ void api_worker_report(struct daemon *daemon, struct client_request *request, in
     if (request_report_read(&request->map, &report) != 0) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                            "worker_report wants `group` (at most %d bytes), `step` and `metrics`, a map of names (at most %d "
-                           "bytes) to numbers, at most %d bytes in all.",
+                           "bytes) to numbers; the bytes of the names and 12 for each may be %u at most.",
                            REQUEST_GROUP_BYTES - 1, REQUEST_METRIC_BYTES - 1, REQUEST_METRICS_BYTES_MAX);
         return;
     }
-    daemon_series_report(daemon, worker, report.group, report.step, report.metrics);
-    client_reply_empty(daemon, request->client, request->id);
+    if (request->id == 0) { /* the client wants no answer */
+        (void)daemon_series_report(daemon, worker, 0, 0, report.group, report.step, report.metrics);
+        return;
+    }
+    bool is_repeated = worker->session != 0 && worker->reported.session == worker->session &&
+                       request->id <= worker->reported.request;
+    struct api_answer *answer = calloc(1, sizeof *answer);
+    if (answer == NULL) {
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "the report was not stored: no memory is left");
+        return;
+    }
+    *answer = (struct api_answer){.append_id = is_repeated ? daemon->api->append_id : ++daemon->request_id,
+                                  .serial = request->client->serial,
+                                  .slot = (uint32_t)request->client->slot,
+                                  .source = {worker->session, request->id}};
+    int error = is_repeated ? 0
+                            : daemon_series_report(daemon, worker, answer->append_id, request->id, report.group, report.step,
+                                                   report.metrics);
+    if (error != 0) {
+        free(answer);
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "the report was not stored: %s", err_text(error));
+        return;
+    }
+    daemon->api->append_id = answer->append_id;
+    if (is_repeated && daemon->api->answers == NULL) { /* on the disk */
+        client_reply_empty(daemon, request->client, request->id);
+        free(answer);
+        return;
+    }
+    answer_put(daemon, answer);
+}
+
+void api_worker_appended(struct daemon *daemon, uint64_t id, int code)
+{
+    struct api_answer *answer;
+    while ((answer = daemon->api->answers) != NULL && answer->append_id <= id) {
+        daemon->api->answers = answer->next;
+        struct client *client = client_find(daemon, answer->serial);
+        struct points_source *reported = &daemon->workers->slots[answer->slot].reported;
+        bool is_of_it = answer->source.session != 0 && answer->source.session == reported->session;
+        if (client != NULL && code == 0) {
+            client_reply_empty(daemon, client, answer->source.request);
+        } else if (client != NULL) {
+            client_reply_error(daemon, client, answer->source.request, EXIT_REFUSED,
+                               "the report could not be stored on this node: %s", err_text(code));
+        } else if (code != 0 && is_of_it && reported->request >= answer->source.request) {
+            reported->request = answer->source.request - 1; /* the program repeats the report */
+        }
+        free(answer);
+    }
+}
+
+void api_worker_close(struct daemon *daemon)
+{
+    while (daemon->api->answers != NULL) {
+        struct api_answer *answer = daemon->api->answers;
+        daemon->api->answers = answer->next;
+        free(answer);
+    }
 }
 
 struct save_job {
@@ -247,7 +347,7 @@ struct save_job {
     uint64_t serial, id;
     uint32_t slot;
     attempt_id attempt;
-    uint64_t step, bytes;
+    struct request_save wanted;
     uint8_t metrics[FACT_METRICS_BYTES_MAX]; /* the metrics at the save */
     uint32_t metrics_bytes;
     int fd;
@@ -256,11 +356,39 @@ struct save_job {
     char error[256];
 };
 
+/* Reads the cuts, which lie behind the checkpoint, in place. ERR_IO. */
+static int read_cuts(const struct save_job *save, uint64_t *cuts)
+{
+    uint32_t count = save->wanted.cut_count;
+    if (descriptor_read_at(save->fd, cuts, count * sizeof *cuts, save->wanted.bytes) != 0) {
+        return ERR_IO;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t packed[sizeof *cuts];
+        memcpy(packed, &cuts[i], sizeof packed);
+        cuts[i] = bytes_get_u64(packed);
+    }
+    return 0;
+}
+
+/* The memory is shared with the worker, so what is checked is a copy of the cuts. */
 static void save_work(struct job *job)
 {
     struct save_job *save = (struct save_job *)job;
-    save->result = chunks_put_blob_from_fd(save->chunks, save->fd, save->bytes, 0, &save->blob, save->error,
-                                           sizeof save->error);
+    uint32_t count = save->wanted.cut_count;
+    uint64_t *cuts = malloc((count + 1) * sizeof *cuts);
+    save->result = cuts == NULL ? ERR_MEMORY : read_cuts(save, cuts);
+    if (save->result != 0) {
+        snprintf(save->error, sizeof save->error, "cannot read the %u cuts of a checkpoint: %s", count, err_text(save->result));
+    } else {
+        save->result = chunks_put_blob_cut_at(save->chunks, save->fd, save->wanted.bytes, cuts, count, &save->blob, save->error,
+                                              sizeof save->error);
+    }
+    if (save->result == ERR_USAGE) {
+        snprintf(save->error, sizeof save->error, "the cuts of a checkpoint have to ascend and to lie below its %llu bytes",
+                 (unsigned long long)save->wanted.bytes);
+    }
+    free(cuts);
     (void)close(save->fd);
 }
 
@@ -273,15 +401,15 @@ static void save_done(void *context, struct job *job)
         struct node_event event = {.kind = NODE_EVENT_CHECKPOINT};
         event.u.blob.slot = save->slot;
         event.u.blob.attempt = save->attempt;
-        event.u.blob.step = save->step;
+        event.u.blob.step = save->wanted.step;
         event.u.blob.blob = save->blob;
-        event.u.blob.bytes = save->bytes;
+        event.u.blob.bytes = save->wanted.bytes;
         event.bytes = save->metrics;
         event.byte_count = save->metrics_bytes;
         daemon_event(daemon, &event);
     } else {
         daemon_line(daemon, "the checkpoint of trial %u at step %llu could not be stored: %s", save->attempt.trial,
-                    (unsigned long long)save->step, save->error);
+                    (unsigned long long)save->wanted.step, save->error);
     }
     if (client != NULL && save->result == 0) {
         client_reply_empty(daemon, client, save->id);
@@ -305,16 +433,16 @@ void api_worker_save(struct daemon *daemon, struct client_request *request, int 
     struct save_job *save = calloc(1, sizeof *save);
     struct stat status;
     int fd = client_take_file(request);
-    bool ok = save != NULL && client_argument_u64(request, "step", &save->step) &&
-              client_argument_u64(request, "bytes", &save->bytes) && fd >= 0 && fstat(fd, &status) == 0 &&
-              (uint64_t)status.st_size >= save->bytes;
+    bool ok = save != NULL && request_save_read(&request->map, &save->wanted) == 0 && fd >= 0 && fstat(fd, &status) == 0 &&
+              (uint64_t)status.st_size >= save->wanted.bytes;
     if (!ok) {
         free(save);
         if (fd >= 0) {
             (void)close(fd);
         }
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "worker_save wants `step`, `bytes` and a descriptor with as many bytes.");
+                           "worker_save wants `step`, `bytes`, at most %u `cuts`, and a descriptor with as many bytes.",
+                           REQUEST_CUTS_MAX);
         return;
     }
     save->job = (struct job){.work = save_work, .done = save_done};

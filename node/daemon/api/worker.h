@@ -13,6 +13,7 @@ void api_worker_open(struct daemon *daemon, struct client_request *request, int 
 /* More handlers of the table; `argument` is not used, and request->worker comes from api_worker_admit. */
 /* Answered by api_worker_group_effect. */
 void api_worker_group(struct daemon *daemon, struct client_request *request, int argument);
+/* Answered by api_worker_appended, or at once if the report is refused or is stored already. */
 void api_worker_report(struct daemon *daemon, struct client_request *request, int argument);
 void api_worker_progress(struct daemon *daemon, struct client_request *request, int argument);
 void api_worker_blocked(struct daemon *daemon, struct client_request *request, int argument);
@@ -29,6 +30,12 @@ bool api_worker_must_wait(struct daemon *daemon, const struct client *client);
 
 /* Takes the ending connection from its worker, if it has one; the worker may open another connection. */
 void api_worker_gone(struct daemon *daemon, struct client *client);
+
+/* Takes the event BULK_APPENDED: answers the reports that are on the disk now, or cannot be stored (`code`). */
+void api_worker_appended(struct daemon *daemon, uint64_t id, int code);
+
+/* Drops the answers that wait for the disk: libshoal asks the next daemon. */
+void api_worker_close(struct daemon *daemon);
 
 /* Performs NODE_EFFECT_GROUP: answers worker_group. Nothing happens while the worker has no connection. */
 void api_worker_group_effect(struct daemon *daemon, const struct node_effect *effect);

@@ -2,15 +2,9 @@
 
 #include <string.h>
 
-#include "base/err.h"
-#include "node/core/facts/program.h"
 #include "node/daemon/render/put.h"
 #include "node/daemon/render/render.h"
-#include "train/search/search.h"
-
-#define ATTEMPTS_SHOWN_MAX 16 /* most attempts of a trial in a row: keeps a row within RENDER_BYTES_MIN */
-
-/* ---- experiments ----------------------------------------------------------------------------------------------- */
+#include "node/daemon/render/rows.h"
 
 static struct election_claim highest_claim(const struct node_core *core, const struct view_experiment *experiment,
                                            bool *released)
@@ -42,19 +36,29 @@ bool render_coordinator(const struct node_core *core, const struct view_experime
     return claim.term > 0 && !released && member != NULL && render_node_lives(core, member);
 }
 
+const char *render_waiting_name(const struct view_experiment *experiment)
+{
+    return view_experiment_cancelled(experiment) ? "cancelled" : view_experiment_paused(experiment) ? "paused" : "queued";
+}
+
 static void put_counts(const struct view_experiment *experiment, msgpack_packer *packer)
 {
-    uint32_t counts[VIEW_TRIAL_FAILED + 1] = {0};
+    uint32_t counts[VIEW_TRIAL_STATES] = {0};
     for (uint32_t i = 0; i < experiment->trial_count && i < experiment->trial_slots; i++) {
         counts[view_trial_state(experiment, i)]++;
     }
-    uint32_t begun = counts[VIEW_TRIAL_RUNNING] + counts[VIEW_TRIAL_COMPLETED] + counts[VIEW_TRIAL_FAILED];
-    (void)msgpack_pack_map(packer, 5);
+    uint32_t others = counts[VIEW_TRIAL_RUNNING] + counts[VIEW_TRIAL_COMPLETED] + counts[VIEW_TRIAL_FAILED] + counts[VIEW_TRIAL_STOPPED];
+    uint32_t waiting = experiment->trial_count - others;
+    const char *name = render_waiting_name(experiment);
+    (void)msgpack_pack_map(packer, 8);
     render_put_u64(packer, "total", experiment->trial_count);
-    render_put_u64(packer, "queued", experiment->trial_count - begun);
+    render_put_u64(packer, "queued", strcmp(name, "queued") == 0 ? waiting : 0);
+    render_put_u64(packer, "paused", strcmp(name, "paused") == 0 ? waiting : 0);
+    render_put_u64(packer, "cancelled", strcmp(name, "cancelled") == 0 ? waiting : 0);
     render_put_u64(packer, "running", counts[VIEW_TRIAL_RUNNING]);
     render_put_u64(packer, "completed", counts[VIEW_TRIAL_COMPLETED]);
     render_put_u64(packer, "failed", counts[VIEW_TRIAL_FAILED]);
+    render_put_u64(packer, "stopped", counts[VIEW_TRIAL_STOPPED]);
 }
 
 static void put_best(const struct node_core *core, const struct view_experiment *experiment, msgpack_packer *packer)
@@ -72,8 +76,28 @@ static void put_best(const struct node_core *core, const struct view_experiment 
     (void)msgpack_pack_double(packer, value);
 }
 
+/* What users have noted, or the configuration has of it. */
+#define NOTE_PAIRS 5
+static void put_notes(const struct view_experiment *experiment, msgpack_packer *packer)
+{
+    struct view_label_text labels[VIEW_LABELS_MAX];
+    char description[FACT_NOTE_BYTES];
+    uint32_t count = view_experiment_labels(experiment, labels);
+    view_experiment_description(experiment, description);
+    render_put_string(packer, "labels");
+    (void)msgpack_pack_map(packer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        render_put_text(packer, labels[i].name, labels[i].value);
+    }
+    render_put_string(packer, "description");
+    render_put_text_or_nil(packer, description);
+    render_put_bool(packer, "archived", view_experiment_archived(experiment));
+    render_put_bool(packer, "pinned", view_experiment_pinned(experiment));
+    render_put_u64(packer, "priority", view_experiment_priority(experiment));
+}
+
 /* The pairs that ls and show have in common, except `trials`. */
-#define EXPERIMENT_PAIRS 9
+#define EXPERIMENT_PAIRS (9 + NOTE_PAIRS)
 static void put_experiment(const struct node_core *core, const struct view_experiment *experiment,
                            msgpack_packer *packer)
 {
@@ -103,6 +127,7 @@ static void put_experiment(const struct node_core *core, const struct view_exper
     render_put_string(packer, "best");
     put_best(core, experiment, packer);
     render_put_u64(packer, "submitted_s", experiment->submitted_s);
+    put_notes(experiment, packer);
 }
 
 bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer *frame)
@@ -116,8 +141,10 @@ bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer 
         if (!experiment->known) {
             continue;
         }
-        (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + 1);
+        (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + 2);
         put_experiment(core, experiment, &packer);
+        render_put_string(&packer, "waiting");
+        render_put_first_waiting(core, experiment, &packer);
         render_put_string(&packer, "trials");
         put_counts(experiment, &packer);
         if (!render_list_took_row(&list)) {
@@ -140,636 +167,32 @@ void render_experiment_state(const struct node_core *core, const struct view_exp
     put_best(core, experiment, &packer);
 }
 
-/* ---- trials ---------------------------------------------------------------------------------------------------- */
-
-/* Metrics in records are bytes written by any node: only a map of group to map of name to number is passed on. */
-static bool metrics_are_sound(const uint8_t *bytes, uint32_t count)
-{
-    struct pack_reader reader;
-    size_t length;
-    pack_reader_init(&reader, bytes, count);
-    for (uint32_t groups = pack_read_map(&reader); groups > 0; groups--) {
-        (void)pack_read_text(&reader, &length);
-        for (uint32_t names = pack_read_map(&reader); names > 0; names--) {
-            (void)pack_read_text(&reader, &length);
-            (void)pack_read_double(&reader);
-        }
-    }
-    return pack_at_end(&reader);
-}
-
-static void put_metrics(const uint8_t *bytes, uint32_t count, msgpack_packer *packer)
-{
-    if (count > 0 && metrics_are_sound(bytes, count)) {
-        render_put_packed(packer, bytes, count);
-    } else {
-        (void)msgpack_pack_map(packer, 0);
-    }
-}
-
-static bool read_worker(const struct node_core *core, const struct view_worker *worker, struct fact_worker *out)
-{
-    const struct records_entry *entry = worker != NULL ? records_find(node_core_records(core), worker->ident) : NULL;
-    return entry != NULL && fact_worker_read(&entry->record, out) == 0;
-}
-
-static bool read_verdict(const struct node_core *core, const struct view_verdict *verdict, struct fact_verdict *out)
-{
-    const struct records_entry *entry = verdict != NULL ? records_find(node_core_records(core), verdict->ident) : NULL;
-    return entry != NULL && fact_verdict_read(&entry->record, out) == 0;
-}
-
-static void put_attempt_metrics(const struct node_core *core, const struct view_experiment *experiment,
-                                const struct view_attempt *attempt, msgpack_packer *packer)
-{
-    uint8_t metrics[FACT_METRICS_BYTES_MAX];
-    put_metrics(metrics, view_attempt_metrics(node_core_view(core), experiment, attempt, metrics), packer);
-}
-
-static uint64_t attempt_step(const struct view_attempt *attempt)
-{
-    const struct view_verdict *verdict = view_attempt_verdict(attempt);
-    const struct view_worker *first = view_attempt_worker(attempt, 0);
-    if (verdict != NULL) {
-        return verdict->step;
-    }
-    return first != NULL && first->step > attempt->start_step ? first->step : attempt->start_step;
-}
-
-static const char *attempt_state(const struct view_attempt *attempt)
-{
-    const struct view_verdict *verdict = view_attempt_verdict(attempt);
-    const struct view_worker *first = view_attempt_worker(attempt, 0);
-    if (verdict != NULL) {
-        return fact_reason_name(verdict->reason);
-    }
-    return first != NULL && first->state == FACT_WORKER_RUNNING ? "running" : "assigned";
-}
-
-/* A shell ends with 128 + n if its program was killed by signal n. 0: the status does not say so. */
-static int signal_behind(int32_t code)
-{
-    int number = code < 0 ? -code : code > 128 && code <= 128 + 31 ? code - 128 : 0;
-    return number > 0 && sigabbrev_np(number) != NULL ? number : 0;
-}
-
-/* The worker of the attempt whose own failure is the cause of the others' failures, or NULL: the one that met its error first by
- * its error.json (as torchrun chooses), else the lowest rank that failed. A program that was killed by SIGKILL had no time for a
- * file, and is no echo of another's failure. */
-static const struct view_worker *failed_worker(const struct node_core *core, const struct view_attempt *attempt)
-{
-    const struct view_worker *cause = NULL;
-    uint64_t cause_ms = UINT64_MAX;
-    for (uint32_t rank = 0; attempt->assigned && rank < attempt->member_count; rank++) {
-        const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        struct fact_worker stated;
-        if (worker == NULL || worker->state != FACT_WORKER_ENDED || worker->reason != FACT_FAILED) {
-            continue;
-        }
-        uint64_t error_ms = read_worker(core, worker, &stated) && stated.error_ms > 0 ? stated.error_ms : UINT64_MAX;
-        error_ms = signal_behind(worker->exit_code) == 9 ? 0 : error_ms;
-        if (cause == NULL || error_ms < cause_ms) {
-            cause = worker;
-            cause_ms = error_ms;
-        }
-    }
-    return cause;
-}
-
-/* A worker of the attempt that could not begin and gave a reason, or NULL. */
-static const struct view_worker *hindered_worker(const struct node_core *core, const struct view_attempt *attempt,
-                                                 struct fact_worker *out)
-{
-    for (uint32_t rank = 0; attempt->assigned && rank < attempt->member_count; rank++) {
-        const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        if (worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST &&
-            read_worker(core, worker, out) && out->started_s == 0 && out->tail[0] != '\0') {
-            return worker;
-        }
-    }
-    return NULL;
-}
-
-/* The memory of the worker's slot, as its node has published it; 0: not known. */
-static uint64_t slot_memory_bytes(const struct node_core *core, const struct view_attempt *attempt, const struct view_worker *worker)
-{
-    struct fact_key key = fact_key_empty();
-    const struct records_entry *entry =
-        records_find(node_core_records(core), record_ident_of(worker->writer, FACT_NODE, key.bytes, key.count));
-    struct fact_node node;
-    if (entry == NULL || fact_node_read(&entry->record, &node) != 0) {
-        return 0;
-    }
-    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct fact_place *member = &attempt->members[rank];
-        if (member->number == worker->number && member->slot < node.slot_count) {
-            return node.slots[member->slot].memory_bytes;
-        }
-    }
-    return 0;
-}
-
-/* "rank 1 was killed by signal 9 (SIGKILL): ...". */
-static void write_end(const struct node_core *core, const struct view_attempt *attempt, const struct view_worker *worker,
-                      enum fact_cause cause, char *out, size_t size)
-{
-    int32_t code = worker->exit_code;
-    int number = signal_behind(code);
-    size_t used = format_text(out, size, "%s %u ", attempt->groups == NULL ? "rank" : "worker", worker->number);
-    if (code >= 0) {
-        used += format_text(out + used, size - used, "ended with status %d%s", code,
-                            code == 126   ? " (not executable)"
-                            : code == 127 ? " (command not found)"
-                            : number != 0 ? ", its program was "
-                                          : "");
-    } else {
-        used += format_text(out + used, size - used, "was %s", number == 0 ? "killed by a signal" : "");
-    }
-    if (number != 0) {
-        used += format_text(out + used, size - used, "killed by signal %d (SIG%s)", number, sigabbrev_np(number));
-    }
-    const char *why = cause == FACT_CAUSE_MEMORY_LIMIT ? ": the kernel ended it, its control group had reached the memory limit"
-                      : cause == FACT_CAUSE_MEMORY     ? ": the kernel ended it for want of memory"
-                      : number == 25                   ? ": a file grew beyond the limit of file size (ulimit -f)"
-                      : number == 24                   ? ": its processor time reached the limit (ulimit -t)"
-                                                       : "";
-    used += format_text(out + used, size - used, "%s", why);
-    if (cause == FACT_CAUSE_GPU_MEMORY) {
-        uint64_t memory = slot_memory_bytes(core, attempt, worker);
-        used += format_text(out + used, size - used, ": CUDA out of memory on %s", render_node_label(core, worker->writer).text);
-        if (memory > 0) {
-            (void)format_text(out + used, size - used, ", %llu GB", (unsigned long long)((memory + (1u << 29)) >> 30));
-        }
-    }
-}
-
-static void put_attempt_reason(const struct node_core *core, const struct view_attempt *attempt,
-                               msgpack_packer *packer)
-{
-    const struct view_verdict *verdict = view_attempt_verdict(attempt);
-    const struct view_worker *failed = failed_worker(core, attempt), *hindered;
-    struct fact_verdict fact;
-    struct fact_worker stated;
-    char text[FACT_TAIL_BYTES + 256];
-    if (!read_verdict(core, verdict, &fact)) {
-        (void)msgpack_pack_nil(packer);
-        return;
-    }
-    if (fact.reason == FACT_LOST && (hindered = hindered_worker(core, attempt, &stated)) != NULL) {
-        format_text(text, sizeof text, "%s: on %s %s", fact.why, render_node_label(core, hindered->writer).text,
-                    stated.tail);
-        render_put_string(packer, text);
-    } else if (fact.reason == FACT_FAILED && failed != NULL) {
-        enum fact_cause cause = read_worker(core, failed, &stated) ? stated.cause : FACT_CAUSE_UNKNOWN;
-        size_t used = format_text(text, sizeof text, "%s: ", fact.why);
-        write_end(core, attempt, failed, cause, text + used, sizeof text - used);
-        render_put_string(packer, text);
-    } else {
-        render_put_string(packer, fact.why);
-    }
-}
-
-/* The core writes the values itself, into the same frame. */
-static void put_hyperparameters(const struct config *config, uint32_t index, msgpack_packer *packer)
-{
-    struct pack_writer *frame = render_frame(packer), before = *frame;
-    int error = ERR_NOT_FOUND;
-    if (config != NULL) {
-        struct search_space space = config_search_space(config);
-        error = search_trial_values(&space, config->seed, index, frame);
-    }
-    if (error == ERR_FULL) {
-        frame->failed = true;
-    } else if (error != 0) {
-        *frame = before;
-        (void)msgpack_pack_nil(packer);
-    }
-}
-
-static void put_trial_slots(const struct node_core *core, const struct view_attempt *attempt, msgpack_packer *packer)
-{
-    uint32_t count = attempt != NULL && attempt->assigned ? attempt->member_count : 0;
-    (void)msgpack_pack_array(packer, count);
-    for (uint32_t i = 0; i < count; i++) {
-        (void)msgpack_pack_map(packer, 4);
-        render_put_string(packer, "node");
-        render_put_node_id(packer, attempt->members[i].node);
-        render_put_text(packer, "node_label", render_node_label(core, attempt->members[i].node).text);
-        render_put_text(packer, "node_name", render_node_name(core, attempt->members[i].node));
-        render_put_u64(packer, "index", attempt->members[i].slot);
-    }
-}
-
-static void put_trial_checkpoint(const struct node_core *core, const struct view_trial *trial,
-                                 msgpack_packer *packer)
-{
-    const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
-    struct view_manifest newest;
-    if (!node_core_next_checkpoint(core, &row, &newest)) {
-        (void)msgpack_pack_nil(packer);
-        return;
-    }
-    (void)msgpack_pack_map(packer, 4);
-    render_put_u64(packer, "step", newest.step);
-    render_put_u64(packer, "bytes", newest.bytes);
-    render_put_bool(packer, "durable", newest.durable);
-    render_put_string(packer, "holders");
-    (void)msgpack_pack_array(packer, newest.holder_count);
-    for (uint32_t i = 0; i < newest.holder_count; i++) {
-        render_put_string(packer, render_node_label(core, newest.holders[i]).text);
-    }
-}
-
-const struct view_worker *render_tail_worker(const struct node_core *core, const struct view_trial *trial, const struct view_attempt **attempt)
-{
-    const struct view_worker *failed = NULL;
-    bool is_completed = trial == NULL || view_trial_completed(trial) != NULL;
-    for (const struct view_attempt *a = is_completed ? NULL : trial->attempts; a != NULL; a = a->next) {
-        const struct view_verdict *verdict = view_attempt_verdict(a);
-        const struct view_worker *cause = verdict != NULL && verdict->reason == FACT_FAILED ? failed_worker(core, a) : NULL;
-        if (cause != NULL) {
-            failed = cause;
-            *attempt = a;
-        }
-    }
-    return failed;
-}
-
-/* Writes the last lines of the newest failed attempt, as far as its record has them; nil once the trial is completed. */
-static void put_tail(const struct node_core *core, const struct view_trial *trial, msgpack_packer *packer)
-{
-    const struct view_attempt *attempt = NULL;
-    struct fact_worker fact;
-    if (read_worker(core, render_tail_worker(core, trial, &attempt), &fact)) {
-        render_put_string(packer, fact.tail);
-    } else {
-        (void)msgpack_pack_nil(packer);
-    }
-}
-
-/* Writes every completed attempt (a merge may have brought several) and the newest of the rest, as far as there is
- * room. */
-static void put_attempts(const struct node_core *core, const struct view_experiment *experiment,
-                         const struct view_trial *trial, msgpack_packer *packer)
-{
-    uint32_t total = 0, shown = 0, position = 0;
-    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        total += a->assigned || a->verdicts != NULL;
-    }
-    struct render_list list = render_list_open(packer);
-    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        const struct view_verdict *verdict = view_attempt_verdict(a);
-        bool is_there = a->assigned || a->verdicts != NULL;
-        bool is_completed = verdict != NULL && verdict->reason == FACT_COMPLETED;
-        position += is_there;
-        bool is_new = position + ATTEMPTS_SHOWN_MAX / 2 > total;
-        if (!is_there || shown == ATTEMPTS_SHOWN_MAX || !(is_new || (is_completed && shown < ATTEMPTS_SHOWN_MAX / 2))) {
-            continue;
-        }
-        shown++;
-        (void)msgpack_pack_map(packer, 7);
-        render_put_u64(packer, "attempt", a->id.number);
-        render_put_text(packer, "coordinator_name", render_node_name(core, a->id.coordinator));
-        render_put_text(packer, "state", attempt_state(a));
-        render_put_string(packer, "reason");
-        put_attempt_reason(core, a, packer);
-        render_put_u64(packer, "step", attempt_step(a));
-        render_put_string(packer, "metrics");
-        put_attempt_metrics(core, experiment, a, packer);
-        render_put_text(packer, "coordinator_label", render_node_label(core, a->id.coordinator).text);
-        list.count++;
-    }
-    render_list_close(&list);
-}
-
-/* ---- notes ------------------------------------------------------------------------------------------------------- */
-
-#define NOTES_MAX 8
-#define NOTE_BYTES 224
-#define ENDED_SHOWN_S 5     /* at a normal end the ranks do not end at once */
-#define SILENT_SHOWN_S 290 /* about 5 minutes, by two wall clocks */
-
-struct notes {
-    uint32_t count;
-    char texts[NOTES_MAX][NOTE_BYTES];
-};
-
-/* "rank 0 and 2", "ranks" of more are counted. `ends`: those that have completed, else those that have not ended. */
-static size_t write_ranks(const struct view_attempt *attempt, bool ends, char *out, size_t size)
-{
-    uint32_t count = 0, shown = 0;
-    size_t used = 0;
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-            const struct view_worker *worker = view_attempt_worker(attempt, rank);
-            bool has_ended = worker != NULL && worker->state == FACT_WORKER_ENDED;
-            if (ends ? !has_ended || worker->reason != FACT_COMPLETED : has_ended) {
-                continue;
-            }
-            count += pass == 0;
-            if (pass == 1 && count > 4) {
-                return format_text(out, size, "%u ranks", count);
-            }
-            if (pass == 1) {
-                used += format_text(out + used, size - used, "%s%u", shown == 0 ? (count == 1 ? "rank " : "ranks ")
-                                                                     : shown + 1 == count ? " and "
-                                                                                          : ", ", rank);
-                shown++;
-            }
-        }
-    }
-    return used;
-}
-
-static void note_time(char *out, size_t size, uint64_t seconds)
-{
-    unsigned long long s = seconds;
-    (void)format_text(out, size, s < 120 ? "%llu s" : s < 7200 ? "%llu min" : "%llu h", s < 120 ? s : s < 7200 ? s / 60 : s / 3600);
-}
-
-static void note_stalls(const struct node_core *core, const struct view_attempt *attempt, struct notes *notes)
-{
-    static const char *const texts[] = {"", "no output and no progress", "no output, no progress and no processor time used",
-                                        "stopped (SIGSTOP)"};
-    for (uint32_t rank = 0; rank < attempt->member_count && notes->count < NOTES_MAX; rank++) {
-        const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        struct fact_worker fact;
-        if (worker == NULL || worker->state != FACT_WORKER_RUNNING || worker->stall == FACT_ACTIVE ||
-            !read_worker(core, worker, &fact)) {
-            continue;
-        }
-        char time[32];
-        uint64_t lasts_s = node_core_wall_s(core) > fact.stall_s ? node_core_wall_s(core) - fact.stall_s : 0;
-        if (fact.stall == FACT_SILENT && !fact.is_overdue && lasts_s < SILENT_SHOWN_S) {
-            continue; /* told early for a short exit_barrier */
-        }
-        note_time(time, sizeof time, lasts_s);
-        format_text(notes->texts[notes->count++], NOTE_BYTES, "rank %u on %s: %s for %s", rank,
-                    render_node_label(core, worker->writer).text, texts[fact.stall], time);
-    }
-}
-
-/* What users should know of the shown attempt beyond its state: ranks that others have left behind, ranks that hang, and a
- * traceback of a program that ended with status 0. */
-static void find_notes(const struct node_core *core, const struct view_experiment *experiment, const struct view_attempt *attempt,
-                       struct notes *notes)
-{
-    notes->count = 0;
-    if (attempt == NULL || !attempt->assigned) {
-        return;
-    }
-    const struct view_verdict *verdict = view_attempt_verdict(attempt);
-    uint32_t ended = 0, completed = 0;
-    uint64_t last_s = 0;
-    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        struct fact_worker fact;
-        ended += worker != NULL && worker->state == FACT_WORKER_ENDED;
-        completed += worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_COMPLETED;
-        if (worker != NULL && worker->state == FACT_WORKER_ENDED && read_worker(core, worker, &fact)) {
-            last_s = fact.ended_s > last_s ? fact.ended_s : last_s;
-        }
-        if (verdict != NULL && verdict->reason == FACT_COMPLETED && notes->count == 0 && read_worker(core, worker, &fact) &&
-            fact.cause == FACT_CAUSE_TRACEBACK) {
-            format_text(notes->texts[notes->count++], NOTE_BYTES,
-                        "rank %u ended with status 0, but its last lines are a Python traceback", rank);
-        }
-    }
-    if (verdict != NULL) {
-        return;
-    }
-    bool is_settled = last_s == 0 || node_core_wall_s(core) >= last_s + ENDED_SHOWN_S;
-    if (completed > 0 && ended < attempt->member_count && is_settled) {
-        char *text = notes->texts[notes->count++];
-        size_t used = write_ranks(attempt, true, text, NOTE_BYTES);
-        used += format_text(text + used, NOTE_BYTES - used, " ended with status 0, and ");
-        used += write_ranks(attempt, false, text + used, NOTE_BYTES - used);
-        used += format_text(text + used, NOTE_BYTES - used, attempt->member_count - ended == 1 ? " runs on" : " run on");
-        if (experiment->config->exit_barrier_s > 0) {
-            format_text(text + used, NOTE_BYTES - used, "; after %u s without output the attempt fails (exit_barrier)",
-                        experiment->config->exit_barrier_s);
-        }
-    }
-    note_stalls(core, attempt, notes);
-}
-
-/* Only the first of a row of waiting trials is looked at: the others wait for the same. */
-static bool waits_for_network(const struct node_core *core, const struct view_experiment *experiment, uint32_t index, char *out,
-                              size_t size)
-{
-    return view_trial_state(experiment, index) == VIEW_TRIAL_QUEUED &&
-           (index == 0 || view_trial_state(experiment, index - 1) != VIEW_TRIAL_QUEUED) &&
-           node_core_apart_reason(core, experiment, view_find_trial(experiment, index), out, size);
-}
-
-/* Writes the reason of a trial's quarantine, or why it waits though slots are free; else the reason why the shown attempt
- * ended. */
-static void put_reason(const struct node_core *core, const struct view_experiment *experiment, uint32_t index,
-                       const struct view_attempt *shown, enum view_trial_state state, msgpack_packer *packer)
-{
-    const struct view_trial *trial = view_find_trial(experiment, index);
-    char text[256], whole[FACT_TAIL_BYTES + 512];
-    struct fact_verdict fact;
-    const struct view_worker *failed = shown != NULL ? failed_worker(core, shown) : NULL;
-    if (state == VIEW_TRIAL_FAILED && view_trial_quarantine(trial, experiment->config->retry, NULL, NULL) == VIEW_QUARANTINE_SAME &&
-        failed != NULL && node_core_quarantine_reason(core, trial, experiment->config->retry, text, sizeof text) &&
-        read_verdict(core, view_attempt_verdict(shown), &fact)) {
-        struct fact_worker stated;
-        enum fact_cause cause = read_worker(core, failed, &stated) ? stated.cause : FACT_CAUSE_UNKNOWN;
-        size_t used = format_text(whole, sizeof whole, "%s (retry): ", text);
-        write_end(core, shown, failed, cause, whole + used, sizeof whole - used);
-        render_put_string(packer, whole);
-    } else if ((state == VIEW_TRIAL_FAILED &&
-                node_core_quarantine_reason(core, trial, experiment->config->retry, text, sizeof text)) ||
-               waits_for_network(core, experiment, index, text, sizeof text)) {
-        render_put_string(packer, text);
-    } else if (shown != NULL) {
-        put_attempt_reason(core, shown, packer);
-    } else {
-        (void)msgpack_pack_nil(packer);
-    }
-}
-
-static void put_attempt_numbers(const struct view_attempt *shown, msgpack_packer *packer)
-{
-    const struct view_worker *first = shown != NULL ? view_attempt_worker(shown, 0) : NULL;
-    render_put_string(packer, "attempt");
-    if (shown != NULL) {
-        (void)msgpack_pack_uint64(packer, shown->id.number);
-    } else {
-        (void)msgpack_pack_nil(packer);
-    }
-    render_put_string(packer, "generation");
-    if (first != NULL) {
-        (void)msgpack_pack_uint64(packer, first->generation);
-    } else {
-        (void)msgpack_pack_nil(packer);
-    }
-    render_put_string(packer, "step");
-    if (shown != NULL) {
-        (void)msgpack_pack_uint64(packer, attempt_step(shown));
-    } else {
-        (void)msgpack_pack_nil(packer);
-    }
-}
-
-static void put_trial(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
-                      uint32_t index, msgpack_packer *packer)
-{
-    const struct view_trial *trial = view_find_trial(experiment, index);
-    enum view_trial_state state = view_trial_state(experiment, index);
-    const struct view_attempt *shown = trial != NULL ? view_trial_completed(trial) : NULL;
-    shown = shown == NULL && trial != NULL ? view_trial_highest(trial) : shown;
-    bool has_more = trial != NULL && trial->attempts != NULL && trial->attempts->next != NULL;
-    struct notes notes;
-    find_notes(core, experiment, shown, &notes);
-    (void)msgpack_pack_map(packer, 12u + has_more + (notes.count > 0));
-    render_put_u64(packer, "index", index);
-    render_put_text(packer, "state", view_trial_state_name(state));
-    put_attempt_numbers(shown, packer);
-    render_put_string(packer, "hyperparameters");
-    put_hyperparameters(config, index, packer);
-    render_put_string(packer, "metrics");
-    if (shown != NULL) {
-        put_attempt_metrics(core, experiment, shown, packer);
-    } else {
-        (void)msgpack_pack_map(packer, 0);
-    }
-    render_put_string(packer, "slots");
-    put_trial_slots(core, state != VIEW_TRIAL_QUEUED ? shown : NULL, packer);
-    render_put_string(packer, "checkpoint");
-    put_trial_checkpoint(core, trial, packer);
-    /* The failure by which the trial fails, the last of too many or on too many nodes, leads to no restart. */
-    uint32_t failures = trial != NULL ? view_trial_failures(trial) : 0, most = config_restarts(experiment->config);
-    bool is_of_failures = state == VIEW_TRIAL_FAILED && view_trial_quarantine(trial, experiment->config->retry, NULL, NULL) != VIEW_QUARANTINE_DEATHS;
-    uint32_t restarts = failures - (failures > 0 && is_of_failures);
-    render_put_u64(packer, "restarts", restarts < most ? restarts : most);
-    render_put_string(packer, "tail");
-    put_tail(core, trial, packer);
-    render_put_string(packer, "reason");
-    put_reason(core, experiment, index, shown, state, packer);
-    if (notes.count > 0) {
-        render_put_string(packer, "notes");
-        (void)msgpack_pack_array(packer, notes.count);
-        for (uint32_t i = 0; i < notes.count; i++) {
-            render_put_string(packer, notes.texts[i]);
-        }
-    }
-    if (has_more) {
-        render_put_string(packer, "attempts");
-        put_attempts(core, experiment, trial, packer);
-    }
-}
-
-/* The slots that one trial could have if all were free: parts of GPUs and other slots do not go together. */
-static uint32_t slots_of_kind(const struct node_core *core, enum config_slot_kind kind)
-{
-    uint32_t whole = 0, parts = 0;
-    for (uint32_t i = 0; i < node_core_view(core)->member_count; i++) {
-        const struct view_member *member = node_core_view(core)->members[i];
-        bool counts = member->admitted && !view_member_is_out(member) && !member->left;
-        for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
-            bool is_part = (member->slot_parts >> slot & 1) != 0;
-            *(is_part ? &parts : &whole) += node_core_slot_fits(kind, member->slot_kinds[slot]);
-        }
-    }
-    return whole > parts ? whole : parts;
-}
-
-void render_lacks(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *frame)
-{
-    msgpack_packer packer = render_packer(frame);
-    static const char *const kinds[] = {"any", "cpu", "cuda"};
-    const struct config *config = experiment->config;
-    uint32_t present = slots_of_kind(core, config->slot_kind);
-    render_put_string(&packer, "lacks");
-    if (!view_experiment_live(experiment) || present >= config->min_slots) {
-        (void)msgpack_pack_nil(&packer);
-        return;
-    }
-    (void)msgpack_pack_map(&packer, 3);
-    render_put_u64(&packer, "slots", config->min_slots);
-    render_put_text(&packer, "kind", kinds[config->slot_kind]);
-    render_put_u64(&packer, "present", present);
-}
-
-static bool may_get_work(const struct node_core *core, const struct view_member *member, enum config_slot_kind kind)
-{
-    bool has_slot = false;
-    for (uint32_t slot = 0; slot < member->slot_count; slot++) {
-        has_slot |= node_core_slot_fits(kind, member->slot_kinds[slot]);
-    }
-    return has_slot && member->admitted && !view_member_is_out(member) && !member->left &&
-           node_core_is_alive(core, member->id) && !node_core_is_drained(core, member->id);
-}
-
-static void put_program_of(const struct node_core *core, const struct view_member *member, enum view_program state, const struct fact_program *program,
-                           msgpack_packer *packer)
-{
-    bool is_there = state == VIEW_PROGRAM_THERE;
-    (void)msgpack_pack_map(packer, 6);
-    render_put_string(packer, "node");
-    render_put_node_id(packer, member->id);
-    render_put_text(packer, "label", render_node_label(core, member->id).text);
-    render_put_text(packer, "name", render_node_name(core, member->id));
-    render_put_string(packer, "has");
-    if (state == VIEW_PROGRAM_UNKNOWN) {
-        (void)msgpack_pack_nil(packer);
-    } else if (is_there) {
-        (void)msgpack_pack_true(packer);
-    } else {
-        (void)msgpack_pack_false(packer);
-    }
-    render_put_text(packer, "version", is_there ? program->version : "");
-    render_put_text(packer, "torch", is_there ? program->torch : "");
-}
-
-void render_program(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *frame)
-{
-    msgpack_packer packer = render_packer(frame);
-    const struct view *view = node_core_view(core);
-    char name[FACT_PROGRAM_BYTES];
-    render_put_string(&packer, "program");
-    if (!view_experiment_live(experiment) || !program_of_config(experiment->config, name)) {
-        (void)msgpack_pack_nil(&packer);
-        return;
-    }
-    (void)msgpack_pack_map(&packer, 2);
-    render_put_text(&packer, "name", name);
-    render_put_string(&packer, "nodes");
-    struct render_list list = render_list_open(&packer);
-    for (uint32_t i = 0; i < 2 * view->member_count && list.count < RENDER_PROGRAM_NODES; i++) {
-        const struct view_member *member = view->members[i % view->member_count];
-        struct fact_program program;
-        enum view_program state = view_member_program(member, name, &program);
-        bool is_turn = (i < view->member_count) == (state == VIEW_PROGRAM_LACKING);
-        if (is_turn && may_get_work(core, member, experiment->config->slot_kind)) {
-            put_program_of(core, member, state, &program, &packer);
-            list.count++;
-        }
-    }
-    render_list_close(&list);
-}
-
 bool render_show(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
                  uint32_t *from, struct pack_writer *frame)
 {
     msgpack_packer packer = render_packer(frame);
     render_put_string(&packer, "experiment");
-    (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + 7);
+    (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + 9);
     put_experiment(core, experiment, &packer);
     render_put_string(&packer, "counts");
     put_counts(experiment, &packer);
     render_put_text(&packer, "metric", experiment->config->metric);
     render_put_bool(&packer, "smaller_is_better", experiment->config->smaller_is_better);
     render_put_u64(&packer, "slots_per_trial", experiment->config->slots_per_trial);
+    render_put_u64(&packer, "replicas", experiment->config->checkpoint_replicas);
     render_lacks(core, experiment, frame);
     render_program(core, experiment, frame);
+    render_put_string(&packer, "waiting");
+    if (*from == 0) {
+        render_put_waiting(core, experiment, &packer);
+    } else {
+        (void)msgpack_pack_array(&packer, 0); /* the client joins the lists of all parts */
+    }
     render_put_string(&packer, "trials");
     struct render_list list = render_list_open(&packer);
     uint32_t i = *from;
     for (; i < experiment->trial_count; i++) {
-        put_trial(core, experiment, config, i, &packer);
+        render_put_trial(core, experiment, config, i, &packer);
         if (!render_list_took_row(&list)) {
             break;
         }
@@ -777,91 +200,4 @@ bool render_show(const struct node_core *core, const struct view_experiment *exp
     render_list_close(&list);
     *from = i;
     return i < experiment->trial_count;
-}
-
-/* ---- checkpoints ----------------------------------------------------------------------------------------------- */
-
-void render_checkpoint(const struct node_core *core, uint32_t trial, const struct view_manifest *manifest,
-                       const char *const *states, struct pack_writer *frame)
-{
-    msgpack_packer packer = render_packer(frame);
-    (void)msgpack_pack_map(&packer, 6);
-    render_put_u64(&packer, "trial", trial);
-    render_put_u64(&packer, "step", manifest->step);
-    render_put_u64(&packer, "attempt", manifest->attempt.number);
-    render_put_u64(&packer, "bytes", manifest->bytes);
-    render_put_bool(&packer, "durable", manifest->durable);
-    render_put_string(&packer, "holders");
-    (void)msgpack_pack_array(&packer, manifest->holder_count);
-    for (uint32_t i = 0; i < manifest->holder_count; i++) {
-        (void)msgpack_pack_map(&packer, states != NULL ? 4 : 3);
-        render_put_string(&packer, "node");
-        render_put_node_id(&packer, manifest->holders[i]);
-        render_put_text(&packer, "label", render_node_label(core, manifest->holders[i]).text);
-        render_put_text(&packer, "name", render_node_name(core, manifest->holders[i]));
-        if (states != NULL) {
-            render_put_text(&packer, "state", states[i]);
-        }
-    }
-}
-
-bool render_checkpoints(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial,
-                        uint32_t *from, struct pack_writer *frame)
-{
-    msgpack_packer packer = render_packer(frame);
-    render_put_string(&packer, "checkpoints");
-    struct render_list list = render_list_open(&packer);
-    uint32_t position = 0;
-    bool fits = true;
-    for (uint32_t i = 0; i < experiment->trial_slots && fits; i++) {
-        const struct view_trial *row = experiment->trials[i];
-        bool wanted = row != NULL && (trial == RENDER_ALL_TRIALS || trial == i);
-        const struct view_manifest *m = wanted ? row->manifests : NULL;
-        struct view_manifest united;
-        while (fits && node_core_next_checkpoint(core, &m, &united)) {
-            if (position >= *from) {
-                render_checkpoint(core, i, &united, NULL, frame);
-                fits = render_list_took_row(&list);
-            }
-            position += fits;
-        }
-    }
-    render_list_close(&list);
-    *from = position;
-    return !fits;
-}
-
-/* ---- outputs ------------------------------------------------------------------------------------------------------- */
-
-void render_outputs(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
-                    const struct view_output *const *outputs, uint32_t count, struct pack_writer *frame)
-{
-    msgpack_packer packer = render_packer(frame);
-    render_put_string(&packer, "outputs");
-    (void)msgpack_pack_array(&packer, count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct fact_output *fact = &outputs[i]->fact;
-        node_id holders[FACT_HOLDERS_MAX];
-        uint32_t holder_count = node_core_output_holders(core, trial, outputs[i], holders);
-        char hash[2 * HASH_BYTES + 1];
-        (void)msgpack_pack_map(&packer, 9);
-        render_put_u64(&packer, "number", outputs[i]->number);
-        render_put_u64(&packer, "attempt", outputs[i]->attempt.number);
-        render_put_u64(&packer, "sequence", fact->sequence);
-        render_put_u64(&packer, "files", fact->files);
-        render_put_u64(&packer, "bytes", fact->bytes);
-        render_put_bool(&packer, "final", fact->is_final);
-        render_put_bool(&packer, "durable", fact->durable || holder_count >= experiment->config->checkpoint_replicas);
-        bytes_to_hex(hash, fact->blob.bytes, HASH_BYTES);
-        render_put_text(&packer, "hash", hash);
-        render_put_string(&packer, "holders");
-        (void)msgpack_pack_array(&packer, holder_count);
-        for (uint32_t h = 0; h < holder_count; h++) {
-            (void)msgpack_pack_map(&packer, 3);
-            render_put_string(&packer, "node");
-            render_put_node_id(&packer, holders[h]);
-            render_put_text(&packer, "label", render_node_label(core, holders[h]).text);
-            render_put_text(&packer, "name", render_node_name(core, holders[h]));
-        }
-    }
 }

@@ -13,6 +13,12 @@ bool render_coordinator(const struct node_core *core, const struct view_experime
 #define RENDER_LS_PAIRS 1
 bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer *frame);
 
+/* Writes `waiting`: an array of maps `experiment name trials reason`: of at most RENDER_WAITING_EXPERIMENTS experiments with queued
+ * trials how many there are, and why the first of them has not begun. */
+#define RENDER_WAITING_PAIRS 1
+#define RENDER_WAITING_EXPERIMENTS 8
+void render_waiting(const struct node_core *core, struct pack_writer *frame);
+
 /* Writes `lacks`: a map `slots kind present` if no trial can begin, because a trial needs more slots of this kind (any,
  * cpu, cuda) than all nodes have together. `present` counts all slots, even of dead and drained nodes and withheld
  * ones. Nil if the slots suffice, or if the experiment is over. */
@@ -33,16 +39,29 @@ void render_program(const struct node_core *core, const struct view_experiment *
 bool render_show(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
                  uint32_t *from, struct pack_writer *frame);
 
+/* Writes `experiment trial why attempts checkpoints`: one trial, its row as in render_show, why it is in its state (why.h), its
+ * newest attempts, and its newest checkpoints, as many as there is room for. `config` as in render_show. */
+#define RENDER_TRIAL_PAIRS 5
+#define RENDER_TRIAL_BYTES (512u * 1024)
+void render_trial(const struct node_core *core, const struct view_experiment *experiment, const struct config *config, uint32_t index,
+                  struct pack_writer *frame);
+
 /* The worker whose last lines are shown of a trial: of the newest attempt that failed, which `*attempt` becomes, the one
  * whose failure caused the others' failures. NULL: none, or the trial is completed. */
 const struct view_worker *render_tail_worker(const struct node_core *core, const struct view_trial *trial, const struct view_attempt **attempt);
+
+/* Writes why the attempt ended, with what is known of the rank that failed or could not begin, as one sentence without its dot.
+ * False, and `out` unchanged: it has not ended. */
+#define RENDER_REASON_BYTES (FACT_TAIL_BYTES + 256)
+bool render_attempt_reason(const struct node_core *core, const struct view_attempt *attempt, char out[RENDER_REASON_BYTES]);
 
 /* Writes `state trials best`, for wait. The experiment must be `known`. */
 #define RENDER_STATE_PAIRS 3
 void render_experiment_state(const struct node_core *core, const struct view_experiment *experiment,
                              struct pack_writer *frame);
 
-/* Writes `checkpoints`, sorted by trial, the newest first. `trial` limits the list to one trial; RENDER_ALL_TRIALS does
+/* Writes `checkpoints`, sorted by trial, the newest first; behind them, with a `path`, those that programs without libshoal have
+ * left in $SHOAL_CHECKPOINT_DIR. `trial` limits the list to one trial; RENDER_ALL_TRIALS does
  * not. */
 #define RENDER_CHECKPOINTS_PAIRS 1
 #define RENDER_ALL_TRIALS UINT32_MAX

@@ -1,0 +1,234 @@
+#include "node/daemon/render/why.h"
+
+#include <math.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/format.h"
+#include "base/visible.h"
+#include "node/daemon/render/experiment.h"
+#include "node/daemon/render/put.h"
+#include "node/daemon/render/rows.h"
+#include "node/daemon/wire/request.h"
+
+#define NAMES_MAX 8
+#define NAME_BYTES 160
+#define TEXT_BYTES (RENDER_TRIAL_REASON_BYTES + NODE_CORE_WAITING_BYTES)
+
+/* "1st", "2nd", "3rd", "4th", "11th", "21st". */
+static const char *ordinal_end(uint32_t number)
+{
+    static const char *const ends[] = {"th", "st", "nd", "rd"};
+    bool is_teen = number / 10 % 10 == 1;
+    return is_teen || number % 10 > 3 ? "th" : ends[number % 10];
+}
+
+void why_decision_text(const struct why_decision *stop, char out[WHY_DECISION_BYTES])
+{
+    size_t used = format_text(out, WHY_DECISION_BYTES, "%s rung %u (step %llu): ",
+                              stop->decision == FACT_STOPS     ? "stopped at"
+                              : stop->decision == FACT_TOPS_OUT ? "reached its whole length at"
+                                                                : "went on at",
+                              stop->rung, (unsigned long long)stop->step);
+    if (isnan(stop->value)) {
+        (void)format_text(out + used, WHY_DECISION_BYTES - used, "its metric was not a number");
+        return;
+    }
+    char value[32];
+    (void)snprintf(value, sizeof value, "%.4g", stop->value);
+    used += format_text(out + used, WHY_DECISION_BYTES - used, "%s, %u%s of %u", value, stop->place, ordinal_end(stop->place), stop->of);
+    if (stop->decision != FACT_TOPS_OUT) {
+        (void)format_text(out + used, WHY_DECISION_BYTES - used, ", %u %s on", stop->go_on, stop->go_on == 1 ? "goes" : "go");
+    }
+}
+
+/* A list of sentences under construction. */
+struct why {
+    msgpack_packer *packer;
+    struct render_list list;
+};
+
+static void add(struct why *why, uint64_t at_s, const char *text)
+{
+    (void)msgpack_pack_map(why->packer, 2);
+    render_put_text(why->packer, "text", text);
+    render_put_time(why->packer, "at_s", at_s);
+    why->list.count++;
+}
+
+/* What a search that stops trials early has last decided of the trial. */
+static void add_search(const struct view_experiment *experiment, uint32_t index, struct why *why)
+{
+    const struct view_judged *last = view_search_last(experiment, index);
+    if (last == NULL) {
+        return;
+    }
+    const struct fact_judged *judged = &last->fact;
+    uint32_t bracket = experiment->search.trials[index].bracket, at = (uint32_t)(last - experiment->search.judged);
+    struct view_standing standing = view_search_standing(experiment, at, bracket, judged->rung, judged->metric);
+    uint32_t of = standing.entries + 1, best = (uint32_t)(of / experiment->config->divisor);
+    const struct why_decision stop = {.decision = judged->decision,
+                                        .rung = judged->rung,
+                                        .step = judged->step,
+                                        .value = judged->metric,
+                                        .place = standing.better + 1,
+                                        .of = of,
+                                        .go_on = best > 0 ? best : 1};
+    char text[WHY_DECISION_BYTES];
+    why_decision_text(&stop, text);
+    add(why, 0, text);
+}
+
+/* "training/loss, validation/acc": the metrics of the attempt. False: it has none. */
+static bool write_names(const uint8_t *metrics, uint32_t count, char *out, size_t size)
+{
+    struct pack_reader reader;
+    size_t used = 0;
+    uint32_t shown = 0;
+    pack_reader_init(&reader, metrics, count);
+    for (uint32_t groups = count > 0 ? pack_read_map(&reader) : 0; groups > 0 && !reader.failed; groups--) {
+        char group[REQUEST_GROUP_BYTES], name[REQUEST_METRIC_BYTES], visible[NAME_BYTES];
+        pack_read_text_copy(&reader, group, sizeof group);
+        for (uint32_t names = pack_read_map(&reader); names > 0 && !reader.failed; names--) {
+            char both[REQUEST_GROUP_BYTES + REQUEST_METRIC_BYTES];
+            pack_read_text_copy(&reader, name, sizeof name);
+            (void)pack_read_double(&reader);
+            (void)format_text(both, sizeof both, "%s/%s", group, name);
+            (void)visible_text(visible, sizeof visible, both);
+            if (shown++ < NAMES_MAX) {
+                used += format_text(out + used, size - used, "%s%s", used > 0 ? ", " : "", visible);
+            }
+        }
+    }
+    if (shown > NAMES_MAX) {
+        (void)format_text(out + used, size - used, " and %u more", shown - NAMES_MAX);
+    }
+    return shown > 0 && !reader.failed;
+}
+
+/* A search that compares trials by a metric which a trial has not reported cannot choose it. A single trial that reports nothing
+ * at all is not compared, and needs no advice. */
+static void add_unreported(const struct node_core *core, const struct view_experiment *experiment, const struct view_attempt *shown,
+                           enum view_trial_state state, struct why *why)
+{
+    bool is_over = view_trial_over(state), is_compared = state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_STOPPED;
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    double value;
+    char names[NAMES_MAX * (NAME_BYTES + 2) + 32], text[sizeof names + 512], metric[4 * CONFIG_METRIC_BYTES];
+    if (shown == NULL || experiment->config->metric[0] == '\0') {
+        return;
+    }
+    uint32_t count = view_attempt_metrics(node_core_view(core), experiment, shown, metrics);
+    bool has_any = write_names(metrics, count, names, sizeof names);
+    if ((has_any && view_metric(metrics, count, "validation", experiment->config->metric, &value)) ||
+        (!has_any && (!is_compared || experiment->trial_count == 1))) {
+        return;
+    }
+    (void)visible_text(metric, sizeof metric, experiment->config->metric);
+    (void)format_text(text, sizeof text,
+                      "searcher.metric is %s, and the trial has not reported it in group validation%s%s%s", metric,
+                      has_any ? "; it has reported: " : ", nor any other metric", has_any ? names : "",
+                      is_over ? "; so it cannot be the best trial" : "");
+    add(why, 0, text);
+}
+
+/* The trial waits, or its experiment keeps it from beginning. */
+static void add_waiting(const struct node_core *core, const struct view_experiment *experiment, uint32_t index, struct why *why)
+{
+    char text[NODE_CORE_WAITING_BYTES];
+    if (view_experiment_cancelled(experiment)) {
+        add(why, 0, "the experiment was cancelled before the trial was over");
+    } else if (view_experiment_over(experiment)) {
+        add(why, 0, "the experiment is over: no trial begins any more");
+    } else if (view_experiment_paused(experiment)) {
+        add(why, 0, "the experiment is paused; shoal resume lets it go on");
+    } else if (node_core_waiting_reason(core, experiment, index, text, sizeof text)) {
+        add(why, 0, text);
+    } else {
+        add(why, 0, "the trial is about to begin");
+    }
+}
+
+static void add_running(const struct node_core *core, const struct view_attempt *shown, const struct view_trial *trial, struct why *why)
+{
+    char text[TEXT_BYTES];
+    size_t used = format_text(text, sizeof text, "attempt %u runs on ", shown->id.number);
+    for (uint32_t rank = 0; rank < shown->member_count && rank < 4; rank++) {
+        used += format_text(text + used, sizeof text - used, "%s%s", rank > 0 ? ", " : "",
+                            render_node_label(core, shown->members[rank].node).text);
+    }
+    if (shown->member_count > 4) {
+        used += format_text(text + used, sizeof text - used, " and %u more slots", shown->member_count - 4);
+    }
+    (void)format_text(text + used, sizeof text - used, " since its start");
+    add(why, render_attempt_times(core, shown).started_s, text);
+    if (view_trial_stopped(trial)) {
+        bool is_user = view_trial_stop(trial).stopped;
+        add(why, 0, is_user ? "a user has stopped the trial: its workers save and leave" : "the search has stopped the trial: its workers save and leave");
+    }
+}
+
+/* The cause of a failure, and how often the trial was tried. */
+static void add_failed(const struct node_core *core, const struct view_experiment *experiment, uint32_t index,
+                       const struct view_attempt *shown, struct why *why)
+{
+    const struct view_trial *trial = view_find_trial(experiment, index);
+    char reason[RENDER_TRIAL_REASON_BYTES], text[128];
+    uint32_t failures = trial != NULL ? view_trial_failures(trial) : 0, most = config_restarts(experiment->config);
+    if (render_trial_reason(core, experiment, index, shown, reason)) {
+        add(why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0, reason);
+    }
+    if (failures > most) {
+        (void)format_text(text, sizeof text, "its program failed %u time%s, and max_restarts is %u", failures, failures == 1 ? "" : "s", most);
+        add(why, 0, text);
+    }
+}
+
+static void add_ended(const struct node_core *core, const struct view_attempt *shown, struct why *why)
+{
+    char reason[RENDER_REASON_BYTES], text[RENDER_REASON_BYTES + 128];
+    if (shown != NULL && render_attempt_reason(core, shown, reason)) {
+        (void)format_text(text, sizeof text, "attempt %u ended: %s", shown->id.number, reason);
+        add(why, render_attempt_times(core, shown).ended_s, text);
+    }
+}
+
+void render_put_why(const struct node_core *core, const struct view_experiment *experiment, uint32_t index, msgpack_packer *packer)
+{
+    const struct view_trial *trial = view_find_trial(experiment, index);
+    const struct view_attempt *shown = trial != NULL ? render_shown_attempt(trial) : NULL;
+    enum view_trial_state state = view_trial_state(experiment, index);
+    struct why why = {.packer = packer, .list = render_list_open(packer)};
+    switch (state) {
+    case VIEW_TRIAL_QUEUED:
+        add_waiting(core, experiment, index, &why);
+        add_ended(core, shown, &why);
+        break;
+    case VIEW_TRIAL_RUNNING:
+        if (shown != NULL && shown->assigned && view_attempt_verdict(shown) == NULL) {
+            add_running(core, shown, trial, &why);
+        }
+        break;
+    case VIEW_TRIAL_FAILED:
+        add_failed(core, experiment, index, shown, &why);
+        break;
+    case VIEW_TRIAL_STOPPED:
+        if (view_trial_stop(trial).stopped) {
+            add(&why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0,
+                shown != NULL ? "a user stopped the trial, and its last worker has ended" : "a user stopped the trial before it began");
+        } else {
+            add(&why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0, "the search stopped the trial, and its last worker has ended");
+        }
+        break;
+    case VIEW_TRIAL_COMPLETED:
+        add_ended(core, shown, &why);
+        break;
+    case VIEW_TRIAL_STATES:
+        break;
+    }
+    add_search(experiment, index, &why);
+    add_unreported(core, experiment, shown, state, &why);
+    render_list_close(&why.list);
+}
