@@ -1,10 +1,12 @@
 #include "tools/shoal/cli.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "store/data_dir.h"
+#include "tools/shoal/trials.h"
 
 static const struct option_rule no_options[] = {{NULL, NULL, NULL}};
 static const struct option_rule init_options[] = {
@@ -41,13 +43,80 @@ static const struct option_rule submit_options[] = {
     {"help-config", NULL, "list every key of the configuration file"},
     {NULL, NULL, NULL},
 };
+static const struct option_rule preview_options[] = {
+    {"set", "KEY=VALUE", "a value of the configuration, e.g. searcher.max_trials=64; may be repeated"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule run_options[] = {
+    {"slots", "N", "workers that run it together; default: 1"},
+    {"hp", "NAME=VALUE", "a hyperparameter: a value, or int:LOW:HIGH, double:LOW:HIGH, log:LOW:HIGH, categorical:A,B, const:TEXT; "
+     "int:LOW:HIGH:log is even on the logarithm, and behind the bounds of int and double :step=N goes by steps; may be repeated"},
+    {"trials", "N", "how many trials search such hyperparameters"},
+    {"seed", "N", "of what the trials draw; default: a new one each time, which is told: the same seed draws the same again"},
+    {"sampler", "NAME", "how they are drawn: random, or sobol, which fills the space more evenly; default: random"},
+    {"initial", "VALUES", "own values of a trial, such as lr=0.1,n=64, from trial 0 on; may be repeated. What is left out is drawn"},
+    {"metric", "NAME", "what trials are compared by: the lower the better; default: accuracy, the higher the better"},
+    {"maximize", NULL, "the higher the better, of the metric that --metric names"},
+    {"keep", "PATH", "a file or directory that the program writes here and that outlives it (shoal output); may be repeated"},
+    {"name", "NAME", "what the experiment is called; default: as the script"},
+    {"context", "DIR", "the code directory; default: the current one"},
+    {"set", "KEY=VALUE", "any other value of a configuration file, e.g. max_restarts=3; may be repeated"},
+    {"print", NULL, "print the configuration file that does the same, and run nothing"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule ls_options[] = {
+    {"state", "STATE", "only experiments in this state, or in one of several: running,paused"},
+    {"label", "NAME=VALUE", "only experiments with this label, whatever its value if VALUE is left out; may be repeated"},
+    {"since", "TIME", "only experiments submitted since then: a time ago, e.g. 2h or 7d, or a time, e.g. '2026-11-25 16:00'"},
+    {"archived", NULL, "also experiments that are archived"},
+    {"sort", "COLUMN", "the order, by one column or several: state,-best; with a - the largest first; default: submitted"},
+    {"columns", "COLUMN", "which columns, in this order: id,name,best,labels"},
+    {"csv", NULL, "print comma-separated values"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule compare_options[] = {
+    {"all", NULL, "also what is equal"},
+    {"csv", NULL, "print comma-separated values"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule config_command_options[] = {
+    {"file", NULL, "the file as it was submitted, with comments that tell what --set changed and what the code was made from"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule fork_options[] = {
+    {"set", "KEY=VALUE", "what is different, e.g. hyperparameters.lr=0.01; may be repeated"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule label_options[] = {
+    {"remove", NULL, "take the labels back, also those of the configuration file"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule show_options[] = {
+    {"all", NULL, "all trials and their last lines, where there are many; default: the best 20"},
+    {"columns", "COLUMNS", "these columns in this order, e.g. trial,best,params; default: all that say something"},
+    {"sort", "KEY", "by a column, a hyperparameter or a metric, e.g. best or lr; --sort=-KEY turns the order around"},
+    {NULL, NULL, NULL},
+};
 static const struct option_rule wait_options[] = {
     {"timeout", "TIME", "give up after this time (exit code 5): 90, 90s, 15m, 24h"},
     {NULL, NULL, NULL},
 };
+static const struct option_rule metrics_options[] = {
+    {"all", NULL, "also void points: of steps that a later attempt, which went on from an older checkpoint, made anew"},
+    {"csv", NULL, "a table: a column for each metric, a row for each point"},
+    {"points", "N", "about N sums over the whole of each attempt instead of each point: count, min, max, mean, last"},
+    {"x", "step|time|NAME", "add x: the step, the time in s, or a metric of the group, e.g. epoch; points without it are left out"},
+    {NULL, NULL, NULL},
+};
 static const struct option_rule logs_options[] = {
-    {"follow", NULL, "go on as the trial writes"},
-    {"rank", "N", "only the worker of this rank; default: all workers"},
+    {"attempt", "N", "the attempt of this number, or all attempts: all; default: the newest"},
+    {"follow", NULL, "go on, from the first attempt and over later ones, until the trial is over; with --attempt N until that one is"},
+    {"grep", "PATTERN", "only lines in which the pattern is: . [a-z] ^ $ ( ) | * + ? \\d \\w \\s have their usual meanings"},
+    {"prefix", "TEXT", "what stands before each line, e.g. '[${host}:${local_rank}] '; default: '[rank=${rank}] '"},
+    {"rank", "N", "only the worker of this rank, as it wrote; default: all workers"},
+    {"raw", NULL, "no prefixes; the bytes as the workers wrote them, progress bars too"},
+    {"since", "TIME", "only lines that ended since: a time ago, e.g. 15m or 2h, or a time, e.g. '2026-11-25 16:00'"},
+    {"tail", "N", "only the last N lines of each worker; with --follow also what comes"},
     {NULL, NULL, NULL},
 };
 
@@ -67,6 +136,11 @@ static const char node_details[] =
     "NODE is a node's id, the beginning of an id (at least 4 digits), or a name that only one node has, as shoal nodes\n"
     "prints it (elm~3f2a: of several nodes named elm the one whose id begins with 3f2a); default: this node.\n";
 
+static const struct option_rule checkpoint_get_options[] = {
+    {"unpack", NULL, "write the files that it consists of, if run.save of the Python package wrote it"},
+    {NULL, NULL, NULL},
+};
+
 static const struct option_rule delete_options[] = {
     {"yes", NULL, "do not ask, even on a terminal"},
     {NULL, NULL, NULL},
@@ -75,8 +149,21 @@ static const struct option_rule delete_options[] = {
 #define EXPERIMENT_DETAILS                                                                                             \
     "EXP is an experiment's id, the beginning of an id (at least 4 digits), or a name that only one experiment has.\n"
 
+#define ONLY_TRIAL_DETAILS "TRIAL is a number, as shoal show lists it; an experiment with one trial needs none.\n"
+
 static const char experiment_details[] = EXPERIMENT_DETAILS;
 static const char trial_details[] = EXPERIMENT_DETAILS "TRIAL is a number, as shoal show lists it.\n";
+
+static const char metrics_details[] =
+    "Without TRIAL the points of all trials. Void points are left out unless --all is given. NaN and infinities are NaN,\n"
+    "Infinity and -Infinity in CSV, and the same words as texts in JSON.\n" EXPERIMENT_DETAILS
+    "TRIAL is a number, as shoal show lists it.\n";
+
+static const char logs_details[] =
+    "Every node can show the log of every attempt, also of those that failed, until the experiment is deleted.\n"
+    "Where a trial can have several workers, lines begin with their rank. In the TEXT of --prefix ${rank}, ${local_rank},\n"
+    "${host}, ${attempt} and ${role_name} stand for their values: '[${role_name}${local_rank}]:' is what torchrun writes.\n" EXPERIMENT_DETAILS
+    ONLY_TRIAL_DETAILS;
 
 #define OUTPUT_DETAILS                                                                                                 \
     "They are what the key keep of the configuration names (below work/), what lies in $SHOAL_OUTPUT_DIR (output/), and the\n" \
@@ -98,34 +185,111 @@ const struct command cli_commands[] = {
     {"status", "", "this node and its mesh", NULL, no_options, 0, 0, command_status},
     {"nodes", "", "the nodes of the mesh", NULL, no_options, 0, 0, command_nodes},
     {"slots", "", "the slots of the mesh, and what runs on them", NULL, no_options, 0, 0, command_slots},
+    {"top", "", "the mesh at work: slots, what runs on them, and how fast",
+     "On a terminal a page that is drawn anew every 2 s, until Ctrl-C; in a pipe and with --json one page, after 4 s: a speed is\n"
+     "taken over the last looks, at most 14 s.\n",
+     no_options, 0, 0, command_top},
     {"submit", "FILE", "start an experiment; the last word printed is its id",
      "FILE is YAML; '-' reads standard input (then --context is needed). The code directory travels without what\n"
      "git ignores, without .git, .venv and any directory with a pyvenv.cfg, __pycache__, node_modules,\n"
-     ".ipynb_checkpoints, wandb and mlruns, and without sockets, pipes and devices. A .shoalignore file (the rules of\n"
-     ".gitignore) leaves out more; its \"!PATTERN\" brings back what any of these leave out, \"!/build/gen.py\" also\n"
+     ".ipynb_checkpoints, wandb, mlruns and shoal-runs, and without sockets, pipes and devices. A .shoalignore file (the\n"
+     "rules of .gitignore) leaves out more; its \"!PATTERN\" brings back what any of these leave out, \"!/build/gen.py\" also\n"
      "from an ignored directory. Returns once code and record are on disk here and on another node.\n",
      submit_options, 0, 1, command_submit},
-    {"ls", "", "the experiments", NULL, no_options, 0, 0, command_ls},
-    {"show", "EXP", "one experiment and its trials", experiment_details, no_options, 1, 1, command_show},
+    {"preview", "FILE", "the trials that a configuration file gives: how many, how long, with which hyperparameters",
+     "Needs no daemon, and starts nothing. Of asha and adaptive_asha it shows the brackets with their rungs, and how many trials\n"
+     "reach each rung if all trials of a bracket report at the same time; in a real search it is more. '-' reads standard input.\n",
+     preview_options, 1, 1, command_preview},
+    {"run", "COMMAND...", "run a program without a file: shoal run --slots 4 -- python3 train.py",
+     "Submits the current directory, shows what the program writes, and ends with the program's status (128 + N if signal N\n"
+     "killed it). A \"--\" stands before the command. A hyperparameter stands where the command has {{hp.NAME}}, else behind it\n"
+     "as --NAME VALUE. The program runs in a copy of the directory: of what it writes, the paths of --keep and what is below\n"
+     "$SHOAL_OUTPUT_DIR outlive it (shoal output ls, get). With several trials their progress is shown in place of their\n"
+     "output. Ctrl-C asks whether to cancel the run or to leave it running; after a second one, after SIGTERM and without a\n"
+     "terminal to ask on it runs on. A program that fails is not started again (--set max_restarts=N); one whose node is lost\n"
+     "is.\n",
+     run_options, 1, OPERANDS_MAX, command_run},
+    {"ls", "", "the experiments",
+     "The columns are id, name, state, trials, total, queued, running, completed, failed, stopped, best, metric, best_trial,\n"
+     "coordinator, term, submitted, labels, description, pinned, archived, priority and waiting. Experiments without a value are last.\n",
+     ls_options, 0, 0, command_ls},
+    {"show", "EXP[/TRIAL]", "one experiment and its trials, or one trial",
+     "The columns are " TRIALS_NAMES ":\n"
+     "value is the newest value of searcher.metric; params are the hyperparameters that differ, a column each. A terminal that is\n"
+     "too narrow shows the first of them.\n" EXPERIMENT_DETAILS "TRIAL is a number, as shoal show lists it.\n",
+     show_options, 1, 1, command_show},
+    {"why", "EXP/TRIAL", "why a trial waits, runs, failed or was stopped",
+     EXPERIMENT_DETAILS ONLY_TRIAL_DETAILS, no_options, 1, 1, command_why},
+    {"rungs", "EXP", "what a search has decided: the trials that reached each rung, went on and were stopped",
+     "For experiments with the searcher asha or adaptive_asha. --json has every decision: trial, rung, metric, and its place among\n"
+     "those that had reached the rung by then.\n" EXPERIMENT_DETAILS,
+     no_options, 1, 1, command_rungs},
     {"wait", "EXP", "return when an experiment is over: 0 completed, 1 cancelled or failed", experiment_details,
      wait_options, 1, 1, command_wait},
-    {"watch", "EXP", "follow an experiment: a screen on a terminal, lines in a pipe", experiment_details, no_options, 1, 1,
-     command_watch},
+    {"watch", "EXP", "follow an experiment: a screen on a terminal, lines in a pipe",
+     "On a terminal these keys work: up and down choose a trial, Enter opens it, l follows its log until Ctrl-C, s sorts by another\n"
+     "column, c cancels the experiment after a question, q ends the command; the experiment goes on.\n" EXPERIMENT_DETAILS,
+     no_options, 1, 1, command_watch},
+    {"stop", "EXP/TRIAL", "let one trial save and leave for good; the others go on",
+     "The program is asked to save and leave, as by shoal pause, and killed after the experiment's preemption_timeout. A trial\n"
+     "that has not begun never does. The trial is then stopped: its checkpoints, logs and files stay, its last metric counts for\n"
+     "the best trial, and an experiment whose trials are all completed or stopped is completed.\n" EXPERIMENT_DETAILS
+     "TRIAL is a number, as shoal show lists it.\n",
+     no_options, 1, 1, command_stop},
+    {"retry", "EXP/TRIAL", "let a failed or stopped trial run again",
+     "The trial goes on from its newest checkpoint and files, and its failures so far count no more. Its experiment runs again, if it\n"
+     "was over. A trial that is completed, or whose experiment is cancelled, does not run again; nor does one whose checkpoints and\n"
+     "files are deleted, as the options save_... ask.\n" EXPERIMENT_DETAILS "TRIAL is a number, as shoal show lists it.\n",
+     no_options, 1, 1, command_retry},
     {"cancel", "EXP", "end an experiment for good", experiment_details, no_options, 1, 1, command_cancel},
     {"pause", "EXP", "let the trials save a checkpoint and stop", experiment_details, no_options, 1, 1, command_pause},
     {"resume", "EXP", "let a paused experiment go on", experiment_details, no_options, 1, 1, command_resume},
+    {"compare", "EXP[/TRIAL] [EXP[/TRIAL]...]", "what differs between experiments or trials, a column for each",
+     "Hyperparameters and results first, then the configuration and the code. Of an experiment its best trial counts, or its only\n"
+     "one.\n" EXPERIMENT_DETAILS
+     "TRIAL is a number, as shoal show lists it.\n",
+     compare_options, 2, OPERANDS_MAX, command_compare},
+    {"config", "EXP", "the configuration of an experiment, with all defaults", experiment_details, config_command_options, 1, 1, command_config},
+    {"code", "EXP DIR", "write the code of an experiment into DIR",
+     "DIR is made if it is not there; files that are there already are not replaced.\n" EXPERIMENT_DETAILS, no_options, 2, 2, command_code},
+    {"fork", "EXP", "submit an experiment once more, with changes",
+     "The same code and configuration, as shoal config --file shows it, and begins afresh. Its name is NAME-2, or the next number\n"
+     "that is free, unless --set name=NAME gives another one.\n" EXPERIMENT_DETAILS,
+     fork_options, 1, 1, command_fork},
+    {"reproduce", "EXP/TRIAL", "submit one trial once more: the same code, hyperparameters and seed",
+     "The new experiment has this trial only. shoal compare then tells what differs.\n" EXPERIMENT_DETAILS
+     "TRIAL is a number, as shoal show lists it.\n",
+     no_options, 1, 1, command_reproduce},
+    {"label", "EXP NAME[=VALUE]...", "attach labels to an experiment, or take them back",
+     "They stand beside the labels of the configuration file, in shoal ls and show. A new VALUE takes the place of the old one.\n"
+     EXPERIMENT_DETAILS,
+     label_options, 2, OPERANDS_MAX, command_label},
+    {"describe", "EXP TEXT", "say what an experiment is for, in place of its configuration's description", experiment_details,
+     no_options, 2, 2, command_describe},
+    {"archive", "EXP [EXP...]", "leave experiments that are over out of lists", experiment_details, no_options, 1, OPERANDS_MAX,
+     command_archive},
+    {"unarchive", "EXP [EXP...]", "list archived experiments again", experiment_details, no_options, 1, OPERANDS_MAX, command_unarchive},
+    {"pin", "EXP [EXP...]", "keep experiments: they are not deleted, and all checkpoints stay", experiment_details, no_options, 1,
+     OPERANDS_MAX, command_pin},
+    {"unpin", "EXP [EXP...]", "let experiments be deleted, and checkpoints go, again", experiment_details, no_options, 1, OPERANDS_MAX,
+     command_unpin},
+    {"set", "EXP priority=N", "change the priority of an experiment that is not over",
+     "A trial of an experiment with a lower number goes first in the queue: 1 to 99. What runs goes on. Other options cannot be\n"
+     "changed: shoal fork submits the experiment once more with other values.\n" EXPERIMENT_DETAILS,
+     no_options, 2, 2, command_set},
     {"delete", "EXP [EXP...]", "end an experiment, and forget everything about it",
      "Its trials, results, metrics and checkpoints are gone, on all nodes and for ever. On a terminal you are asked\n"
      "first.\n" EXPERIMENT_DETAILS,
      delete_options, 1, OPERANDS_MAX, command_delete},
-    {"metrics", "EXP[/TRIAL]", "the metric points, one per line", trial_details, no_options, 1, 1,
+    {"metrics", "EXP[/TRIAL]", "the metric points, one per line", metrics_details, metrics_options, 1, 1,
      command_metrics},
-    {"logs", "EXP/TRIAL", "what a trial's workers wrote", trial_details, logs_options, 1, 1, command_logs},
+    {"logs", "EXP[/TRIAL]", "what a trial's workers wrote", logs_details, logs_options, 1, 1, command_logs},
     {"checkpoint ls", "EXP", "the checkpoints, and the nodes that hold them", experiment_details, no_options, 1, 1,
      command_checkpoint_ls},
-    {"checkpoint get", "EXP/TRIAL[@STEP] DIR", "write a checkpoint, the newest or that of STEP, into DIR",
-     "Writes DIR/checkpoint and DIR/metadata.json; DIR is made if it is not there.\n" EXPERIMENT_DETAILS
-     "TRIAL is a number, as shoal show lists it; STEP one from shoal checkpoint ls.\n", no_options, 2, 2,
+    {"checkpoint get", "EXP[/TRIAL[@STEP]] DIR", "write a checkpoint, the newest or that of STEP, into DIR",
+     "Writes DIR/checkpoint and DIR/metadata.json; DIR is made if it is not there. With --unpack DIR/state.msgpack and\n"
+     "DIR/NAME.safetensors stand in the place of DIR/checkpoint; files that are there already are replaced.\n" EXPERIMENT_DETAILS
+     ONLY_TRIAL_DETAILS "STEP is one from shoal checkpoint ls.\n", checkpoint_get_options, 2, 2,
      command_checkpoint_get},
     {"checkpoint verify", "EXP/TRIAL", "let every node that holds a copy read it and check its hash", trial_details,
      no_options, 1, 1, command_checkpoint_verify},
@@ -156,13 +320,22 @@ const struct command cli_commands[] = {
     {NULL, NULL, NULL, NULL, NULL, 0, 0, NULL},
 };
 
+/* A text of several lines is several sentences. */
 static void write_sentence(struct cli *cli, const char *format, va_list values)
 {
+    char *text = NULL;
     (void)fflush(cli->out);
-    (void)fputs("shoal: ", cli->err);
-    (void)vfprintf(cli->err, format, values);
-    (void)fputc('\n', cli->err);
+    if (vasprintf(&text, format, values) < 0) {
+        text = NULL;
+    }
+    const char *at = text != NULL ? text : format;
+    do {
+        size_t bytes = strcspn(at, "\n");
+        (void)fprintf(cli->err, "shoal: %.*s\n", (int)bytes, at);
+        at += bytes + (at[bytes] == '\n');
+    } while (*at != '\0');
     (void)fflush(cli->err);
+    free(text);
 }
 
 bool cli_hears_yes(struct cli *cli)

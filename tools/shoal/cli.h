@@ -23,6 +23,7 @@ struct cli {
     FILE *in; /* the user's answers; commands ask, on `err`, only if `in` is a terminal */
     bool in_is_terminal, out_is_terminal, err_is_terminal;
     bool colours;          /* may be written to `out` */
+    bool utf8;             /* the locale's characters are UTF-8 */
     const char *shoal_dir; /* $SHOAL_DIR, or NULL */
     const char *home;      /* $HOME, or NULL */
     struct git_places git; /* where git's configuration is */
@@ -36,7 +37,7 @@ extern const struct command cli_commands[]; /* ends with a row whose name is NUL
  * has set all other fields. A failed write to `out` makes CLI_DONE a CLI_REFUSED. */
 int cli_run(struct cli *cli, int argc, char *const *argv);
 
-/* Writes "shoal: ", one sentence and a newline to `err`; returns `code`. */
+/* Writes "shoal: ", one sentence and a newline to `err`; so for each line, if there are several. Returns `code`. */
 int cli_fail(struct cli *cli, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Writes the same kind of line as a warning: the command goes on. */
@@ -46,7 +47,7 @@ void cli_warn(struct cli *cli, const char *format, ...) __attribute__((format(pr
 bool cli_hears_yes(struct cli *cli);
 
 /* One function for each row of cli_commands, grouped by file. Each reads operands and options from `arguments` (options.h),
- * connects to the daemon except in `init` and `join`, prints to `out`, and returns an exit code; on failure its sentence is
+ * connects to the daemon except in `init`, `join` and `preview`, prints to `out`, and returns an exit code; on failure its sentence is
  * written. */
 int command_init(struct cli *cli, const struct arguments *arguments); /* command_mesh.c */
 int command_join(struct cli *cli, const struct arguments *arguments);
@@ -56,21 +57,40 @@ int command_evict(struct cli *cli, const struct arguments *arguments); /* comman
 int command_status(struct cli *cli, const struct arguments *arguments); /* command_node.c */
 int command_nodes(struct cli *cli, const struct arguments *arguments);
 int command_slots(struct cli *cli, const struct arguments *arguments);
+int command_top(struct cli *cli, const struct arguments *arguments); /* command_top.c */
 int command_events(struct cli *cli, const struct arguments *arguments);
 int command_withhold(struct cli *cli, const struct arguments *arguments); /* command_owner.c */
 int command_drain(struct cli *cli, const struct arguments *arguments);
 int command_undrain(struct cli *cli, const struct arguments *arguments);
 int command_submit(struct cli *cli, const struct arguments *arguments); /* command_submit.c */
-int command_ls(struct cli *cli, const struct arguments *arguments);     /* command_experiment.c */
-int command_show(struct cli *cli, const struct arguments *arguments);
+int command_preview(struct cli *cli, const struct arguments *arguments);
+int command_run(struct cli *cli, const struct arguments *arguments);    /* command_run.c */
+int command_ls(struct cli *cli, const struct arguments *arguments);     /* command_ls.c */
+int command_compare(struct cli *cli, const struct arguments *arguments); /* command_compare.c */
+int command_config(struct cli *cli, const struct arguments *arguments); /* command_code.c */
+int command_code(struct cli *cli, const struct arguments *arguments);
+int command_fork(struct cli *cli, const struct arguments *arguments); /* command_fork.c */
+int command_reproduce(struct cli *cli, const struct arguments *arguments);
+int command_label(struct cli *cli, const struct arguments *arguments);  /* command_annotate.c */
+int command_describe(struct cli *cli, const struct arguments *arguments);
+int command_archive(struct cli *cli, const struct arguments *arguments);
+int command_unarchive(struct cli *cli, const struct arguments *arguments);
+int command_pin(struct cli *cli, const struct arguments *arguments);
+int command_set(struct cli *cli, const struct arguments *arguments);
+int command_unpin(struct cli *cli, const struct arguments *arguments);
 int command_wait(struct cli *cli, const struct arguments *arguments);
 int command_cancel(struct cli *cli, const struct arguments *arguments);
+int command_stop(struct cli *cli, const struct arguments *arguments);
+int command_retry(struct cli *cli, const struct arguments *arguments);
 int command_pause(struct cli *cli, const struct arguments *arguments);
 int command_resume(struct cli *cli, const struct arguments *arguments);
 int command_delete(struct cli *cli, const struct arguments *arguments);
+int command_show(struct cli *cli, const struct arguments *arguments);     /* command_show.c */
+int command_why(struct cli *cli, const struct arguments *arguments);
 int command_watch(struct cli *cli, const struct arguments *arguments);   /* command_watch.c */
-int command_metrics(struct cli *cli, const struct arguments *arguments); /* command_trial.c */
-int command_logs(struct cli *cli, const struct arguments *arguments);
+int command_metrics(struct cli *cli, const struct arguments *arguments); /* command_metrics.c */
+int command_logs(struct cli *cli, const struct arguments *arguments);    /* command_trial.c */
+int command_rungs(struct cli *cli, const struct arguments *arguments);
 int command_checkpoint_ls(struct cli *cli, const struct arguments *arguments);
 int command_checkpoint_get(struct cli *cli, const struct arguments *arguments);
 int command_checkpoint_verify(struct cli *cli, const struct arguments *arguments);

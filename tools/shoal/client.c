@@ -218,10 +218,23 @@ static int fail_bad_answer(struct client *client)
 static int fail_refused(struct client *client, const msgpack_object *frame)
 {
     uint64_t code = document_number(frame, "code");
-    char sentence[1024];
-    document_text(frame, "error", sentence, sizeof sentence);
-    return cli_fail(client->cli, code >= CLI_REFUSED && code <= CLI_TIMED_OUT ? (int)code : CLI_REFUSED, "%s",
-                    sentence[0] == '\0' ? "the daemon refused without a reason" : sentence);
+    const msgpack_object *error = document_find(frame, "error");
+    msgpack_object rest = *error;
+    if (error->type != MSGPACK_OBJECT_STR || error->via.str.size == 0) {
+        return cli_fail(client->cli, CLI_REFUSED, "the daemon refused without a reason");
+    }
+    while (rest.via.str.size > 0) { /* a line for each problem of a configuration */
+        const char *end = memchr(rest.via.str.ptr, '\n', rest.via.str.size);
+        uint32_t bytes = end != NULL ? (uint32_t)(end - rest.via.str.ptr) : rest.via.str.size, step = bytes + (end != NULL);
+        msgpack_object line = rest;
+        char sentence[1024];
+        line.via.str.size = bytes;
+        document_value_text(&line, sentence, sizeof sentence);
+        (void)cli_fail(client->cli, CLI_REFUSED, "%s", sentence);
+        rest.via.str.ptr += step;
+        rest.via.str.size -= step;
+    }
+    return code >= CLI_REFUSED && code <= CLI_TIMED_OUT ? (int)code : CLI_REFUSED;
 }
 
 static int fail_memory(struct client *client)
@@ -257,13 +270,30 @@ static bool is_answer(const struct client *client, const msgpack_object *frame)
     return id->type == MSGPACK_OBJECT_POSITIVE_INTEGER && id->via.u64 == client->id;
 }
 
+/* As frame_reader_wait; ERR_REFUSED: the caller does not go on. */
+static int wait_frame(struct client *client, int timeout_ms, const uint8_t **bytes, size_t *count, bool wants_fd, int *fd)
+{
+    bool is_asked = client->goes_on != NULL && timeout_ms < 0;
+    int result;
+    do {
+        if (is_asked && !client->goes_on(client->context)) {
+            return ERR_REFUSED;
+        }
+        result = frame_reader_wait(&client->reader, client->fd, is_asked ? CLIENT_LOOK_MS : timeout_ms, bytes, count, wants_fd, fd);
+    } while (is_asked && result == ERR_TIMEOUT);
+    return result;
+}
+
 /* Receives the next frame that answers the last request; skips notices and late replies to earlier requests. */
 static int next_frame(struct client *client, int timeout_ms, bool wants_fd, msgpack_object *frame, int *fd)
 {
     for (;;) {
         const uint8_t *bytes;
         size_t count;
-        int result = frame_reader_wait(&client->reader, client->fd, timeout_ms, &bytes, &count, wants_fd, fd);
+        int result = wait_frame(client, timeout_ms, &bytes, &count, wants_fd, fd);
+        if (result == ERR_REFUSED) {
+            return CLI_REFUSED;
+        }
         if (result == ERR_TIMEOUT) {
             return cli_fail(client->cli, CLI_TIMED_OUT,
                             "the daemon on %s has not answered for %d s; it may be overloaded, try again",

@@ -15,6 +15,7 @@
 #define CLIENT_ANSWER_MS 60000 /* a living daemon answers sooner, except a stream */
 #define CLIENT_EXPERIMENT_TEXT_BYTES 17
 #define CLIENT_NODE_TEXT_BYTES 33
+#define CLIENT_LOOK_MS 50
 #define CLIENT_RETURN_MS 10000 /* a daemon that is restarted is back sooner */
 #define CLIENT_START_MS 10000  /* a starting daemon answers sooner */
 
@@ -26,6 +27,10 @@ struct client {
     bool patient;       /* set by the caller: when the connection ends, set `lost` instead of writing an error */
     bool lost;          /* the connection has ended: call client_return */
     uint32_t attempts;  /* tries to connect again since the last reply */
+    /* NULL, or set by the caller: asked before each wait for a reply without a time limit, and every CLIENT_LOOK_MS during it.
+     * False: client_next returns CLI_REFUSED without a sentence. */
+    bool (*goes_on)(void *context);
+    void *context;
     struct frame_reader reader;
     struct pack_writer request;
     uint8_t *request_bytes;

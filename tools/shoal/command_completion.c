@@ -1,8 +1,8 @@
 /* completion: scripts for shells, written from the table of commands, so that a new command or option is in all of them.
  *
  * A script has two parts: what the table says (names, options, operands, help), and an engine that never changes. What an
- * operand or a value is completed with follows from its name in the table: EXP..., NODE, FILE, DIR, SHELL. The options of shoald
- * are read from `shoald --help` when the user asks. */
+ * operand or a value is completed with follows from its name in the table (struct source). The options of shoald are read from
+ * `shoald --help` when the user asks. */
 
 #include <string.h>
 
@@ -59,6 +59,55 @@ static bool next_operand(const char **at, struct operand *out)
     return true;
 }
 
+/* What operands and values are completed with, by their names. */
+enum kind { KIND_NONE, KIND_EXPERIMENT, KIND_TRIAL, KIND_NODE, KIND_SLOT, KIND_INVITE, KIND_KEY, KIND_FILE, KIND_DIR, KIND_SHELL, KIND_STATE, KIND_COLUMN };
+
+#define STATE_WORDS "queued running paused completed cancelled failed"
+#define COLUMN_WORDS \
+    "id name state trials total queued running completed failed stopped best metric best_trial coordinator term submitted " \
+    "labels description pinned archived priority waiting"
+
+static enum kind kind_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum kind kind;
+    } rows[] = {{"EXP", KIND_EXPERIMENT}, {"EXP/TRIAL", KIND_TRIAL}, {"EXP/TRIAL@STEP", KIND_TRIAL}, {"NODE", KIND_NODE},
+                {"SLOT", KIND_SLOT},      {"ID", KIND_INVITE},       {"KEY=VALUE", KIND_KEY},        {"FILE", KIND_FILE},
+                {"DIR", KIND_DIR},        {"SHELL", KIND_SHELL},     {"STATE", KIND_STATE},        {"COLUMN", KIND_COLUMN}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(name, rows[i].name) == 0) {
+            return rows[i].kind;
+        }
+    }
+    return KIND_NONE;
+}
+
+/* What the daemon, or shoal itself, lists: the name of the shell's function, a request, and the awk program that finds the
+ * candidates in the answer. Those of names without blanks; none without a daemon. */
+struct source {
+    const char *function, *request, *awk;
+};
+
+static const struct source sources[] = {
+    {"experiments", "ls", "NR > 1 { print $1; print $2 }"},
+    {"nodes", "nodes", "NR > 1 { print $1 }"},
+    {"slots", "slots", "NR > 1 { print $2 }"},
+    {"invites", "invite --list", "NR > 1 { print $1 }"},
+    {"keys", "submit --help-config", "/^[a-z_.]+  [(]/ { print $1 }"},
+};
+
+/* The trials of an experiment; its name is the variable e of awk. */
+#define TRIALS_AWK "$1 ~ /^[*]?[0-9]+$/ { sub(/[*]/, \"\", $1); print e \"/\" $1 }"
+
+/* Writes a shell's function for each source. */
+static void write_sources(FILE *out, void (*write)(FILE *out, const struct source *source))
+{
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        write(out, &sources[i]);
+    }
+}
+
 /* Writes a text inside single quotes; `escaped` are the characters that get a backslash. A single quote becomes `quote`. */
 static void write_quoted(FILE *out, const char *text, const char *escaped, const char *quote)
 {
@@ -74,26 +123,38 @@ static void write_quoted(FILE *out, const char *text, const char *escaped, const
 /* ---- bash -------------------------------------------------------------------------------------------------------------- */
 
 static const char bash_engine[] =
-    "\n"
-    "# Ids, and names without blanks, from the daemon; nothing without a daemon.\n"
-    "_shoal_experiments() {\n"
-    "    timeout 1 shoal \"${dir[@]}\" ls 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u\n"
+    "_shoal_trials() {\n"
+    "    timeout 1 shoal \"${dir[@]}\" show --all \"${current%%/*}\" 2>/dev/null | awk -v e=\"${current%%/*}\" '" TRIALS_AWK "'\n"
     "}\n"
     "\n"
-    "_shoal_nodes() {\n"
-    "    timeout 1 shoal \"${dir[@]}\" nodes 2>/dev/null | awk 'NR > 1 { print $1 }' | sort -u\n"
+    "_shoal_words() {\n"
+    "    mapfile -t COMPREPLY < <(compgen -W \"$1\" -- \"$current\")\n"
     "}\n"
     "\n"
     "# Candidates for an operand or a value, by its name in the help texts.\n"
     "_shoal_offer() {\n"
     "    case ${1//[\\[\\].]/} in\n"
-    "    EXP) mapfile -t COMPREPLY < <(compgen -W \"$(_shoal_experiments)\" -- \"$current\") ;;\n"
+    "    EXP) _shoal_words \"$(_shoal_experiments)\" ;;\n"
     "    EXP/*)\n"
-    "        mapfile -t COMPREPLY < <(compgen -W \"$(_shoal_experiments)\" -- \"$current\")\n"
+    "        if [[ $current == */* ]]; then\n"
+    "            _shoal_words \"$(_shoal_trials)\"\n"
+    "        else\n"
+    "            _shoal_words \"$(_shoal_experiments)\"\n"
+    "            [[ $1 == EXP\\[* ]] || COMPREPLY=(\"${COMPREPLY[@]/%//}\")\n"
+    "            compopt -o nospace 2>/dev/null\n"
+    "        fi\n"
+    "        ;;\n"
+    "    NODE) _shoal_words \"$(_shoal_nodes)\" ;;\n"
+    "    SLOT) _shoal_words \"$(_shoal_slots)\" ;;\n"
+    "    ID) _shoal_words \"$(_shoal_invites)\" ;;\n"
+    "    KEY=VALUE)\n"
+    "        _shoal_words \"$(_shoal_keys)\"\n"
+    "        COMPREPLY=(\"${COMPREPLY[@]/%/=}\")\n"
     "        compopt -o nospace 2>/dev/null\n"
     "        ;;\n"
-    "    NODE) mapfile -t COMPREPLY < <(compgen -W \"$(_shoal_nodes)\" -- \"$current\") ;;\n"
-    "    SHELL) mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- \"$current\") ;;\n"
+    "    SHELL) _shoal_words 'bash zsh fish' ;;\n"
+    "    STATE) _shoal_words '" STATE_WORDS "' ;;\n"
+    "    COLUMN) _shoal_words '" COLUMN_WORDS "' ;;\n"
     "    DIR)\n"
     "        mapfile -t COMPREPLY < <(compgen -d -- \"$current\")\n"
     "        compopt -o filenames 2>/dev/null\n"
@@ -119,6 +180,8 @@ static const char bash_engine[] =
     "                [[ $word != --dir ]] || dir=(--dir \"${COMP_WORDS[i + 1]}\")\n"
     "                ((i++))\n"
     "            fi\n"
+    "        elif [[ $word == '=' ]]; then # of --set KEY=VALUE, which bash cuts\n"
+    "            ((i++))\n"
     "        elif [[ -n $command ]]; then\n"
     "            ((at++))\n"
     "        elif [[ -z $first ]] && _shoal_table \"$word\"; then\n"
@@ -181,6 +244,12 @@ static void bash_options(FILE *out, const struct option_rule *rule)
     }
 }
 
+static void bash_source(FILE *out, const struct source *source)
+{
+    (void)fprintf(out, "_shoal_%s() {\n    timeout 1 shoal \"${dir[@]}\" %s 2>/dev/null | awk '%s' | sort -u\n}\n\n",
+                  source->function, source->request, source->awk);
+}
+
 static void write_bash(FILE *out)
 {
     (void)fputs("# bash completion for shoal and shoald, as `shoal completion bash` writes it.\n\n_shoal_common='", out);
@@ -197,7 +266,8 @@ static void write_bash(FILE *out)
         bash_options(out, command->options);
         (void)fprintf(out, "' operands='%s' ;;\n", command->operands);
     }
-    (void)fputs("    *) return 1 ;;\n    esac\n}\n", out);
+    (void)fputs("    *) return 1 ;;\n    esac\n}\n\n", out);
+    write_sources(out, bash_source);
     (void)fputs(bash_engine, out);
 }
 
@@ -208,27 +278,18 @@ static void write_bash(FILE *out)
 static const char zsh_head[] =
     "#compdef shoal shoald\n"
     "# zsh completion for shoal and shoald, as `shoal completion zsh` writes it.\n"
-    "\n"
-    "# Ids, and names without blanks, from the daemon; nothing without a daemon.\n"
-    "_shoal_experiments() {\n"
-    "    local -a found\n"
-    "    found=(${(f)\"$(timeout 1 shoal ${opt_args[--dir]:+--dir=${opt_args[--dir]}} ls 2>/dev/null |\n"
-    "        awk 'NR > 1 { print $1; print $2 }')\"})\n"
-    "    compadd -a found\n"
-    "}\n"
-    "\n"
+    "\n";
+
+static const char zsh_engine[] =
     "_shoal_trials() {\n"
     "    local -a found\n"
-    "    found=(${(f)\"$(timeout 1 shoal ${opt_args[--dir]:+--dir=${opt_args[--dir]}} ls 2>/dev/null |\n"
-    "        awk 'NR > 1 { print $1; print $2 }')\"})\n"
-    "    compadd -S / -a found\n"
-    "}\n"
-    "\n"
-    "_shoal_nodes() {\n"
-    "    local -a found\n"
-    "    found=(${(f)\"$(timeout 1 shoal ${opt_args[--dir]:+--dir=${opt_args[--dir]}} nodes 2>/dev/null |\n"
-    "        awk 'NR > 1 { print $1 }')\"})\n"
-    "    compadd -a found\n"
+    "    if [[ $PREFIX == */* ]]; then\n"
+    "        found=(${(f)\"$(timeout 1 shoal ${opt_args[--dir]:+--dir=${opt_args[--dir]}} show --all ${PREFIX%%/*} 2>/dev/null |\n"
+    "            awk -v e=${PREFIX%%/*} '" TRIALS_AWK "')\"})\n"
+    "        compadd -a found\n"
+    "    else\n"
+    "        _shoal_experiments -S /\n"
+    "    fi\n"
     "}\n"
     "\n"
     "_shoal() {\n"
@@ -258,15 +319,23 @@ static const char zsh_tail[] =
     "    compdef _shoald shoald\n"
     "fi\n";
 
+static void zsh_source(FILE *out, const struct source *source)
+{
+    (void)fprintf(out,
+                  "_shoal_%s() {\n    local -a found\n"
+                  "    found=(${(f)\"$(timeout 1 shoal ${opt_args[--dir]:+--dir=${opt_args[--dir]}} %s 2>/dev/null |\n"
+                  "        awk '%s' | sort -u)\"})\n    compadd $@ -a found\n}\n\n",
+                  source->function, source->request, source->awk);
+}
+
 static const char *zsh_action(const char *value)
 {
-    return strncmp(value, "EXP/", 4) == 0 ? "_shoal_trials"
-           : strcmp(value, "EXP") == 0    ? "_shoal_experiments"
-           : strcmp(value, "NODE") == 0   ? "_shoal_nodes"
-           : strcmp(value, "FILE") == 0   ? "_files"
-           : strcmp(value, "DIR") == 0    ? "_files -/"
-           : strcmp(value, "SHELL") == 0  ? "(bash zsh fish)"
-                                          : " ";
+    static const char *const actions[] = {
+        [KIND_NONE] = " ",          [KIND_EXPERIMENT] = "_shoal_experiments", [KIND_TRIAL] = "_shoal_trials",
+        [KIND_NODE] = "_shoal_nodes", [KIND_SLOT] = "_shoal_slots",           [KIND_INVITE] = "_shoal_invites",
+        [KIND_KEY] = "_shoal_keys -S =", [KIND_FILE] = "_files",              [KIND_DIR] = "_files -/",
+        [KIND_SHELL] = "(bash zsh fish)",  [KIND_STATE] = "(" STATE_WORDS ")", [KIND_COLUMN] = "(" COLUMN_WORDS ")"};
+    return actions[kind_of(value)];
 }
 
 static void zsh_options(FILE *out, const struct option_rule *rule)
@@ -315,6 +384,8 @@ static void zsh_names(FILE *out, const char *group)
 static void write_zsh(FILE *out)
 {
     (void)fputs(zsh_head, out);
+    write_sources(out, zsh_source);
+    (void)fputs(zsh_engine, out);
     (void)fputs("    common=(", out);
     zsh_options(out, options_common);
     (void)fputs(" )\n    _arguments -C $common '1: :->command' '*:: :->arguments' && return\n"
@@ -353,7 +424,6 @@ static void write_zsh(FILE *out)
 #define FISH_QUOTE "\\'"
 
 static const char fish_engine[] =
-    "\n"
     "# The words before the cursor that are no options and no values of options.\n"
     "function __shoal_words\n"
     "    set -l skip 1\n"
@@ -388,13 +458,14 @@ static const char fish_engine[] =
     "    set -l at (contains -i -- --dir $words); and echo -- --dir; and echo -- $words[(math $at + 1)]\n"
     "end\n"
     "\n"
-    "# Ids, and names without blanks, from the daemon; nothing without a daemon.\n"
-    "function __shoal_experiments\n"
-    "    timeout 1 shoal (__shoal_dir) ls 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u\n"
-    "end\n"
-    "\n"
-    "function __shoal_nodes\n"
-    "    timeout 1 shoal (__shoal_dir) nodes 2>/dev/null | awk 'NR > 1 { print $1 }' | sort -u\n"
+    "# Experiments, and behind a / the trials of one.\n"
+    "function __shoal_trials\n"
+    "    set -l parts (string split / -- (commandline -ct))\n"
+    "    if set -q parts[2]\n"
+    "        timeout 1 shoal (__shoal_dir) show --all $parts[1] 2>/dev/null | awk -v e=$parts[1] '" TRIALS_AWK "'\n"
+    "    else\n"
+    "        __shoal_experiments\n"
+    "    end\n"
     "end\n"
     "\n"
     "complete -c shoal -f\n"
@@ -406,12 +477,25 @@ static const char fish_engine[] =
 /* How a value or an operand is completed, as arguments of `complete`. */
 static const char *fish_candidates(const char *value)
 {
-    return strncmp(value, "EXP", 3) == 0 ? " -x -a '(__shoal_experiments)'"
-           : strcmp(value, "NODE") == 0  ? " -x -a '(__shoal_nodes)'"
-           : strcmp(value, "FILE") == 0  ? " -r -F"
-           : strcmp(value, "DIR") == 0   ? " -x -a '(__fish_complete_directories)'"
-           : strcmp(value, "SHELL") == 0 ? " -x -a 'bash zsh fish'"
-                                         : " -x";
+    static const char *const candidates[] = {[KIND_NONE] = " -x",
+                                             [KIND_EXPERIMENT] = " -x -a '(__shoal_experiments)'",
+                                             [KIND_TRIAL] = " -x -a '(__shoal_trials)'",
+                                             [KIND_NODE] = " -x -a '(__shoal_nodes)'",
+                                             [KIND_SLOT] = " -x -a '(__shoal_slots)'",
+                                             [KIND_INVITE] = " -x -a '(__shoal_invites)'",
+                                             [KIND_KEY] = " -x -a '(__shoal_keys)='",
+                                             [KIND_FILE] = " -r -F",
+                                             [KIND_DIR] = " -x -a '(__fish_complete_directories)'",
+                                             [KIND_SHELL] = " -x -a 'bash zsh fish'",
+                                             [KIND_STATE] = " -x -a '" STATE_WORDS "'",
+                                             [KIND_COLUMN] = " -x -a '" COLUMN_WORDS "'"};
+    return candidates[kind_of(value)];
+}
+
+static void fish_source(FILE *out, const struct source *source)
+{
+    (void)fprintf(out, "function __shoal_%s\n    timeout 1 shoal (__shoal_dir) %s 2>/dev/null | awk '%s' | sort -u\nend\n\n",
+                  source->function, source->request, source->awk);
 }
 
 /* `command` NULL: options of all commands. */
@@ -471,6 +555,8 @@ static void write_fish(FILE *out)
         fish_valued(out, command->options);
     }
     (void)fputc('\n', out);
+    (void)fputc('\n', out);
+    write_sources(out, fish_source);
     (void)fputs(fish_engine, out);
     fish_options(out, NULL, options_common);
     for (const struct command *command = cli_commands; command->name != NULL; command++) {

@@ -1,69 +1,18 @@
-/* ls, show, wait, cancel, pause, resume, delete. */
+/* wait, stop, retry, cancel, pause, resume, delete. */
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/units.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
-#include "tools/shoal/print_program.h"
 #include "tools/shoal/render.h"
-#include "tools/shoal/tails.h"
+#include "tools/shoal/target.h"
 
 #define WAIT_S_MAX (366ull * 86400)
 #define WAIT_GRACE_MS 5000 /* the daemon keeps the time; the grace is for a daemon that hangs */
-
-static int by_time(const void *left, const void *right)
-{
-    uint64_t a = document_number(left, "submitted_s"), b = document_number(right, "submitted_s");
-    char a_id[CLIENT_EXPERIMENT_TEXT_BYTES], b_id[CLIENT_EXPERIMENT_TEXT_BYTES];
-    document_text(left, "id", a_id, sizeof a_id);
-    document_text(right, "id", b_id, sizeof b_id);
-    return a != b ? (a > b) - (a < b) : strcmp(a_id, b_id);
-}
-
-static void render_list(struct cli *cli, const msgpack_object *document)
-{
-    struct table table = {0};
-    table_column(&table, "ID", false);
-    table_column(&table, "NAME", false);
-    table_column(&table, "STATE", false);
-    table_column(&table, "TRIALS", false);
-    table_column(&table, "BEST", false);
-    table_column(&table, "COORDINATOR", false);
-    table_column(&table, "TERM", true);
-    table_column(&table, "SUBMITTED", false);
-    msgpack_object_array list = document_list(document, "experiments");
-    if (list.size > 0) {
-        qsort(list.ptr, list.size, sizeof *list.ptr, by_time); /* the newest last, where a terminal shows it */
-    }
-    for (uint32_t i = 0; i < list.size; i++) {
-        const msgpack_object *item = &list.ptr[i];
-        char text[PRINT_SUMMARY_BYTES];
-        const msgpack_object *counts = document_find(item, "trials");
-        print_cell_text(&table, item, "id");
-        print_cell_text(&table, item, "name");
-        document_text(item, "state", text, sizeof text);
-        table_cell(&table, render_state_colour(text), "%s", text);
-        print_counts(counts, text);
-        table_cell(&table, RENDER_PLAIN, "%s", text);
-        print_best(item, text);
-        table_cell(&table, RENDER_PLAIN, "%s", text);
-        print_coordinator(item, text);
-        table_cell(&table, RENDER_PLAIN, "%s", text);
-        print_cell_text(&table, item, "term");
-        render_time(text, 1000 * document_number(item, "submitted_s"));
-        table_cell(&table, RENDER_PLAIN, "%s", document_number(item, "submitted_s") == 0 ? "-" : text);
-    }
-    table_write(&table, cli->out, cli->colours);
-}
-
-int command_ls(struct cli *cli, const struct arguments *arguments)
-{
-    (void)arguments;
-    return print_simple(cli, "ls", render_list);
-}
 
 /* Connects, finds the experiment of the first operand, and begins request `op` with the experiment's id. */
 static int begin_about(struct cli *cli, const struct arguments *arguments, const char *op, struct client *client)
@@ -84,44 +33,16 @@ static int begin_about(struct cli *cli, const struct arguments *arguments, const
     return CLI_DONE;
 }
 
-static void show_sentence(void *context, const char *sentence)
+/* Says why a search has no best trial. */
+static void tell_no_best(struct client *client, const char *id)
 {
-    struct cli *cli = context;
-    render_text(cli->out, cli->colours, RENDER_YELLOW, sentence);
-    (void)fputc('\n', cli->out);
-}
-
-static void render_show(struct cli *cli, const msgpack_object *document)
-{
-    const msgpack_object *experiment = document_find(document, "experiment");
-    print_experiment_head(cli->out, cli->colours, document);
-    print_program(experiment, 1, show_sentence, cli);
-    print_program_mixes(experiment, show_sentence, cli);
-    print_trials(cli->out, cli->colours, experiment, 0);
-    print_tails(cli->out, experiment);
-}
-
-int command_show(struct cli *cli, const struct arguments *arguments)
-{
-    struct client client;
     struct reply reply;
-    int code = begin_about(cli, arguments, "show", &client);
-    if (code != CLI_DONE) {
-        return code;
+    client_begin(client, "show", 1);
+    pack_text(&client->request, "experiment");
+    pack_text(&client->request, id);
+    if (client_ask(client, CLIENT_ANSWER_MS, &reply) == CLI_DONE) {
+        print_no_best(client->cli->out, document_find(&reply.document, "experiment"));
     }
-    code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
-    if (code == CLI_DONE) {
-        struct tails tails = {0};
-        tails_fetch(&client, document_find(&reply.document, "experiment"), &tails);
-        if (!cli->json) {
-            render_show(cli, &reply.document);
-        } else if (!document_write_reply_json(cli->out, &reply.document)) {
-            code = cli_fail(cli, CLI_REFUSED, "the daemon's answer cannot be written as JSON");
-        }
-        tails_free(&tails);
-    }
-    client_close(&client);
-    return code;
 }
 
 static int wait_result(struct cli *cli, const char *name, const char *state)
@@ -140,8 +61,9 @@ static uint64_t clock_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* One request until the experiment is over; `until_ms` on the clock of clock_ms, 0: for ever. `state`: the last state heard. */
-static int wait_once(struct client *client, const char *id, uint64_t until_ms, char state[32])
+/* One request until the experiment is over; `until_ms` on the clock of clock_ms, 0: for ever. `state`: the last state heard.
+ * `*lacks_best`: it is over, and none of its several trials is the best. */
+static int wait_once(struct client *client, const char *id, uint64_t until_ms, char state[32], bool *lacks_best)
 {
     struct cli *cli = client->cli;
     uint64_t now_ms = clock_ms(), left_s = until_ms <= now_ms ? 0 : (until_ms - now_ms + 999) / 1000;
@@ -172,6 +94,8 @@ static int wait_once(struct client *client, const char *id, uint64_t until_ms, c
             (void)fflush(cli->err);
         }
     }
+    bool is_search = code == CLI_DONE && document_number(document_find(&reply.document, "trials"), "total") > 1;
+    *lacks_best = is_search && !document_has(&reply.document, "best");
     return code;
 }
 
@@ -179,11 +103,12 @@ int command_wait(struct cli *cli, const struct arguments *arguments)
 {
     uint64_t timeout_s = 0;
     const char *timeout = options_value(arguments, "timeout");
-    if (timeout != NULL && options_duration(timeout, WAIT_S_MAX, &timeout_s) != 0) {
+    if (timeout != NULL && units_read_time(timeout, WAIT_S_MAX, &timeout_s) != 0) {
         return cli_fail(cli, CLI_USAGE, "--timeout %.40s is no time; allowed are 90, 90s, 15m, 24h, 7d", timeout);
     }
     struct client client;
     char id[CLIENT_EXPERIMENT_TEXT_BYTES], state[32] = "";
+    bool lacks_best = false;
     uint64_t until_ms = timeout != NULL ? clock_ms() + timeout_s * 1000 : 0;
     int code = client_open(cli, &client);
     if (code != CLI_DONE) {
@@ -192,35 +117,84 @@ int command_wait(struct cli *cli, const struct arguments *arguments)
     code = client_find_experiment(&client, arguments->operands[0], id);
     client.patient = true;
     while (code == CLI_DONE) {
-        code = wait_once(&client, id, until_ms, state);
+        code = wait_once(&client, id, until_ms, state, &lacks_best);
         if (!client.lost) {
             break;
         }
         code = client_return(&client);
     }
+    client.patient = false;
+    if (lacks_best && !cli->json) {
+        tell_no_best(&client, id);
+    }
     client_close(&client);
     return code != CLI_DONE ? code : wait_result(cli, arguments->operands[0], state);
 }
 
-static int control(struct cli *cli, const struct arguments *arguments, const char *op, const char *done)
+/* What was done, as users read it ("cancelled"). */
+struct done {
+    const char *text;
+    const char *already; /* if the request changed nothing; NULL: as `text` */
+    const char *paused;  /* if the experiment is paused; NULL: as `text` */
+};
+
+/* Asks, says what was done about the experiment, after the words `before`, and on how many nodes that is stored; then closes the
+ * client. */
+static int ask_and_tell(struct client *client, const char *before, const char *experiment, const struct done *done)
 {
-    struct client client;
+    struct cli *cli = client->cli;
     struct reply reply;
-    int code = begin_about(cli, arguments, op, &client);
-    if (code != CLI_DONE) {
-        return code;
-    }
-    code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
+    int code = client_ask(client, CLIENT_ANSWER_MS, &reply);
     if (code == CLI_DONE && cli->json) {
         (void)document_write_reply_json(cli->out, &reply.document);
     } else if (code == CLI_DONE) {
-        char id[32];
+        char id[32], state[16], named[PRINT_NAMED_BYTES];
         unsigned long long stored_on = document_number(&reply.document, "stored_on");
         document_text(&reply.document, "experiment", id, sizeof id);
-        (void)fprintf(cli->out, "%s %s, stored on %llu node%s\n", id, done, stored_on, stored_on == 1 ? "" : "s");
+        document_text(&reply.document, "state", state, sizeof state);
+        print_named(named, experiment, id);
+        const char *text = done->paused != NULL && strcmp(state, "paused") == 0 ? done->paused : done->text;
+        text = done->already != NULL && document_true(&reply.document, "already") ? done->already : text;
+        (void)fprintf(cli->out, "%s%s %s, stored on %llu node%s\n", before, named, text, stored_on, stored_on == 1 ? "" : "s");
     }
-    client_close(&client);
+    client_close(client);
     return code;
+}
+
+static int control(struct cli *cli, const struct arguments *arguments, const char *op, const char *text)
+{
+    struct client client;
+    const struct done done = {.text = text};
+    int code = begin_about(cli, arguments, op, &client);
+    return code == CLI_DONE ? ask_and_tell(&client, "", arguments->operands[0], &done) : code;
+}
+
+static int control_trial(struct cli *cli, const struct arguments *arguments, const char *op, const struct done *done)
+{
+    struct target target;
+    struct client client;
+    char before[48];
+    int code = target_read(cli, arguments->operands[0], true, false, &target);
+    code = code == CLI_DONE ? target_begin(cli, op, &target, 0, &client) : code;
+    if (code != CLI_DONE) {
+        return code;
+    }
+    (void)snprintf(before, sizeof before, "trial %llu of ", (unsigned long long)target.trial);
+    return ask_and_tell(&client, before, target.experiment, done);
+}
+
+int command_stop(struct cli *cli, const struct arguments *arguments)
+{
+    static const struct done done = {.text = "is to stop"};
+    return control_trial(cli, arguments, "stop", &done);
+}
+
+int command_retry(struct cli *cli, const struct arguments *arguments)
+{
+    static const struct done done = {.text = "is to run again",
+                                     .already = "is to run again already",
+                                     .paused = "is to run again once its experiment is resumed"};
+    return control_trial(cli, arguments, "retry", &done);
 }
 
 int command_cancel(struct cli *cli, const struct arguments *arguments)
@@ -238,31 +212,36 @@ int command_resume(struct cli *cli, const struct arguments *arguments)
     return control(cli, arguments, "resume", "resumed");
 }
 
+/* An experiment to be deleted. */
+struct doomed {
+    char id[CLIENT_EXPERIMENT_TEXT_BYTES], named[PRINT_NAMED_BYTES];
+};
+
 /* True if the user answers yes. */
-static bool confirm(struct cli *cli, const char (*ids)[CLIENT_EXPERIMENT_TEXT_BYTES], size_t count)
+static bool confirm(struct cli *cli, const struct doomed *doomed, size_t count)
 {
     (void)fflush(cli->out);
     (void)fputs("Delete", cli->err);
     for (size_t i = 0; i < count; i++) {
-        (void)fprintf(cli->err, "%s %s", i == 0 ? "" : ",", ids[i]);
+        (void)fprintf(cli->err, "%s %s", i == 0 ? "" : ",", doomed[i].named);
     }
     (void)fputs(" for ever, with trials, results and checkpoints? [y/N] ", cli->err);
     return cli_hears_yes(cli);
 }
 
-static int delete_one(struct client *client, const char *id)
+static int delete_one(struct client *client, const struct doomed *doomed)
 {
     struct cli *cli = client->cli;
     struct reply reply;
     client_begin(client, "delete", 1);
     pack_text(&client->request, "experiment");
-    pack_text(&client->request, id);
+    pack_text(&client->request, doomed->id);
     int code = client_ask(client, CLIENT_ANSWER_MS, &reply);
     if (code == CLI_DONE && cli->json) {
         (void)document_write_reply_json(cli->out, &reply.document);
     } else if (code == CLI_DONE) {
         unsigned long long stored_on = document_number(&reply.document, "stored_on");
-        (void)fprintf(cli->out, "%s %s, stored on %llu node%s\n", id,
+        (void)fprintf(cli->out, "%s %s, stored on %llu node%s\n", doomed->named,
                       document_true(&reply.document, "already") ? "had been deleted already" : "deleted", stored_on,
                       stored_on == 1 ? "" : "s");
     }
@@ -271,7 +250,7 @@ static int delete_one(struct client *client, const char *id)
 
 /* Marks the ids that are in the daemon's list. An id outside the list was deleted before, or never existed: only the daemon
  * can tell. */
-static int look_up(struct client *client, const char (*ids)[CLIENT_EXPERIMENT_TEXT_BYTES], size_t id_count, bool *listed)
+static int look_up(struct client *client, const struct doomed *doomed, size_t count, bool *listed)
 {
     struct reply reply;
     client_begin(client, "ls", 0);
@@ -284,8 +263,8 @@ static int look_up(struct client *client, const char (*ids)[CLIENT_EXPERIMENT_TE
         const msgpack_object *item = &list.ptr[i];
         char id[CLIENT_EXPERIMENT_TEXT_BYTES];
         document_text(item, "id", id, sizeof id);
-        for (size_t k = 0; k < id_count; k++) {
-            listed[k] |= strcmp(ids[k], id) == 0;
+        for (size_t k = 0; k < count; k++) {
+            listed[k] |= strcmp(doomed[k].id, id) == 0;
         }
     }
     return CLI_DONE;
@@ -293,16 +272,16 @@ static int look_up(struct client *client, const char (*ids)[CLIENT_EXPERIMENT_TE
 
 /* Ids outside the daemon's list go first, so that an unknown id ends the command before anything is deleted. After that a
  * refusal of one id does not keep the rest from being deleted. */
-static int delete_all(struct client *client, const char (*ids)[CLIENT_EXPERIMENT_TEXT_BYTES], size_t count)
+static int delete_all(struct client *client, const struct doomed *doomed, size_t count)
 {
     bool listed[OPERANDS_MAX] = {false};
-    int code = count > 1 ? look_up(client, ids, count, listed) : CLI_DONE;
+    int code = count > 1 ? look_up(client, doomed, count, listed) : CLI_DONE;
     for (size_t i = 0; code == CLI_DONE && i < count; i++) {
-        code = listed[i] ? CLI_DONE : delete_one(client, ids[i]);
+        code = listed[i] ? CLI_DONE : delete_one(client, &doomed[i]);
     }
     int worst = code;
     for (size_t i = 0; code == CLI_DONE && i < count; i++) {
-        int result = listed[i] ? delete_one(client, ids[i]) : CLI_DONE;
+        int result = listed[i] ? delete_one(client, &doomed[i]) : CLI_DONE;
         worst = result > worst ? result : worst;
         code = result == CLI_NO_DAEMON || result == CLI_TIMED_OUT ? result : CLI_DONE;
     }
@@ -312,20 +291,23 @@ static int delete_all(struct client *client, const char (*ids)[CLIENT_EXPERIMENT
 int command_delete(struct cli *cli, const struct arguments *arguments)
 {
     struct client client;
-    char ids[OPERANDS_MAX][CLIENT_EXPERIMENT_TEXT_BYTES];
+    struct doomed doomed[OPERANDS_MAX];
     int code = client_open(cli, &client);
     if (code != CLI_DONE) {
         return code;
     }
     for (size_t i = 0; code == CLI_DONE && i < arguments->operand_count; i++) {
-        code = client_find_experiment(&client, arguments->operands[i], ids[i]);
+        code = client_find_experiment(&client, arguments->operands[i], doomed[i].id);
+        if (code == CLI_DONE) {
+            print_named(doomed[i].named, arguments->operands[i], doomed[i].id);
+        }
     }
     if (code == CLI_DONE && cli->in_is_terminal && !options_has(arguments, "yes") &&
-        !confirm(cli, (const char(*)[CLIENT_EXPERIMENT_TEXT_BYTES])ids, arguments->operand_count)) {
+        !confirm(cli, doomed, arguments->operand_count)) {
         code = cli_fail(cli, CLI_REFUSED, "nothing was deleted");
     }
     if (code == CLI_DONE) {
-        code = delete_all(&client, (const char(*)[CLIENT_EXPERIMENT_TEXT_BYTES])ids, arguments->operand_count);
+        code = delete_all(&client, doomed, arguments->operand_count);
     }
     client_close(&client);
     return code;

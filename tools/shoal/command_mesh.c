@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/units.h"
 #include "gossip/control_join.h"
 #include "gossip/keys.h"
 #include "gossip/message.h"
@@ -524,7 +525,7 @@ int command_invite(struct cli *cli, const struct arguments *arguments)
     if (revoked != NULL) {
         return revoke_invite(cli, revoked);
     }
-    if (expires != NULL && (options_duration(expires, EXPIRES_S_MAX, &expires_s) != 0 || expires_s == 0)) {
+    if (expires != NULL && (units_read_time(expires, EXPIRES_S_MAX, &expires_s) != 0 || expires_s == 0)) {
         return cli_fail(cli, CLI_USAGE, "--expires %.40s is no time; allowed are 90s, 15m, 24h, up to 366d", expires);
     }
     struct client client;

@@ -66,6 +66,7 @@ static void render_status(struct cli *cli, const msgpack_object *document)
     (void)fprintf(out, "records      %llu\n", (unsigned long long)document_number(document, "records"));
     write_refused(out, document);
     print_blocked(out, document, "blocked      ");
+    print_waiting_experiments(out, document_list(document, "waiting"), "reason", "waiting      ");
     if (strcmp(state, "evicted") == 0 || strcmp(state, "void") == 0) {
         render_text(out, cli->colours, RENDER_RED,
                     "member       NO: this node is out of the mesh; end its daemon, and join with a new invite and data "

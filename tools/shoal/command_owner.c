@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/units.h"
 #include "node/core/facts/facts.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
@@ -50,7 +51,7 @@ int command_withhold(struct cli *cli, const struct arguments *arguments)
     if (returns && time_text != NULL) {
         return cli_fail(cli, CLI_USAGE, "--for and --return do not go together: slots are returned at once");
     }
-    if (time_text != NULL && (options_duration(time_text, FACT_WITHHELD_S_MAX, &for_s) != 0 || for_s == 0)) {
+    if (time_text != NULL && (units_read_time(time_text, FACT_WITHHELD_S_MAX, &for_s) != 0 || for_s == 0)) {
         return cli_fail(cli, CLI_USAGE, "--for %.40s is no time; allowed are 90s, 15m, 2h, up to 366d", time_text);
     }
     for (size_t i = 0; i < arguments->operand_count; i++) {
@@ -170,7 +171,7 @@ static int control(struct cli *cli, const struct arguments *arguments, const cha
     const char *timeout = options_value(arguments, "timeout");
     bool waits = options_has(arguments, "wait");
     uint64_t timeout_s = 0;
-    if (timeout != NULL && (!waits || options_duration(timeout, WAIT_S_MAX, &timeout_s) != 0)) {
+    if (timeout != NULL && (!waits || units_read_time(timeout, WAIT_S_MAX, &timeout_s) != 0)) {
         return waits ? cli_fail(cli, CLI_USAGE, "--timeout %.40s is no time; allowed are 90, 90s, 15m, 24h, 7d", timeout)
                      : cli_fail(cli, CLI_USAGE, "--timeout goes with --wait only");
     }
@@ -187,7 +188,9 @@ static int control(struct cli *cli, const struct arguments *arguments, const cha
         (void)document_write_reply_json(cli->out, &reply.document);
     } else if (code == CLI_DONE) {
         uint64_t stored_on = document_number(&reply.document, "stored_on");
-        (void)fprintf(cli->out, "%s %s, stored on %llu %s\n", id, done, (unsigned long long)stored_on,
+        char named[PRINT_NAMED_BYTES];
+        print_named(named, arguments->operand_count > 0 ? arguments->operands[0] : "", id);
+        (void)fprintf(cli->out, "%s %s, stored on %llu %s\n", named, done, (unsigned long long)stored_on,
                       nodes_text(stored_on));
     }
     (void)fflush(cli->out);

@@ -1,4 +1,5 @@
-/* submit: hands the configuration file and the packed code directory to the daemon, for storing and copying. */
+/* submit: hands the configuration file and the packed code directory to the daemon, for storing and copying. preview: tells what
+ * trials such a file gives, without a daemon. */
 
 #include <errno.h>
 #include <sodium.h>
@@ -9,34 +10,21 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/id.h"
+#include "node/config/advice.h"
 #include "node/config/config_yaml.h"
 #include "node/core/facts/config.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
+#include "tools/shoal/extends.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/print_program.h"
 #include "tools/shoal/render.h"
+#include "tools/shoal/submission.h"
 #include "tools/shoal/submit_context.h"
 #include "tools/shoal/watch.h"
 
-#define OVERRIDES_MAX 64
 #define BLOCKED_MAX 4 /* warnings about ports; shoal status has all */
 #define TRIES 5
-
-struct submission {
-    char id[2 * EXPERIMENT_ID_BYTES + 1];
-    const char *file;
-    char *text;
-    size_t text_bytes;
-    const char *overrides[OVERRIDES_MAX];
-    size_t override_count;
-    int archive_fd;
-    uint64_t archive_bytes;
-    char name[CONFIG_NAME_BYTES];
-    char *entrypoint;
-    enum config_links links;
-    uint32_t slots_per_trial;
-};
 
 /* ---- --help-config ----------------------------------------------------------------------------------------------- */
 
@@ -50,7 +38,8 @@ static void help_row(void *context, const struct config_option_text *text)
 static int help_config(struct cli *cli)
 {
     (void)fputs("Keys of the configuration file (YAML); a.b means b inside of the map a. Anchors (&), aliases (*) and merge keys (<<)\n"
-                "work; keys that begin with x- are ignored, so that anchors can stand there.\n\n", cli->out);
+                "work; keys that begin with x- are ignored, so that anchors can stand there. extends: FILE takes what this file lacks from another\n"
+                "one, maps at the top key by key.\n\n", cli->out);
     config_describe(help_row, cli->out);
     return CLI_DONE;
 }
@@ -86,27 +75,55 @@ static int read_file(struct cli *cli, struct submission *submission)
     return CLI_DONE;
 }
 
-/* The daemon checks again; a mistake found here is reported before gigabytes are packed. */
-static int check_config(struct cli *cli, struct submission *submission)
+static void warn(void *context, const char *sentence)
 {
-    uint8_t *scratch = malloc(CONFIG_SCRATCH_BYTES);
-    struct config *config = malloc(sizeof *config);
+    cli_warn(context, "%s", sentence);
+}
+
+/* A configuration that has been read, and the bytes that it borrows from. */
+struct parsed {
+    struct config config;
+    uint8_t scratch[CONFIG_SCRATCH_BYTES];
+};
+
+/* The caller frees *out. */
+static int parse(struct cli *cli, const struct submission *submission, struct parsed **out)
+{
+    *out = NULL;
+    if (submission->override_count > SUBMISSION_OVERRIDES_MAX) {
+        return cli_fail(cli, CLI_USAGE, "there are more than %d --set; write the values into a configuration file", SUBMISSION_OVERRIDES_MAX);
+    }
+    struct parsed *parsed = malloc(sizeof *parsed);
     char error[CONFIG_ERROR_BYTES] = "no memory is left";
     int result = ERR_MEMORY;
-    if (scratch != NULL && config != NULL) {
+    if (parsed != NULL) {
         result = config_parse_yaml(submission->file, submission->text, submission->text_bytes, submission->overrides,
-                                   submission->override_count, scratch, CONFIG_SCRATCH_BYTES, config, error);
+                                   submission->override_count, parsed->scratch, sizeof parsed->scratch, &parsed->config, error);
     }
-    if (result == 0) {
+    *out = parsed;
+    return result == 0 ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "%s", error);
+}
+
+/* The daemon checks again. */
+int submission_check(struct cli *cli, struct submission *submission)
+{
+    struct parsed *parsed;
+    int code = parse(cli, submission, &parsed);
+    if (code == CLI_DONE) {
+        const struct config *config = &parsed->config;
         (void)bytes_copy_text(submission->name, sizeof submission->name, config->name);
+        (void)bytes_copy_text(submission->requirements, sizeof submission->requirements, config->requirements);
+        preview_line(config, submission->trials);
         submission->entrypoint = strdup(config_entrypoint(config));
-        result = submission->entrypoint != NULL ? 0 : ERR_MEMORY;
+        code = submission->entrypoint != NULL ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "no memory is left");
         submission->links = config->context_links;
         submission->slots_per_trial = config->max_slots;
+        advice_give_file(submission->file, submission->text, submission->text_bytes, submission->overrides,
+                         submission->override_count, warn, cli);
+        advice_give(config, warn, cli);
     }
-    free(scratch);
-    free(config);
-    return result == 0 ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "%s", error);
+    free(parsed);
+    return code;
 }
 
 /* The code directory: --context, else the part of `file` before the last '/', else the current directory. */
@@ -129,19 +146,68 @@ static int context_of(struct cli *cli, const struct arguments *arguments, const 
                : cli_fail(cli, CLI_USAGE, "the path of the code directory is empty or too long");
 }
 
-static int pack_context(struct cli *cli, const char *dir, struct submission *submission)
+int submission_take_origin(struct cli *cli, struct submission *submission)
+{
+    struct origin *origin = &submission->origin;
+    submission->text_bytes = origin_read(submission->text, submission->text_bytes, origin);
+    if (origin->override_count > 0 && origin->override_count + submission->override_count > SUBMISSION_OVERRIDES_MAX) {
+        return cli_fail(cli, CLI_USAGE, "there are more than %d --set, with those that the file brings with it; write the values into it",
+                        SUBMISSION_OVERRIDES_MAX);
+    }
+    memmove(submission->overrides + origin->override_count, submission->overrides, submission->override_count * sizeof submission->overrides[0]);
+    for (size_t i = 0; i < origin->override_count; i++) {
+        submission->overrides[i] = origin->overrides[i];
+    }
+    submission->override_count += origin->override_count;
+    origin->from[0] = '\0'; /* the file may have been changed since */
+    return CLI_DONE;
+}
+
+/* The configuration goes behind the archive: it may be longer than a request. */
+int submission_append_text(struct cli *cli, struct submission *submission)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    bool failed = out == NULL;
+    if (out != NULL) {
+        (void)bytes_copy_text(submission->origin.version, sizeof submission->origin.version, SHOAL_VERSION);
+        (void)fwrite(submission->text, 1, submission->text_bytes, out);
+        if (submission->text_bytes > 0 && submission->text[submission->text_bytes - 1] != '\n') {
+            (void)fputc('\n', out);
+        }
+        origin_write(out, &submission->origin, submission->overrides, submission->override_count);
+        failed = ferror(out) != 0;
+        failed |= fclose(out) != 0;
+    }
+    if (!failed && bytes <= CONFIG_TEXT_BYTES_MAX) { /* a file that has no room for the lines goes without them */
+        free(submission->text);
+        submission->text = text;
+        submission->text_bytes = bytes;
+    } else {
+        free(text);
+    }
+    if (pwrite(submission->archive_fd, submission->text, submission->text_bytes, (off_t)submission->archive_bytes) !=
+        (ssize_t)submission->text_bytes) {
+        return cli_fail(cli, CLI_REFUSED, "no memory is left for the code: %s", strerror(errno));
+    }
+    return CLI_DONE;
+}
+
+int submission_pack(struct cli *cli, const char *dir, struct submission *submission)
 {
     struct context_list *list;
     int code = submit_context_list(cli, dir, submission->links, false, &list);
     if (code == CLI_DONE) {
         submit_context_warn(cli, list, submission->entrypoint);
-        code = submit_context_pack(cli, list, &submission->archive_fd, &submission->archive_bytes);
+        submission->code_bytes = list->total_bytes;
+        code = submit_context_check_requirements(cli, list, submission->requirements);
+        code = code == CLI_DONE ? submit_context_pack(cli, list, &submission->archive_fd, &submission->archive_bytes) : code;
         context_list_free(&list);
     }
-    /* The configuration goes behind the archive: it may be longer than a request. */
-    if (code == CLI_DONE && pwrite(submission->archive_fd, submission->text, submission->text_bytes,
-                                   (off_t)submission->archive_bytes) != (ssize_t)submission->text_bytes) {
-        return cli_fail(cli, CLI_REFUSED, "no memory is left for the code: %s", strerror(errno));
+    if (code == CLI_DONE) {
+        origin_ask_git(dir, &submission->origin);
+        code = submission_append_text(cli, submission);
     }
     return code;
 }
@@ -151,7 +217,11 @@ static int dry_run(struct cli *cli, const char *dir, const struct submission *su
     struct context_list *list;
     int code = submit_context_list(cli, dir, submission->links, true, &list);
     if (code == CLI_DONE) {
+        if (!cli->json && submission->trials[0] != '\0') {
+            (void)fprintf(cli->out, "%s; shoal preview tells more\n", submission->trials);
+        }
         code = submit_context_show(cli, list);
+        code = code == CLI_DONE ? submit_context_check_requirements(cli, list, submission->requirements) : code;
         context_list_free(&list);
     }
     return code;
@@ -203,12 +273,7 @@ static int send_submission(struct client *client, const struct submission *submi
     return code;
 }
 
-static void warn(void *context, const char *sentence)
-{
-    cli_warn(context, "%s", sentence);
-}
-
-static void report(struct cli *cli, const struct submission *submission, const msgpack_object *document)
+static void report(struct cli *cli, const struct submission *submission, const msgpack_object *document, FILE *out)
 {
     unsigned long long stored_on = document_number(document, "stored_on"),
                        alive = document_number(document, "nodes_alive");
@@ -227,9 +292,9 @@ static void report(struct cli *cli, const struct submission *submission, const m
         (void)document_write_reply_json(cli->out, document);
         return;
     }
-    render_bytes(size, submission->archive_bytes);
-    (void)fprintf(cli->out, "submitted %s (%s of code), stored on %llu node%s: %s\n", submission->name, size, stored_on,
-                  stored_on == 1 ? "" : "s", submission->id);
+    render_bytes(size, submission->code_bytes);
+    (void)fprintf(out, "submitted %s (%s%s%s of code), stored on %llu node%s: %s\n", submission->name, submission->trials,
+                  submission->trials[0] != '\0' ? "; " : "", size, stored_on, stored_on == 1 ? "" : "s", submission->id);
     if (stored_on < 2) {
         cli_warn(cli, "so far it is on this node only%s; if this disk is lost now, so is the experiment",
                  alive < 2 ? ", for no other is alive" : "");
@@ -240,7 +305,8 @@ static int follow(struct client *client, const struct submission *submission)
 {
     char state[32];
     int code = watch_experiment(client, submission->id, state);
-    if (code == CLI_DONE && strcmp(state, "completed") != 0) {
+    bool is_over = strcmp(state, "completed") == 0 || strcmp(state, "cancelled") == 0 || strcmp(state, "failed") == 0;
+    if (code == CLI_DONE && is_over && strcmp(state, "completed") != 0) { /* else the user has left, and the experiment goes on */
         code =
             cli_fail(client->cli, CLI_REFUSED, "the experiment is %s; shoal show %s tells more", state, submission->id);
     }
@@ -250,33 +316,67 @@ static int follow(struct client *client, const struct submission *submission)
     return code;
 }
 
-static int deliver(struct cli *cli, const struct submission *submission, bool follows)
+int submission_deliver(struct cli *cli, const struct submission *submission, FILE *out, struct client *client)
 {
-    struct client client;
     struct reply reply;
-    int code = client_open(cli, &client);
+    int code = client_open(cli, client);
     if (code != CLI_DONE) {
         return code;
     }
-    code = send_submission(&client, submission, &reply);
+    code = send_submission(client, submission, &reply);
     /* The daemon ended meanwhile (an upgrade, perhaps): a repeated submit with the same id gets the first one's answer. */
     for (unsigned i = 1; i < TRIES && code == CLI_NO_DAEMON; i++) {
-        client_close(&client);
+        client_close(client);
         cli_warn(cli, "trying again in %u s", i);
         (void)sleep(i);
-        code = client_open(cli, &client);
+        code = client_open(cli, client);
         if (code == CLI_DONE) {
-            code = send_submission(&client, submission, &reply);
+            code = send_submission(client, submission, &reply);
         }
     }
     if (code == CLI_DONE) {
-        report(cli, submission, &reply.document);
-        (void)fflush(cli->out);
-        if (follows) {
-            code = follow(&client, submission);
-        }
+        report(cli, submission, &reply.document, out);
+        (void)fflush(out);
+    } else {
+        client_close(client);
     }
-    client_close(&client);
+    return code;
+}
+
+int submission_begin(struct cli *cli, struct submission *out)
+{
+    uint8_t id[EXPERIMENT_ID_BYTES];
+    *out = (struct submission){.archive_fd = -1};
+    if (sodium_init() < 0) {
+        return cli_fail(cli, CLI_REFUSED, "libsodium does not start");
+    }
+    randombytes_buf(id, sizeof id);
+    bytes_to_hex(out->id, id, sizeof id);
+    return CLI_DONE;
+}
+
+void submission_free(struct submission *submission)
+{
+    if (submission->archive_fd >= 0) {
+        (void)close(submission->archive_fd);
+    }
+    free(submission->text);
+    free(submission->entrypoint);
+    origin_free(&submission->origin);
+}
+
+int command_preview(struct cli *cli, const struct arguments *arguments)
+{
+    struct submission submission;
+    struct parsed *parsed = NULL;
+    int code = submission_begin(cli, &submission);
+    submission.file = arguments->operands[0];
+    submission.override_count = options_values(arguments, "set", submission.overrides, SUBMISSION_OVERRIDES_MAX + 1);
+    code = code == CLI_DONE ? read_file(cli, &submission) : code;
+    code = code == CLI_DONE ? parse(cli, &submission, &parsed) : code;
+    code = code == CLI_DONE ? preview_show(cli, &parsed->config) : code;
+    free(parsed);
+    submission_free(&submission);
     return code;
 }
 
@@ -289,33 +389,38 @@ int command_submit(struct cli *cli, const struct arguments *arguments)
         return cli_fail(cli, CLI_USAGE,
                         "which configuration file? shoal submit FILE; shoal submit --help-config tells what is in one");
     }
-    struct submission submission = {.file = arguments->operands[0], .archive_fd = -1};
-    submission.override_count = options_values(arguments, "set", submission.overrides, OVERRIDES_MAX);
+    struct submission submission;
     char context[PATH_MAX];
-    uint8_t id[EXPERIMENT_ID_BYTES];
-    if (sodium_init() < 0) {
-        return cli_fail(cli, CLI_REFUSED, "libsodium does not start");
+    int code = submission_begin(cli, &submission);
+    submission.file = arguments->operands[0];
+    submission.override_count = options_values(arguments, "set", submission.overrides, SUBMISSION_OVERRIDES_MAX + 1);
+    if (code == CLI_DONE) {
+        code = context_of(cli, arguments, submission.file, context);
     }
-    randombytes_buf(id, sizeof id);
-    bytes_to_hex(submission.id, id, sizeof id);
-    int code = context_of(cli, arguments, submission.file, context);
     if (code == CLI_DONE) {
         code = read_file(cli, &submission);
     }
     if (code == CLI_DONE) {
-        code = check_config(cli, &submission);
+        code = submission_take_origin(cli, &submission);
+    }
+    if (code == CLI_DONE) {
+        code = extends_resolve(cli, submission.file, &submission.text, &submission.text_bytes);
+    }
+    if (code == CLI_DONE) {
+        code = submission_check(cli, &submission);
     }
     bool is_dry = options_has(arguments, "dry-run");
     if (code == CLI_DONE) {
-        code = is_dry ? dry_run(cli, context, &submission) : pack_context(cli, context, &submission);
+        code = is_dry ? dry_run(cli, context, &submission) : submission_pack(cli, context, &submission);
     }
     if (code == CLI_DONE && !is_dry) {
-        code = deliver(cli, &submission, options_has(arguments, "follow"));
+        struct client client;
+        code = submission_deliver(cli, &submission, cli->out, &client);
+        if (code == CLI_DONE && options_has(arguments, "follow")) {
+            code = follow(&client, &submission);
+        }
+        client_close(&client);
     }
-    if (submission.archive_fd >= 0) {
-        (void)close(submission.archive_fd);
-    }
-    free(submission.text);
-    free(submission.entrypoint);
+    submission_free(&submission);
     return code;
 }

@@ -8,7 +8,7 @@
 #define FIRST_BYTES 256
 
 struct log_rank {
-    uint64_t attempt, rank;
+    struct log_source source;
     char *text;
     size_t used, size;
     bool is_returned; /* the last byte was a carriage return: the next one but a line's end begins the line anew */
@@ -19,10 +19,10 @@ struct log_rank {
 static struct log_rank *rank_row(struct log_lines *lines, uint64_t rank)
 {
     size_t at = 0;
-    while (at < lines->count && lines->ranks[at].rank < rank) {
+    while (at < lines->count && lines->ranks[at].source.rank < rank) {
         at++;
     }
-    if (at < lines->count && lines->ranks[at].rank == rank) {
+    if (at < lines->count && lines->ranks[at].source.rank == rank) {
         return &lines->ranks[at];
     }
     if (lines->count == lines->slots) {
@@ -36,14 +36,13 @@ static struct log_rank *rank_row(struct log_lines *lines, uint64_t rank)
     }
     memmove(&lines->ranks[at + 1], &lines->ranks[at], (lines->count - at) * sizeof lines->ranks[0]);
     lines->count++;
-    lines->ranks[at] = (struct log_rank){.rank = rank};
+    lines->ranks[at] = (struct log_rank){.source = {.rank = rank}};
     return &lines->ranks[at];
 }
 
 static void put_out(struct log_lines *lines, const struct log_rank *row, size_t bytes, bool is_state, bool is_cut)
 {
-    struct log_line line = {.attempt = row->attempt,
-                            .rank = row->rank,
+    struct log_line line = {.source = &row->source,
                             .text = row->text != NULL ? row->text : "",
                             .bytes = bytes,
                             .is_state = is_state,
@@ -94,16 +93,36 @@ static bool append(struct log_lines *lines, struct log_rank *row, const char *by
     return true;
 }
 
-bool log_lines_take(struct log_lines *lines, uint64_t attempt, uint64_t rank, const char *bytes, size_t count)
+/* Whole lines go out at once, as they came. */
+static bool take_raw(struct log_lines *lines, struct log_rank *row, const char *bytes, size_t count)
 {
-    struct log_rank *row = rank_row(lines, rank);
+    size_t ended = count;
+    while (ended > 0 && bytes[ended - 1] != '\n' && bytes[ended - 1] != '\r') {
+        ended--;
+    }
+    if (!append(lines, row, bytes, ended)) {
+        return false;
+    }
+    if (ended > 0) {
+        line_end(lines, row);
+    }
+    return append(lines, row, bytes + ended, count - ended);
+}
+
+bool log_lines_take(struct log_lines *lines, const struct log_source *source, const char *bytes, size_t count)
+{
+    struct log_rank *row = rank_row(lines, source->rank);
     if (row == NULL) {
         return false;
     }
-    if (row->attempt != attempt && row->used > 0) {
+    bool is_anothers = row->source.attempt != source->attempt || strcmp(row->source.host, source->host) != 0;
+    if (is_anothers && row->used > 0) {
         line_end(lines, row);
     }
-    row->attempt = attempt;
+    row->source = *source;
+    if (lines->is_raw) {
+        return take_raw(lines, row, bytes, count);
+    }
     for (size_t at = 0; at < count;) {
         size_t plain = 0;
         while (at + plain < count && bytes[at + plain] != '\n' && bytes[at + plain] != '\r') {

@@ -12,10 +12,16 @@
 
 #define LOG_LINE_BYTES_MAX (1u << 20) /* a longer line is cut, never inside a character of UTF-8 */
 
+/* The worker that wrote a piece. */
+struct log_source {
+    uint64_t attempt, rank, local_rank;
+    char host[64]; /* the label of its node */
+};
+
 /* One line on its way out. */
 struct log_line {
-    uint64_t attempt, rank;
-    const char *text; /* without its end; valid during the call */
+    const struct log_source *source; /* valid during the call, as the text */
+    const char *text; /* without its end, unless lines are raw */
     size_t bytes;
     bool is_state; /* a state of a line that is still being drawn */
     bool is_cut;   /* the line goes on: the rest is the next line of this rank */
@@ -23,17 +29,18 @@ struct log_line {
 
 typedef void log_line_fn(void *context, const struct log_line *line);
 
-/* The unfinished lines, one for each rank. All zero but for `out`, `context` and `follows` at the start. */
+/* The unfinished lines, one for each rank. All zero but for `out`, `context`, `follows` and `is_raw` at the start. */
 struct log_lines {
     log_line_fn *out;
     void *context;
     bool follows; /* states go out, too */
+    bool is_raw;  /* bytes go out as they came, ends of lines and carriage returns too, but cut behind such an end only */
     struct log_rank *ranks; /* by rank */
     size_t count, slots;
 };
 
-/* Takes a piece of a rank's output. A rank's first piece of another attempt ends the line before. False: no memory. */
-bool log_lines_take(struct log_lines *lines, uint64_t attempt, uint64_t rank, const char *bytes, size_t count);
+/* Takes a piece of a rank's output. A rank's first piece of another attempt or host ends the line before. False: no memory. */
+bool log_lines_take(struct log_lines *lines, const struct log_source *source, const char *bytes, size_t count);
 
 /* Ends all unfinished lines, in order of the ranks. */
 void log_lines_end(struct log_lines *lines);

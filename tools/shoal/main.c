@@ -7,6 +7,20 @@
 #include "base/descriptors.h"
 #include "tools/shoal/cli.h"
 
+/* By the variables that choose the characters, as setlocale reads them: a locale that is not installed here still says what the
+ * terminal understands. */
+static bool is_utf8(void)
+{
+    static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i]);
+        if (value != NULL && value[0] != '\0') {
+            return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
+        }
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     if (descriptors_fill_standard() != 0) {
@@ -20,6 +34,7 @@ int main(int argc, char **argv)
         .in_is_terminal = isatty(STDIN_FILENO) == 1,
         .out_is_terminal = isatty(STDOUT_FILENO) == 1 && terminal != NULL && strcmp(terminal, "dumb") != 0,
         .err_is_terminal = isatty(STDERR_FILENO) == 1,
+        .utf8 = is_utf8(),
         .shoal_dir = getenv("SHOAL_DIR"),
         .home = getenv("HOME"),
     };

@@ -6,6 +6,7 @@
 
 #include "base/edit_distance.h"
 #include "base/err.h"
+#include "base/units.h"
 
 #define WORD_MAX EDIT_DISTANCE_LETTERS_MAX
 #define GROUPS_MAX 8
@@ -65,6 +66,11 @@ static int take_option(const struct command *command, int argc, char *const *arg
     const struct option_rule *rule =
         text[1] == '-' || text[1] == 'h' ? find_rule(command, name, bytes, &nearest) : NULL;
     const char *of = command == NULL ? "" : " ", *command_name = command == NULL ? "" : command->name;
+    if (rule == NULL && command != NULL && strcmp(command->operands, "COMMAND...") == 0 && out->operand_count > 0) {
+        (void)snprintf(error, OPTIONS_ERROR_BYTES, "there is no option %.80s here; put -- before the command: shoal %s -- %.80s", text,
+                       command_name, out->operands[0]);
+        return ERR_USAGE;
+    }
     if (rule == NULL) {
         (void)snprintf(error, OPTIONS_ERROR_BYTES, "there is no option %.80s here%s%s; shoal%s%s --help lists them",
                        text, nearest.name != NULL ? ", did you mean --" : "", nearest.name != NULL ? nearest.name : "",
@@ -275,43 +281,11 @@ int options_number(const char *text, uint64_t max, uint64_t *out)
     return 0;
 }
 
-int options_duration(const char *text, uint64_t max_s, uint64_t *out)
-{
-    uint64_t value, unit_s = 1;
-    if (read_digits(&text, max_s, &value) != 0) {
-        return ERR_MALFORMED;
-    }
-    switch (*text) {
-    case 's':
-        text++;
-        break;
-    case 'm':
-        unit_s = 60;
-        text++;
-        break;
-    case 'h':
-        unit_s = 3600;
-        text++;
-        break;
-    case 'd':
-        unit_s = 86400;
-        text++;
-        break;
-    default:
-        break;
-    }
-    if (*text != '\0' || value > max_s / unit_s) {
-        return ERR_MALFORMED;
-    }
-    *out = value * unit_s;
-    return 0;
-}
-
 int options_since(const char *text, uint64_t now_s, uint64_t *out_ms)
 {
     static const char *const formats[] = {"%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"};
     uint64_t ago_s;
-    if (options_duration(text, now_s, &ago_s) == 0) {
+    if (units_read_time(text, now_s, &ago_s) == 0) {
         *out_ms = 1000 * (now_s - ago_s);
         return 0;
     }

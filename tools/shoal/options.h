@@ -61,11 +61,8 @@ size_t options_values(const struct arguments *arguments, const char *name, const
 /* Reads a whole number of digits only, 0 to `max`. 0 or ERR_MALFORMED. */
 int options_number(const char *text, uint64_t max, uint64_t *out);
 
-/* Reads a time as ms since 1970: a duration before `now_s` (options_duration), or a local time such as "2026-11-25",
+/* Reads a time as ms since 1970: a duration before `now_s` (base/units.h), or a local time such as "2026-11-25",
  * "2026-11-25 16:00" or "2026-11-25T16:00:30". 0 or ERR_MALFORMED. */
 int options_since(const char *text, uint64_t now_s, uint64_t *out_ms);
-
-/* Reads a duration as seconds, 0 to `max_s`: "90", "90s", "15m", "24h", "7d". 0 or ERR_MALFORMED. */
-int options_duration(const char *text, uint64_t max_s, uint64_t *out);
 
 #endif

@@ -2,12 +2,16 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/bytes.h"
+#include "base/visible.h"
 #include "tools/shoal/document.h"
 
-#define METRIC_COLUMNS_MAX 5
-#define TRIALS_MAX 100000
+#define NAME_BYTES 65 /* of a metric or hyperparameter, with the NUL */
+#define NAME_VISIBLE_BYTES (4 * NAME_BYTES)
+#define WAITING_TEXT_BYTES 640
+#define WAITING_EXPERIMENTS_SHOWN 8
 #define TAIL_LINES_SHOWN 20 /* of each failed trial, where several have failed */
 
 int print_reply(struct client *client, print_fn *render)
@@ -69,11 +73,11 @@ void print_blocked(FILE *out, const msgpack_object *document, const char *before
 
 void print_counts(const msgpack_object *counts, char out[PRINT_SUMMARY_BYTES])
 {
-    static const char *const states[] = {"running", "failed"};
+    static const char *const states[] = {"running", "failed", "stopped", "paused", "cancelled"};
     int used = snprintf(out, PRINT_SUMMARY_BYTES, "%llu of %llu completed",
                         (unsigned long long)document_number(counts, "completed"),
                         (unsigned long long)document_number(counts, "total"));
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
         uint64_t count = document_number(counts, states[i]);
         if (count > 0 && used > 0 && used < PRINT_SUMMARY_BYTES) {
             used += snprintf(out + used, PRINT_SUMMARY_BYTES - (size_t)used, ", %llu %s", (unsigned long long)count,
@@ -107,6 +111,22 @@ void print_coordinator(const msgpack_object *experiment, char out[PRINT_SUMMARY_
     (void)snprintf(out, PRINT_SUMMARY_BYTES, "%s", text[0] == '\0' ? "-" : text);
 }
 
+void print_named(char out[PRINT_NAMED_BYTES], const char *typed, const char *id)
+{
+    bool is_id = strncasecmp(typed, id, strlen(typed)) == 0; /* or the beginning of the id, or nothing was typed */
+    (void)snprintf(out, PRINT_NAMED_BYTES, is_id ? "%.0s%s" : "%.128s (%s)", typed, id);
+}
+
+/* Copies a key as it is, for a look-up; cut at `size`. Keys of metrics come from programs of users: what is printed goes through
+ * visible_text. */
+static void copy_name(const msgpack_object *key, char *out, size_t size)
+{
+    size_t bytes = key->type == MSGPACK_OBJECT_STR ? key->via.str.size : 0;
+    bytes = bytes < size ? bytes : size - 1;
+    memcpy(out, bytes > 0 ? key->via.str.ptr : "", bytes);
+    out[bytes] = '\0';
+}
+
 void print_pairs(const msgpack_object *map, char *out, size_t size)
 {
     msgpack_object_map pairs = document_pairs(map);
@@ -114,7 +134,7 @@ void print_pairs(const msgpack_object *map, char *out, size_t size)
     out[0] = '\0';
     for (uint32_t i = 0; i < pairs.size && used < size; i++) {
         const msgpack_object *key = &pairs.ptr[i].key, *item = &pairs.ptr[i].val;
-        char value[128];
+        char value[128], name[NAME_BYTES], visible[NAME_VISIBLE_BYTES];
         if (key->type != MSGPACK_OBJECT_STR) {
             continue;
         }
@@ -123,8 +143,23 @@ void print_pairs(const msgpack_object *map, char *out, size_t size)
         } else {
             document_value(item, value, sizeof value);
         }
-        int written = snprintf(out + used, size - used, "%s%.*s=%s", used > 0 ? " " : "",
-                               (int)(key->via.str.size > 64 ? 64 : key->via.str.size), key->via.str.ptr, value);
+        copy_name(key, name, sizeof name);
+        (void)visible_text(visible, sizeof visible, name);
+        int written = snprintf(out + used, size - used, "%s%s=%s", used > 0 ? " " : "", visible, value);
+        used += written > 0 ? (size_t)written : 0;
+    }
+}
+
+void print_labels(const msgpack_object *labels, char *out, size_t size)
+{
+    msgpack_object_map pairs = document_pairs(labels);
+    size_t used = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < pairs.size && used < size; i++) {
+        char name[128], value[256];
+        document_value_text(&pairs.ptr[i].key, name, sizeof name);
+        document_value_text(&pairs.ptr[i].val, value, sizeof value);
+        int written = snprintf(out + used, size - used, "%s%s%s%s", used > 0 ? " " : "", name, value[0] != '\0' ? "=" : "", value);
         used += written > 0 ? (size_t)written : 0;
     }
 }
@@ -134,177 +169,6 @@ bool print_metric(const msgpack_object *trial, const char *group, const char *na
     const msgpack_object *metrics = document_find(trial, "metrics");
     const msgpack_object *names = document_find(metrics, group);
     return document_double(document_find(names, name), out);
-}
-
-/* ---- trials ------------------------------------------------------------------------------------------------------ */
-
-/* The columns of metrics: the searcher's metric first, then the rest in the order of the trials. */
-struct metric_columns {
-    size_t count;
-    struct {
-        char group[32], name[48], head[96];
-    } items[METRIC_COLUMNS_MAX];
-};
-
-/* Screens are narrow. */
-static const char *short_group(const char *group)
-{
-    return strcmp(group, "validation") == 0 ? "val" : strcmp(group, "training") == 0 ? "train" : group;
-}
-
-static void add_metric(struct metric_columns *columns, const char *group, const char *name)
-{
-    for (size_t i = 0; i < columns->count; i++) {
-        if (strcmp(columns->items[i].group, group) == 0 && strcmp(columns->items[i].name, name) == 0) {
-            return;
-        }
-    }
-    if (columns->count < METRIC_COLUMNS_MAX && strlen(group) < 32 && strlen(name) < 48) {
-        (void)snprintf(columns->items[columns->count].group, 32, "%s", group);
-        (void)snprintf(columns->items[columns->count].name, 48, "%s", name);
-        (void)snprintf(columns->items[columns->count].head, 96, "%s/%s", short_group(group), name);
-        columns->count++;
-    }
-}
-
-static void add_metrics_of(struct metric_columns *columns, const msgpack_object *trial)
-{
-    msgpack_object_map groups = document_pairs(document_find(trial, "metrics"));
-    for (uint32_t g = 0; g < groups.size; g++) {
-        char group[64], name[64]; /* keys of metrics come from programs of users */
-        document_value(&groups.ptr[g].key, group, sizeof group);
-        msgpack_object_map names = document_pairs(&groups.ptr[g].val);
-        for (uint32_t n = 0; n < names.size; n++) {
-            document_value(&names.ptr[n].key, name, sizeof name);
-            add_metric(columns, group, name);
-        }
-    }
-}
-
-static void trial_slots(const msgpack_object *trial, char *out, size_t size)
-{
-    msgpack_object_array list = document_list(trial, "slots");
-    size_t used = 0;
-    out[0] = '\0';
-    for (uint32_t i = 0; i < list.size && used < size; i++) {
-        const msgpack_object *item = &list.ptr[i];
-        char name[128];
-        document_node(item, "node_name", name, sizeof name);
-        int written = snprintf(out + used, size - used, "%s%s:%llu", used > 0 ? " " : "", name,
-                               (unsigned long long)document_number(item, "index"));
-        used += written > 0 ? (size_t)written : 0;
-    }
-    if (out[0] == '\0') {
-        (void)snprintf(out, size, "-");
-    }
-}
-
-static void trial_checkpoint(const msgpack_object *trial, char *out, size_t size)
-{
-    const msgpack_object *checkpoint = document_find(trial, "checkpoint");
-    if (!document_has(checkpoint, "step")) {
-        (void)snprintf(out, size, "-");
-        return;
-    }
-    (void)snprintf(out, size, "%llu x%u%s", (unsigned long long)document_number(checkpoint, "step"),
-                   document_list(checkpoint, "holders").size, document_true(checkpoint, "durable") ? "" : "?");
-}
-
-static void trial_row(struct table *table, const struct metric_columns *columns, const msgpack_object *trial,
-                      bool best)
-{
-    char text[256];
-    table_cell(table, best ? RENDER_GREEN : RENDER_PLAIN, "%s%llu", best ? "*" : "",
-               (unsigned long long)document_number(trial, "index"));
-    document_text(trial, "state", text, sizeof text);
-    table_cell(table, render_state_colour(text), "%s", text);
-    print_cell_text(table, trial, "attempt");
-    print_cell_text(table, trial, "restarts");
-    print_cell_text(table, trial, "step");
-    for (size_t i = 0; i < columns->count; i++) {
-        double value;
-        char number[RENDER_UNIT_BYTES] = "-";
-        if (print_metric(trial, columns->items[i].group, columns->items[i].name, &value)) {
-            render_number(number, value);
-        }
-        table_cell(table, best && i == 0 ? RENDER_GREEN : RENDER_PLAIN, "%s", number);
-    }
-    trial_checkpoint(trial, text, sizeof text);
-    table_cell(table, RENDER_PLAIN, "%s", text);
-    trial_slots(trial, text, sizeof text);
-    table_cell(table, RENDER_PLAIN, "%s", text);
-    print_pairs(document_find(trial, "hyperparameters"), text, sizeof text);
-    table_cell(table, RENDER_DIM, "%s", text);
-}
-
-/* The order in which trials get rows where not all fit: running, failed, completed, the rest; by number within each. */
-static int rank_of(const msgpack_object *trial)
-{
-    char state[32];
-    document_text(trial, "state", state, sizeof state);
-    return strcmp(state, "running") == 0     ? 0
-           : strcmp(state, "failed") == 0    ? 1
-           : strcmp(state, "completed") == 0 ? 2
-                                             : 3;
-}
-
-static void choose_rows(msgpack_object_array trials, size_t row_max, bool *chosen)
-{
-    size_t left = row_max;
-    for (int rank = 0; rank < 4; rank++) {
-        for (uint32_t i = 0; i < trials.size && left > 0; i++) {
-            if (rank_of(&trials.ptr[i]) == rank) {
-                chosen[i] = true;
-                left--;
-            }
-        }
-    }
-}
-
-void print_trials(FILE *out, bool colours, const msgpack_object *experiment, size_t row_max)
-{
-    msgpack_object_array trials = document_list(experiment, "trials");
-    bool *chosen = trials.size > 0 && trials.size <= TRIALS_MAX ? calloc(trials.size, sizeof *chosen) : NULL;
-    if (chosen == NULL) {
-        return;
-    }
-    struct metric_columns columns = {0};
-    char metric[64];
-    document_text(experiment, "metric", metric, sizeof metric);
-    if (metric[0] != '\0') {
-        add_metric(&columns, "validation", metric);
-    }
-    for (uint32_t i = 0; i < trials.size; i++) {
-        add_metrics_of(&columns, &trials.ptr[i]);
-    }
-    struct table table = {0};
-    table_column(&table, "TRIAL", true);
-    table_column(&table, "STATE", false);
-    table_column(&table, "ATTEMPT", true);
-    table_column(&table, "RESTARTS", true);
-    table_column(&table, "STEP", true);
-    for (size_t i = 0; i < columns.count; i++) {
-        table_column(&table, columns.items[i].head, true);
-    }
-    table_column(&table, "CHECKPOINT", false);
-    table_column(&table, "SLOTS", false);
-    table_column(&table, "HYPERPARAMETERS", false);
-    choose_rows(trials, row_max == 0 ? trials.size : row_max, chosen);
-    bool has_best = document_has(experiment, "best");
-    const msgpack_object *best = document_find(experiment, "best");
-    uint64_t best_trial = document_number(best, "trial");
-    size_t shown = 0;
-    for (uint32_t i = 0; i < trials.size; i++) {
-        if (chosen[i]) {
-            trial_row(&table, &columns, &trials.ptr[i], has_best && document_number(&trials.ptr[i], "index") == best_trial);
-            shown++;
-        }
-    }
-    table_write(&table, out, colours);
-    if (shown < trials.size) {
-        (void)fprintf(out, "... and %zu more\n", trials.size - shown);
-    }
-    free(chosen);
 }
 
 bool print_lacks(const msgpack_object *map, char out[PRINT_SUMMARY_BYTES])
@@ -324,31 +188,183 @@ bool print_lacks(const msgpack_object *map, char out[PRINT_SUMMARY_BYTES])
     return true;
 }
 
-void print_experiment_head(FILE *out, bool colours, const msgpack_object *document)
+void print_waiting(FILE *out, bool colours, const msgpack_object *experiment)
+{
+    msgpack_object_array list = document_list(experiment, "waiting");
+    if (document_find(experiment, "lacks")->type == MSGPACK_OBJECT_MAP) {
+        return;
+    }
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *row = &list.ptr[i];
+        unsigned long long first = document_number(row, "first"), last = document_number(row, "last"), count = document_number(row, "count");
+        char reason[WAITING_TEXT_BYTES], line[WAITING_TEXT_BYTES + 96], trials[80];
+        document_text(row, "reason", reason, sizeof reason);
+        if (count <= 1) {
+            (void)snprintf(trials, sizeof trials, "trial %llu waits", first);
+        } else if (last - first + 1 == count) {
+            (void)snprintf(trials, sizeof trials, "trials %llu to %llu wait", first, last);
+        } else {
+            (void)snprintf(trials, sizeof trials, "%llu of the trials %llu to %llu wait", count, first, last);
+        }
+        (void)snprintf(line, sizeof line, "%s: %s\n", trials, reason);
+        render_text(out, colours, RENDER_YELLOW, line);
+    }
+}
+
+void print_waiting_experiments(FILE *out, msgpack_object_array list, const char *key, const char *before)
+{
+    uint32_t shown = 0, left_out = 0;
+    for (uint32_t i = 0; i < list.size; i++) {
+        char name[128], reason[WAITING_TEXT_BYTES];
+        document_text(&list.ptr[i], "name", name, sizeof name);
+        document_text(&list.ptr[i], key, reason, sizeof reason);
+        if (reason[0] == '\0') {
+            continue;
+        }
+        if (shown == WAITING_EXPERIMENTS_SHOWN) {
+            left_out++;
+            continue;
+        }
+        shown++;
+        (void)fprintf(out, "%s%s waits: %s\n", before, name, reason);
+    }
+    if (left_out > 0) {
+        (void)fprintf(out, "%s%u more experiments wait\n", before, left_out);
+    }
+}
+
+/* What users have noted, a line each. */
+static void print_notes(FILE *out, const msgpack_object *experiment)
+{
+    char labels[512], description[PRINT_SUMMARY_BYTES];
+    print_labels(document_find(experiment, "labels"), labels, sizeof labels);
+    document_text(experiment, "description", description, sizeof description);
+    if (description[0] != '\0') {
+        (void)fprintf(out, "%s\n", description);
+    }
+    if (labels[0] != '\0') {
+        (void)fprintf(out, "labels: %s\n", labels);
+    }
+    if (document_true(experiment, "pinned") || document_true(experiment, "archived")) {
+        (void)fprintf(out, "%s%s%s\n", document_true(experiment, "pinned") ? "pinned" : "",
+                      document_true(experiment, "pinned") && document_true(experiment, "archived") ? ", " : "",
+                      document_true(experiment, "archived") ? "archived" : "");
+    }
+}
+
+/* Writes one more part of a line, or of the next line where the terminal is too narrow. */
+static void write_more(FILE *out, const struct trials_style *style, size_t *used, const char *part)
+{
+    size_t width = render_width(part);
+    bool fits = style->width == 0 || *used + 2 + width <= style->width;
+    (void)fprintf(out, "%s%s", fits ? "  " : "\n", part);
+    *used = fits ? *used + 2 + width : width;
+}
+
+void print_experiment_head(FILE *out, const struct trials_style *style, const msgpack_object *document)
 {
     const msgpack_object *experiment = document_find(document, "experiment"), *counts = document_find(experiment, "counts");
-    char name[128], id[32], state[32], text[PRINT_SUMMARY_BYTES];
-    document_text(experiment, "name", name, sizeof name);
+    char whole[128], name[128], id[32], state[32], text[PRINT_SUMMARY_BYTES], part[PRINT_SUMMARY_BYTES + 64];
+    bool colours = style->colours;
+    document_text(experiment, "name", whole, sizeof whole);
+    trials_cut(whole, style->width > 0 ? style->width / 2 : 0, style->utf8, name, sizeof name);
     document_text(experiment, "id", id, sizeof id);
     document_text(experiment, "state", state, sizeof state);
     render_text(out, colours, RENDER_BOLD, name);
     (void)fprintf(out, "  %s  ", id);
     render_text(out, colours, render_state_colour(state), state);
+    size_t used = render_width(name) + strlen(id) + strlen(state) + 4;
     print_coordinator(experiment, text);
-    (void)fprintf(out, "  coordinator %s, term %llu\n", text, (unsigned long long)document_number(experiment, "term"));
+    (void)snprintf(part, sizeof part, "coordinator %s, term %llu", text, (unsigned long long)document_number(experiment, "term"));
+    write_more(out, style, &used, part);
+    (void)fputc('\n', out);
     print_counts(counts, text);
     (void)fprintf(out, "trials: %s", text);
+    used = strlen("trials: ") + strlen(text);
     print_best(experiment, text);
-    (void)fprintf(out, "  best: %s", text);
+    (void)snprintf(part, sizeof part, "best: %s", text);
+    write_more(out, style, &used, part);
     if (document_has(document, "nodes")) {
         print_nodes(document, text);
-        (void)fprintf(out, "  nodes: %s", text);
+        (void)snprintf(part, sizeof part, "nodes: %s", text);
+        write_more(out, style, &used, part);
     }
     (void)fputc('\n', out);
+    print_notes(out, experiment);
     if (print_lacks(experiment, text)) {
         render_text(out, colours, RENDER_YELLOW, text);
         (void)fputs("\n" PRINT_LACKS_ADVICE "\n", out);
     }
+}
+
+#define REPORTED_MAX 6
+
+/* The metrics that any trial has reported, each once, up to REPORTED_MAX. */
+struct reported {
+    size_t count;
+    struct {
+        char group[NAME_BYTES], name[NAME_BYTES];
+    } items[REPORTED_MAX];
+};
+
+static void note_reported(struct reported *reported, const char *group, const char *name)
+{
+    bool is_known = reported->count == REPORTED_MAX;
+    for (size_t i = 0; i < reported->count; i++) {
+        is_known |= strcmp(reported->items[i].group, group) == 0 && strcmp(reported->items[i].name, name) == 0;
+    }
+    if (!is_known) {
+        (void)bytes_copy_text(reported->items[reported->count].group, NAME_BYTES, group);
+        (void)bytes_copy_text(reported->items[reported->count++].name, NAME_BYTES, name);
+    }
+}
+
+/* True if the trial has reported the metric; else notes what it has reported. */
+static bool has_reported(const msgpack_object *trial, const char *metric, struct reported *reported)
+{
+    msgpack_object_map groups = document_pairs(document_find(trial, "metrics"));
+    for (uint32_t g = 0; g < groups.size; g++) {
+        char group[NAME_BYTES], name[NAME_BYTES];
+        copy_name(&groups.ptr[g].key, group, sizeof group);
+        msgpack_object_map names = document_pairs(&groups.ptr[g].val);
+        for (uint32_t n = 0; n < names.size; n++) {
+            copy_name(&names.ptr[n].key, name, sizeof name);
+            if (strcmp(group, "validation") == 0 && strcmp(name, metric) == 0) {
+                return true;
+            }
+            note_reported(reported, group, name);
+        }
+    }
+    return false;
+}
+
+void print_no_best(FILE *out, const msgpack_object *experiment)
+{
+    struct reported reported = {0};
+    char metric[NAME_BYTES], text[NAME_VISIBLE_BYTES], list[REPORTED_MAX * (2 * NAME_VISIBLE_BYTES + 4)];
+    msgpack_object_array trials = document_list(experiment, "trials");
+    copy_name(document_find(experiment, "metric"), metric, sizeof metric);
+    if (metric[0] == '\0' || document_has(experiment, "best") || document_number(document_find(experiment, "counts"), "completed") == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < trials.size; i++) {
+        if (has_reported(&trials.ptr[i], metric, &reported)) {
+            return; /* no number, perhaps */
+        }
+    }
+    if (reported.count == 0 && trials.size <= 1) {
+        return;
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < reported.count; i++) {
+        (void)visible_text(text, sizeof text, reported.items[i].group);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s/", i > 0 ? ", " : "", text);
+        (void)visible_text(text, sizeof text, reported.items[i].name);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s", text);
+    }
+    (void)visible_text(text, sizeof text, metric);
+    (void)fprintf(out, "no trial has reported %s in group validation%s%s\n", text, reported.count > 0 ? "; reported are: " : ", nor any other metric",
+                  reported.count > 0 ? list : "");
 }
 
 /* Lines of a program: control characters but tabs become '?'. */
@@ -381,36 +397,94 @@ static size_t last_lines(const char *text, size_t bytes)
     return from;
 }
 
-void print_tails(FILE *out, const msgpack_object *experiment)
+/* Copies the reason why attempt `number` of the trial ended; "" if the document does not have it. */
+static void reason_of(const msgpack_object *trial, uint64_t number, char *out, size_t size)
+{
+    msgpack_object_array list = document_list(trial, "attempts");
+    out[0] = '\0';
+    for (uint32_t i = 0; i < list.size; i++) {
+        if (document_number(&list.ptr[i], "attempt") == number) {
+            document_text(&list.ptr[i], "reason", out, size);
+        }
+    }
+}
+
+/* True if print_tail has something to write about the trial, or the trial has notes. */
+static bool tells_more(const msgpack_object *trial)
+{
+    char state[32];
+    const msgpack_object *tail = document_find(trial, "tail");
+    document_text(trial, "state", state, sizeof state);
+    bool is_stuck = document_has(trial, "reason") && (strcmp(state, "queued") == 0 || strcmp(state, "failed") == 0);
+    return is_stuck || (tail->type == MSGPACK_OBJECT_STR && tail->via.str.size > 0) || document_list(trial, "notes").size > 0;
+}
+
+/* Writes why the trial waits or failed, and the last lines of the attempt that failed last, which may be an earlier one. */
+static void print_tail(FILE *out, const msgpack_object *trial, bool is_only)
+{
+    const msgpack_object *tail = document_find(trial, "tail");
+    unsigned long long index = document_number(trial, "index"), of = document_number(trial, "tail_attempt");
+    char reason[1280], state[32];
+    document_text(trial, "reason", reason, sizeof reason);
+    document_text(trial, "state", state, sizeof state);
+    bool has_tail = tail->type == MSGPACK_OBJECT_STR && tail->via.str.size > 0;
+    bool is_earlier = has_tail && of != 0 && of != document_number(trial, "attempt");
+    bool is_stuck = reason[0] != '\0' && (strcmp(state, "queued") == 0 || strcmp(state, "failed") == 0);
+    if (is_stuck || (has_tail && !is_earlier)) {
+        (void)fprintf(out, "\ntrial %llu%s%s%s\n", index, reason[0] != '\0' ? ": " : "", reason,
+                      has_tail && !is_earlier ? ", the last lines of its log:" : "");
+    }
+    if (is_earlier) {
+        reason_of(trial, of, reason, sizeof reason);
+        (void)fprintf(out, "\ntrial %llu: %s%sthe last lines of attempt %llu's log:\n", index, reason, reason[0] != '\0' ? ", " : "", of);
+    }
+    if (has_tail) {
+        size_t from = is_only ? 0 : last_lines(tail->via.str.ptr, tail->via.str.size);
+        write_lines(out, tail->via.str.ptr + from, tail->via.str.size - from);
+    }
+}
+
+void print_trial_tail(FILE *out, const msgpack_object *trial)
+{
+    const msgpack_object *tail = document_find(trial, "tail");
+    unsigned long long of = document_number(trial, "tail_attempt");
+    if (tail->type != MSGPACK_OBJECT_STR || tail->via.str.size == 0) {
+        return;
+    }
+    if (of != 0 && of != document_number(trial, "attempt")) {
+        (void)fprintf(out, "the last lines of attempt %llu's log:\n", of);
+    } else {
+        (void)fputs("the last lines of its log:\n", out);
+    }
+    write_lines(out, tail->via.str.ptr, tail->via.str.size);
+}
+
+void print_tails(FILE *out, const msgpack_object *experiment, uint32_t trials_max)
 {
     msgpack_object_array list = document_list(experiment, "trials");
-    uint32_t tails = 0;
+    uint32_t tails = 0, shown = 0, left_out = 0;
     for (uint32_t i = 0; i < list.size; i++) {
         tails += document_find(&list.ptr[i], "tail")->type == MSGPACK_OBJECT_STR;
     }
     bool is_only = tails <= 1; /* the whole text; of several trials some lines each, --json has all */
     for (uint32_t i = 0; i < list.size; i++) {
         const msgpack_object *item = &list.ptr[i];
-        const msgpack_object *tail = document_find(item, "tail");
-        char reason[1280], state[32];
-        document_text(item, "reason", reason, sizeof reason);
-        document_text(item, "state", state, sizeof state);
         msgpack_object_array notes = document_list(item, "notes");
+        if (trials_max > 0 && shown == trials_max && tells_more(item)) {
+            left_out++;
+            continue;
+        }
+        shown += tells_more(item);
         for (uint32_t k = 0; k < notes.size; k++) {
             char note[256];
             document_value_text(&notes.ptr[k], note, sizeof note);
             (void)fprintf(out, "\ntrial %llu: %s\n", (unsigned long long)document_number(item, "index"), note);
         }
-        bool has_tail = tail->type == MSGPACK_OBJECT_STR && tail->via.str.size > 0;
-        bool is_stuck = reason[0] != '\0' && (strcmp(state, "queued") == 0 || strcmp(state, "failed") == 0);
-        if (has_tail || is_stuck) {
-            (void)fprintf(out, "\ntrial %llu%s%s%s\n", (unsigned long long)document_number(item, "index"),
-                          reason[0] != '\0' ? ": " : "", reason, has_tail ? ", the last lines of its log:" : "");
-        }
-        if (has_tail) {
-            size_t from = is_only ? 0 : last_lines(tail->via.str.ptr, tail->via.str.size);
-            write_lines(out, tail->via.str.ptr + from, tail->via.str.size - from);
-        }
+        print_tail(out, item, is_only);
+    }
+    if (left_out > 0) {
+        (void)fprintf(out, "\n%u more trials have such lines; shoal why EXP/TRIAL shows those of one, shoal show EXP --all those of all\n",
+                      left_out);
     }
 }
 

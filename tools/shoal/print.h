@@ -7,6 +7,7 @@
 #include "tools/shoal/cli.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/render.h"
+#include "tools/shoal/trials.h"
 
 typedef void print_fn(struct cli *cli, const msgpack_object *document); /* writes a reply for people to cli->out */
 
@@ -31,11 +32,19 @@ void print_nodes(const msgpack_object *document, char out[PRINT_SUMMARY_BYTES]);
 /* "trial 3 (accuracy 0.8812)" from an experiment's `best`; "-" without one. */
 void print_best(const msgpack_object *experiment, char out[PRINT_SUMMARY_BYTES]);
 
+#define PRINT_NAMED_BYTES 192
+
+/* What an answer calls an experiment or a node: its id, behind the name if the user typed the name ("mlp (a1b2...)"). */
+void print_named(char out[PRINT_NAMED_BYTES], const char *typed, const char *id);
+
 /* Name, else short id, of an experiment's coordinator; "-" without one. */
 void print_coordinator(const msgpack_object *experiment, char out[PRINT_SUMMARY_BYTES]);
 
 /* "hidden=256 learning_rate=0.01" from a map. */
 void print_pairs(const msgpack_object *map, char *out, size_t size);
+
+/* "best lr=low" from the labels of an experiment, a map. */
+void print_labels(const msgpack_object *labels, char *out, size_t size);
 
 /* Reads the number metrics[group][name]; false, and `*out` unchanged, if there is no such number. */
 bool print_metric(const msgpack_object *trial, const char *group, const char *name, double *out);
@@ -46,14 +55,25 @@ bool print_lacks(const msgpack_object *map, char out[PRINT_SUMMARY_BYTES]);
 
 #define PRINT_LACKS_ADVICE "machines must join, or the configuration ask for less"
 
-/* Writes the trials of a `show` document as a table of at most `row_max` rows (0: all); running trials get rows first. */
-void print_trials(FILE *out, bool colours, const msgpack_object *experiment, size_t row_max);
+/* Writes a line for each run of trials that wait for the same, from `waiting` of a `show` document, unless `lacks` says it all. */
+void print_waiting(FILE *out, bool colours, const msgpack_object *experiment);
+
+/* Writes a line for each experiment of `list` with a text `waiting` or `reason`: `before`, the name and the reason. */
+void print_waiting_experiments(FILE *out, msgpack_object_array list, const char *key, const char *before);
 
 /* Writes the lines above the table of trials: name, state, coordinator, counts, best trial. */
-void print_experiment_head(FILE *out, bool colours, const msgpack_object *document);
+void print_experiment_head(FILE *out, const struct trials_style *style, const msgpack_object *document);
 
-/* Writes the last log lines of failed trials, and why the last attempt of a queued or failed trial ended. */
-void print_tails(FILE *out, const msgpack_object *experiment);
+/* Writes a line if trials are completed and none has reported the metric that they are compared by, with what they have reported
+ * instead. Nothing for a single trial that has reported nothing at all. */
+void print_no_best(FILE *out, const msgpack_object *experiment);
+
+/* Writes the last log lines of failed trials, and why the last attempt of a queued or failed trial ended: of the first
+ * `trials_max` trials that have such lines, 0: of all. */
+void print_tails(FILE *out, const msgpack_object *experiment, uint32_t trials_max);
+
+/* Writes the last lines of one trial's log, from its row. */
+void print_trial_tail(FILE *out, const msgpack_object *trial);
 
 /* Writes a line for each item of `blocked`: `before`, the sentence, and since when. */
 void print_blocked(FILE *out, const msgpack_object *document, const char *before);

@@ -23,6 +23,7 @@ enum render_colour render_state_colour(const char *state)
         {"dead", RENDER_RED},           {"failed", RENDER_RED},      {"corrupt", RENDER_RED},
         {"missing", RENDER_RED},        {"good", RENDER_GREEN},      {"evicted", RENDER_RED},
         {"void", RENDER_RED},           {"revoked", RENDER_YELLOW},  {"expired", RENDER_DIM},
+        {"stopping", RENDER_YELLOW},    {"stopped", RENDER_YELLOW},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].state, state) == 0) {
@@ -169,6 +170,31 @@ void table_cell(struct table *table, enum render_colour colour, const char *form
     table->cells[table->cell_count++] = (struct table_cell){text, colour};
 }
 
+void table_narrow(struct table *table, size_t width)
+{
+    size_t columns = table->column_count, kept = 0, used = 0, at = 0;
+    for (; kept < columns; kept++) {
+        size_t widest = render_width(table->heads[kept]);
+        for (size_t i = kept; i < table->cell_count; i += columns) {
+            size_t cell = render_width(table->cells[i].text);
+            widest = cell > widest ? cell : widest;
+        }
+        used += widest + (kept > 0 ? 2 : 0);
+        if (kept > 0 && used > width) {
+            break;
+        }
+    }
+    for (size_t i = 0; i < table->cell_count; i++) {
+        if (i % columns < kept) {
+            table->cells[at++] = table->cells[i];
+        } else {
+            free(table->cells[i].text);
+        }
+    }
+    table->cell_count = at;
+    table->column_count = kept;
+}
+
 static void write_cell(const struct table *table, FILE *out, bool colours, size_t column, size_t width,
                        const char *text, enum render_colour colour)
 {
@@ -183,9 +209,9 @@ static void write_cell(const struct table *table, FILE *out, bool colours, size_
     }
 }
 
-void table_write(struct table *table, FILE *out, bool colours)
+static void find_widths(const struct table *table, size_t widths[TABLE_COLUMNS_MAX])
 {
-    size_t widths[TABLE_COLUMNS_MAX], columns = table->column_count;
+    size_t columns = table->column_count;
     for (size_t c = 0; c < columns; c++) {
         widths[c] = render_width(table->heads[c]);
         for (size_t i = c; i < table->cell_count; i += columns) {
@@ -193,6 +219,70 @@ void table_write(struct table *table, FILE *out, bool colours)
             widths[c] = width > widths[c] ? width : widths[c];
         }
     }
+}
+
+#define CUT_LEAST 12 /* columns of a cell that was cut */
+
+/* To which width a column can be cut. */
+static size_t least_width(const struct table *table, size_t column, size_t width, uint32_t cuts)
+{
+    size_t head = render_width(table->heads[column]), least = head > CUT_LEAST ? head : CUT_LEAST;
+    return (cuts >> column & 1) != 0 && width > least ? least : width;
+}
+
+size_t table_least_width(const struct table *table, uint32_t cuts)
+{
+    size_t widths[TABLE_COLUMNS_MAX], all = 0;
+    find_widths(table, widths);
+    for (size_t c = 0; c < table->column_count; c++) {
+        all += least_width(table, c, widths[c], cuts) + (c > 0 ? 2 : 0);
+    }
+    return all;
+}
+
+static void cut_cell(char *text, size_t width)
+{
+    if (render_width(text) > width) {
+        memcpy(text + render_fit(text, width - 3), "...", 4); /* what is cut off is longer */
+    }
+}
+
+void table_fit(struct table *table, size_t width, uint32_t cuts)
+{
+    size_t widths[TABLE_COLUMNS_MAX], all = 0, widest;
+    find_widths(table, widths);
+    for (size_t c = 0; c < table->column_count; c++) {
+        all += widths[c] + (c > 0 ? 2 : 0);
+    }
+    for (; all > width; all--) {
+        widest = SIZE_MAX;
+        for (size_t c = 0; c < table->column_count; c++) {
+            bool can_be_cut = least_width(table, c, widths[c], cuts) < widths[c];
+            widest = can_be_cut && (widest == SIZE_MAX || widths[c] > widths[widest]) ? c : widest;
+        }
+        if (widest == SIZE_MAX) {
+            break;
+        }
+        widths[widest]--;
+    }
+    for (size_t i = 0; i < table->cell_count; i++) {
+        cut_cell(table->cells[i].text, widths[i % table->column_count]);
+    }
+}
+
+void table_free(struct table *table)
+{
+    for (size_t i = 0; i < table->cell_count; i++) {
+        free(table->cells[i].text);
+    }
+    free(table->cells);
+    memset(table, 0, sizeof *table);
+}
+
+void table_write(struct table *table, FILE *out, bool colours)
+{
+    size_t widths[TABLE_COLUMNS_MAX], columns = table->column_count;
+    find_widths(table, widths);
     for (size_t c = 0; c < columns; c++) {
         write_cell(table, out, colours, c, widths[c], table->heads[c], RENDER_BOLD);
     }
@@ -206,11 +296,7 @@ void table_write(struct table *table, FILE *out, bool colours)
     if (table->failed) {
         (void)fputs("(rows are missing: no memory is left)\n", out);
     }
-    for (size_t i = 0; i < table->cell_count; i++) {
-        free(table->cells[i].text);
-    }
-    free(table->cells);
-    memset(table, 0, sizeof *table);
+    table_free(table);
 }
 
 /* ---- terminals --------------------------------------------------------------------------------------------------- */

@@ -37,7 +37,7 @@ void render_time(char out[RENDER_UNIT_BYTES], uint64_t wall_ms);
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-#define TABLE_COLUMNS_MAX 16
+#define TABLE_COLUMNS_MAX 48
 
 /* A table under construction: first all columns, then the cells row by row. All zero is an empty table. A lack of memory is
  * remembered, and written as a last line by table_write. */
@@ -58,6 +58,19 @@ void table_column(struct table *table, const char *head, bool right);
 /* Adds the next cell; the formatted text is copied. */
 void table_cell(struct table *table, enum render_colour colour, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* How narrow table_fit can make the table; bit i of `cuts` for column i. */
+size_t table_least_width(const struct table *table, uint32_t cuts);
+
+/* Shortens cells of the columns in `cuts`, the widest first, until the table has at most `width` columns of a terminal, or none of
+ * them is wider than its head and 12. A cell that was cut ends in "...". */
+void table_fit(struct table *table, size_t width, uint32_t cuts);
+
+/* Frees the cells and leaves an empty table, unwritten. */
+void table_free(struct table *table);
+
+/* Leaves out the last columns, until a row takes at most `width` columns of a terminal, or one is left. */
+void table_narrow(struct table *table, size_t width);
 
 /* Writes head and rows, without blanks at the ends of lines; then frees the cells and leaves an empty table. */
 void table_write(struct table *table, FILE *out, bool colours);

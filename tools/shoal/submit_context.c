@@ -1,6 +1,7 @@
 #include "tools/shoal/submit_context.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -104,6 +105,49 @@ void submit_context_warn(struct cli *cli, const struct context_list *list, const
     }
     cli_warn(cli, "left out: %s; shoal submit --dry-run lists all", line);
     warn_of_entrypoint(cli, list, entrypoint);
+}
+
+/* ---- environment.requirements --------------------------------------------------------------------------------------- */
+
+/* True if `path` is `above`, or below it. */
+static bool is_at_or_below(const char *path, const char *above)
+{
+    size_t bytes = strlen(above);
+    return strncmp(path, above, bytes) == 0 && (path[bytes] == '\0' || path[bytes] == '/');
+}
+
+/* True if the path travels as a file or a link, or lies behind a link to a directory, which nodes follow. */
+static bool travels(const struct context_list *list, const char *path)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const struct context_entry *entry = &list->entries[i];
+        if (!S_ISDIR(entry->mode) && is_at_or_below(path, entry->path)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int submit_context_check_requirements(struct cli *cli, const struct context_list *list, const char *requirements)
+{
+    char name[4 * CONFIG_PATH_BYTES], root[NAME_BYTES * 4], why[NAME_BYTES];
+    if (requirements[0] == '\0' || travels(list, requirements)) {
+        return CLI_DONE;
+    }
+    (void)visible_text(name, sizeof name, requirements);
+    for (size_t i = 0; i < list->left_count; i++) {
+        if (is_at_or_below(requirements, list->left[i].path)) {
+            (void)visible_text(why, sizeof why, list->left[i].why);
+            return cli_fail(cli, CLI_REFUSED,
+                            "environment.requirements names %s, which is left out of the code (%s); a line \"!/%s\" in .shoalignore sends it",
+                            name, why, name);
+        }
+    }
+    (void)visible_text(root, sizeof root, list->root);
+    return cli_fail(cli, CLI_REFUSED,
+                    "environment.requirements names %s, which is not in the context directory %s; it is the path of a file there that "
+                    "lists packages, such as requirements.txt",
+                    name, root);
 }
 
 /* ---- --dry-run ------------------------------------------------------------------------------------------------------ */
@@ -228,6 +272,33 @@ static void write_json(struct cli *cli, const struct context_list *list, const s
     (void)fprintf(cli->out, "], \"left_out_more\": %zu}\n", list->left_more_count);
 }
 
+/* The submit would be refused at the first file that cannot be read; so is the dry run, after its list. */
+static int check_readable(struct cli *cli, const struct context_list *list, char *text)
+{
+    char path[2 * PATH_MAX], first[2 * PATH_MAX] = "";
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct context_entry *entry = &list->entries[i];
+        (void)snprintf(path, sizeof path, "%s/%s", list->root, entry->path);
+        if (entry->link != NULL || !S_ISREG(entry->mode) || faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0 || errno != EACCES) {
+            continue;
+        }
+        if (count++ == 0) {
+            memcpy(first, path, sizeof first);
+        }
+    }
+    if (count == 0) {
+        return CLI_DONE;
+    }
+    char more[64] = "";
+    if (count > 1) {
+        (void)snprintf(more, sizeof more, " and %zu more file%s", count - 1, count == 2 ? "" : "s");
+    }
+    (void)visible_text(text, PATH_TEXT_BYTES, first);
+    return cli_fail(cli, CLI_REFUSED, "cannot read %s%s: %s; make %s readable, or name %s in .shoalignore", text, more,
+                    strerror(EACCES), count > 1 ? "them" : "it", count > 1 ? "them" : "it");
+}
+
 int submit_context_show(struct cli *cli, const struct context_list *list)
 {
     size_t count;
@@ -251,9 +322,10 @@ int submit_context_show(struct cli *cli, const struct context_list *list)
             show_left(cli, list, text);
         }
     }
+    int code = check_readable(cli, list, text);
     free((void *)sorted);
     free(text);
-    return CLI_DONE;
+    return code;
 }
 
 /* ---- packing -------------------------------------------------------------------------------------------------------- */

@@ -16,6 +16,10 @@ int submit_context_list(struct cli *cli, const char *dir, enum config_links link
  * something that stays behind. */
 void submit_context_warn(struct cli *cli, const struct context_list *list, const char *entrypoint);
 
+/* Refuses a list without the file `requirements`, the value of environment.requirements ("": none is named): every node would fail
+ * to make the environment. */
+int submit_context_check_requirements(struct cli *cli, const struct context_list *list, const char *requirements);
+
 /* --dry-run: writes what travels, the largest first, and what stays behind and why, to cli->out. */
 int submit_context_show(struct cli *cli, const struct context_list *list);
 

@@ -45,18 +45,30 @@ static msgpack_object *tail_of(const msgpack_object *trial)
     return NULL;
 }
 
+static void fetch_of(struct client *client, const char *id, const msgpack_object *trial, struct tails *tails)
+{
+    msgpack_object *tail = tail_of(trial);
+    tails->zone = tail != NULL && tails->zone == NULL ? client_keep(client) : tails->zone;
+    if (tail != NULL && tails->zone != NULL) {
+        fetch(client, id, document_number(trial, "index"), tail, tails);
+    }
+}
+
 void tails_fetch(struct client *client, const msgpack_object *experiment, struct tails *tails)
 {
     char id[CLIENT_EXPERIMENT_TEXT_BYTES];
     msgpack_object_array list = document_list(experiment, "trials");
     document_text(experiment, "id", id, sizeof id);
     for (uint32_t i = 0; i < list.size && tails->count < TAILS_MAX; i++) {
-        msgpack_object *tail = tail_of(&list.ptr[i]);
-        tails->zone = tail != NULL && tails->zone == NULL ? client_keep(client) : tails->zone;
-        if (tail != NULL && tails->zone != NULL) {
-            fetch(client, id, document_number(&list.ptr[i], "index"), tail, tails);
-        }
+        fetch_of(client, id, &list.ptr[i], tails);
     }
+}
+
+void tails_fetch_one(struct client *client, const msgpack_object *experiment, const msgpack_object *trial, struct tails *tails)
+{
+    char id[CLIENT_EXPERIMENT_TEXT_BYTES];
+    document_text(experiment, "id", id, sizeof id);
+    fetch_of(client, id, trial, tails);
 }
 
 void tails_free(struct tails *tails)

@@ -20,6 +20,9 @@ struct tails {
  * ends. What cannot be fetched stays as it is. The document is then valid until tails_free. */
 void tails_fetch(struct client *client, const msgpack_object *experiment, struct tails *tails);
 
+/* As tails_fetch, for the row of one trial in the last reply. */
+void tails_fetch_one(struct client *client, const msgpack_object *experiment, const msgpack_object *trial, struct tails *tails);
+
 /* Frees the texts. */
 void tails_free(struct tails *tails);
 

@@ -10,13 +10,20 @@
 struct target {
     char experiment[TARGET_BYTES];
     bool has_trial, has_step;
+    bool means_only; /* without a trial the experiment's only one is meant */
     uint64_t trial, step;
 };
 
 /* Reads an operand. An exit code; on failure the sentence is written. */
 int target_read(struct cli *cli, const char *text, bool needs_trial, bool allows_step, struct target *out);
 
+/* As target_read for a target that needs a trial, which "EXP" names too: target_begin then finds the experiment's only trial. */
+int target_read_one(struct cli *cli, const char *text, bool allows_step, struct target *out);
+
 /* Connects and begins a request about the target, with `more` arguments besides experiment and trial. */
 int target_begin(struct cli *cli, const char *op, const struct target *target, uint32_t more, struct client *client);
+
+/* Warns of the nodes that could not be reached and may hold more of a stream; `document` is the stream's last reply. */
+void target_warn_unreachable(struct cli *cli, const msgpack_object *document);
 
 #endif

@@ -1,0 +1,205 @@
+/* What users note about experiments: label, describe, archive, unarchive, pin, unpin; and the
+ * priority, which they may set. */
+
+#include <string.h>
+
+#include "node/core/facts/facts.h"
+#include "tools/shoal/client.h"
+#include "tools/shoal/document.h"
+#include "tools/shoal/print.h"
+
+/* An experiment that notes are made about. */
+struct noted {
+    const char *typed;
+    char id[CLIENT_EXPERIMENT_TEXT_BYTES];
+    unsigned long long stored_on; /* the fewest nodes that any note is on */
+};
+
+static int find(struct client *client, const char *typed, struct noted *out)
+{
+    *out = (struct noted){.typed = typed, .stored_on = UINT64_MAX};
+    return client_find_experiment(client, typed, out->id);
+}
+
+/* One note. `label` and `value` may be NULL: the note has none. */
+static int note(struct client *client, const char *op, struct noted *noted, const char *label, const char *value, bool removes,
+                struct reply *reply)
+{
+    client_begin(client, op, 2u + (label != NULL) + (value != NULL));
+    pack_text(&client->request, "experiment");
+    pack_text(&client->request, noted->id);
+    pack_text(&client->request, "remove");
+    pack_bool(&client->request, removes);
+    if (label != NULL) {
+        pack_text(&client->request, "label");
+        pack_text(&client->request, label);
+    }
+    if (value != NULL) {
+        pack_text(&client->request, "value");
+        pack_text(&client->request, value);
+    }
+    int code = client_ask(client, CLIENT_ANSWER_MS, reply);
+    unsigned long long stored_on = code == CLI_DONE ? document_number(&reply->document, "stored_on") : 0;
+    noted->stored_on = stored_on < noted->stored_on ? stored_on : noted->stored_on;
+    return code;
+}
+
+static void tell(struct cli *cli, const struct noted *noted, const char *done, const struct reply *reply)
+{
+    char named[PRINT_NAMED_BYTES];
+    print_named(named, noted->typed, noted->id);
+    if (cli->json) {
+        (void)document_write_reply_json(cli->out, &reply->document);
+    } else {
+        (void)fprintf(cli->out, "%s %s, stored on %llu node%s\n", named, done, noted->stored_on, noted->stored_on == 1 ? "" : "s");
+    }
+}
+
+/* Cuts "NAME=VALUE" in two; `*value` is NULL without a '='. */
+static int split_label(struct cli *cli, const char *text, bool removes, char name[FACT_LABEL_BYTES], const char **value)
+{
+    const char *equals = strchr(text, '=');
+    size_t bytes = equals != NULL ? (size_t)(equals - text) : strlen(text);
+    if (bytes == 0 || bytes >= FACT_LABEL_BYTES) {
+        return cli_fail(cli, CLI_USAGE, "%.80s names no label; the name has 1 to %d bytes, such as best or lr=low", text[0] == '\0' ? "''" : text,
+                        FACT_LABEL_BYTES - 1);
+    }
+    if (removes && equals != NULL) {
+        return cli_fail(cli, CLI_USAGE, "--remove takes the names of labels without their values, so %.*s", (int)bytes, text);
+    }
+    memcpy(name, text, bytes);
+    name[bytes] = '\0';
+    *value = equals != NULL ? equals + 1 : NULL;
+    return CLI_DONE;
+}
+
+int command_label(struct cli *cli, const struct arguments *arguments)
+{
+    struct client client;
+    struct noted noted;
+    struct reply reply;
+    char name[FACT_LABEL_BYTES];
+    const char *value;
+    bool removes = options_has(arguments, "remove");
+    int code = CLI_DONE;
+    for (size_t i = 1; i < arguments->operand_count && code == CLI_DONE; i++) { /* a mistake is told before anything is changed */
+        code = split_label(cli, arguments->operands[i], removes, name, &value);
+    }
+    code = code == CLI_DONE ? client_open(cli, &client) : code;
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = find(&client, arguments->operands[0], &noted);
+    for (size_t i = 1; i < arguments->operand_count && code == CLI_DONE; i++) {
+        (void)split_label(cli, arguments->operands[i], removes, name, &value);
+        code = note(&client, "label", &noted, name, value, removes, &reply);
+    }
+    if (code == CLI_DONE) {
+        tell(cli, &noted, removes ? "unlabelled" : "labelled", &reply);
+    }
+    client_close(&client);
+    return code;
+}
+
+int command_describe(struct cli *cli, const struct arguments *arguments)
+{
+    struct client client;
+    struct noted noted;
+    struct reply reply;
+    if (strlen(arguments->operands[1]) >= FACT_NOTE_BYTES) {
+        return cli_fail(cli, CLI_USAGE, "the description is longer than %d bytes", FACT_NOTE_BYTES - 1);
+    }
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = find(&client, arguments->operands[0], &noted);
+    code = code == CLI_DONE ? note(&client, "describe", &noted, NULL, arguments->operands[1], false, &reply) : code;
+    if (code == CLI_DONE) {
+        tell(cli, &noted, "described", &reply);
+    }
+    client_close(&client);
+    return code;
+}
+
+/* One note about each operand. A refusal of one does not keep the others from being noted. */
+static int mark_all(struct cli *cli, const struct arguments *arguments, const char *op, bool removes, const char *done)
+{
+    struct client client;
+    struct noted noted[OPERANDS_MAX];
+    int code = client_open(cli, &client), worst = CLI_DONE;
+    if (code != CLI_DONE) {
+        return code;
+    }
+    for (size_t i = 0; i < arguments->operand_count && code == CLI_DONE; i++) {
+        code = find(&client, arguments->operands[i], &noted[i]);
+    }
+    for (size_t i = 0; i < arguments->operand_count && code == CLI_DONE; i++) {
+        struct reply reply;
+        int result = note(&client, op, &noted[i], NULL, NULL, removes, &reply);
+        if (result == CLI_DONE) {
+            tell(cli, &noted[i], done, &reply);
+        }
+        worst = result > worst ? result : worst;
+        code = result == CLI_NO_DAEMON || result == CLI_TIMED_OUT ? result : CLI_DONE;
+    }
+    client_close(&client);
+    return code != CLI_DONE ? code : worst;
+}
+
+int command_archive(struct cli *cli, const struct arguments *arguments)
+{
+    return mark_all(cli, arguments, "archive", false, "archived");
+}
+
+int command_unarchive(struct cli *cli, const struct arguments *arguments)
+{
+    return mark_all(cli, arguments, "archive", true, "unarchived");
+}
+
+int command_pin(struct cli *cli, const struct arguments *arguments)
+{
+    return mark_all(cli, arguments, "pin", false, "pinned");
+}
+
+int command_unpin(struct cli *cli, const struct arguments *arguments)
+{
+    return mark_all(cli, arguments, "pin", true, "unpinned");
+}
+
+int command_set(struct cli *cli, const struct arguments *arguments)
+{
+    struct client client;
+    struct noted noted;
+    struct reply reply;
+    const char *text = arguments->operands[1];
+    uint64_t priority = 0;
+    char done[64];
+    if (strncmp(text, "priority=", 9) != 0) {
+        return cli_fail(cli, CLI_USAGE, "%.*s cannot be changed, only priority=N; shoal fork %.80s --set %.80s submits it once more with that",
+                        (int)strcspn(text, "="), text, arguments->operands[0], text);
+    }
+    if (options_number(text + 9, 99, &priority) != 0 || priority == 0) {
+        return cli_fail(cli, CLI_USAGE, "'%.40s' is no priority; allowed are 1, the first in the queue, to 99", text + 9);
+    }
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = find(&client, arguments->operands[0], &noted);
+    if (code == CLI_DONE) {
+        client_begin(&client, "priority", 2);
+        pack_text(&client.request, "experiment");
+        pack_text(&client.request, noted.id);
+        pack_text(&client.request, "priority");
+        pack_u64(&client.request, priority);
+        code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
+    }
+    if (code == CLI_DONE) {
+        noted.stored_on = document_number(&reply.document, "stored_on");
+        (void)snprintf(done, sizeof done, "has priority %u", (unsigned)priority);
+        tell(cli, &noted, done, &reply);
+    }
+    client_close(&client);
+    return code;
+}
