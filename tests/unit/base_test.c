@@ -1,4 +1,4 @@
-/* The small parts of base/: bytes, ids, format, arena, random, frame, rendezvous, bisection, edit distance. */
+/* The small parts of base/: bytes, ids, format, arena, random, frame, rendezvous, bisection, edit distance, units. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,6 +25,7 @@
 #include "base/id.h"
 #include "base/random.h"
 #include "base/rendezvous.h"
+#include "base/units.h"
 #include "tests/unit/forked.h"
 
 static void integers_are_big_endian(void **state)
@@ -86,6 +87,21 @@ static void copied_text_is_cut_and_padded(void **state)
     assert_string_equal(out, "abcde");
     assert_true(bytes_copy_text_n(out, sizeof out, "ab\0cdefgh", 9));
     assert_memory_equal(out, "ab\0\0\0\0", 6);
+}
+
+static void a_character_takes_one_to_four_bytes_of_utf8(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t code;
+        const char *text;
+    } cases[] = {{0x7f, "\x7f"},       {0x80, "\xc2\x80"},         {0x7ff, "\xdf\xbf"},           {0x800, "\xe0\xa0\x80"},
+                 {0xffff, "\xef\xbf\xbf"}, {0x10000, "\xf0\x90\x80\x80"}, {0x10ffff, "\xf4\x8f\xbf\xbf"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char out[5] = "";
+        assert_int_equal(bytes_put_utf8(out, cases[i].code), strlen(cases[i].text));
+        assert_string_equal(out, cases[i].text);
+    }
 }
 
 static void formatted_text_is_bounded(void **state)
@@ -469,6 +485,55 @@ static void what_is_opened_is_never_a_standard_descriptor(void **state)
     }
 }
 
+static void times_and_sizes_have_units(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t number;
+    } times[] = {{"0", 0},      {"90", 90},      {"90s", 90},         {"5m", 300},     {"1h30m", 5400},
+                 {"7d", 604800}, {"1d1h1m1s", 90061}, {"15 m", 900}},
+      sizes[] = {{"4096", 4096},       {"512B", 512},           {"2K", 2048},          {"16G", UINT64_C(16) << 30},
+                 {"3MiB", 3u << 20}, {"2Ti", UINT64_C(2) << 40}, {"1 GiB", 1u << 30}};
+    static const char *const no_times[] = {"",    "m",    "5w",  "5 weeks", "1h30", "30m1h", "1m1m", "1.5h", "-5m",
+                                           "5M",  "5 m ", " 5m", "5ms",    "1:30", "5  m",  "18446744073709551616"},
+                            *no_sizes[] = {"", "G", "16g", "16GB", "16Gb", "1.5G", "-1G", "1G1M", "16 G B", "1GiBs", "1iB"};
+    uint64_t value = 7;
+    char text[UNITS_BYTES];
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        assert_int_equal(units_read_time(times[i].text, UINT64_MAX, &value), 0);
+        assert_true(value == times[i].number);
+        units_write_time(text, value);
+        assert_int_equal(units_read_time(text, times[i].number, &value), 0); /* what is written reads back */
+        assert_true(value == times[i].number);
+        assert_true(value == 0 || units_read_time(times[i].text, times[i].number - 1, &value) == ERR_MALFORMED);
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        assert_int_equal(units_read_size(sizes[i].text, UINT64_MAX, &value), 0);
+        assert_true(value == sizes[i].number);
+        units_write_size(text, value);
+        assert_int_equal(units_read_size(text, sizes[i].number, &value), 0);
+        assert_true(value == sizes[i].number);
+        assert_int_equal(units_read_size(sizes[i].text, sizes[i].number - 1, &value), ERR_MALFORMED);
+    }
+    value = 7;
+    for (size_t i = 0; i < sizeof no_times / sizeof no_times[0]; i++) {
+        assert_int_equal(units_read_time(no_times[i], UINT64_MAX, &value), ERR_MALFORMED);
+    }
+    for (size_t i = 0; i < sizeof no_sizes / sizeof no_sizes[0]; i++) {
+        assert_int_equal(units_read_size(no_sizes[i], UINT64_MAX, &value), ERR_MALFORMED);
+    }
+    assert_int_equal(units_read_time("18446744073709551615d", UINT64_MAX, &value), ERR_MALFORMED);
+    assert_int_equal(units_read_size("18446744073709551615K", UINT64_MAX, &value), ERR_MALFORMED);
+    assert_int_equal(value, 7);
+    units_write_time(text, 5400);
+    assert_string_equal(text, "1h30m");
+    units_write_size(text, UINT64_C(16) << 30);
+    assert_string_equal(text, "16G");
+    units_write_size(text, 1000);
+    assert_string_equal(text, "1000");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +541,7 @@ int main(void)
         cmocka_unit_test(ids_are_ordered_byte_by_byte),
         cmocka_unit_test(hex_reads_back_and_refuses_other_lengths),
         cmocka_unit_test(copied_text_is_cut_and_padded),
+        cmocka_unit_test(a_character_takes_one_to_four_bytes_of_utf8),
         cmocka_unit_test(formatted_text_is_bounded),
         cmocka_unit_test(the_arena_reuses_and_is_capped),
         cmocka_unit_test(random_numbers_are_the_same_everywhere),
@@ -490,6 +556,7 @@ int main(void)
         cmocka_unit_test(every_error_has_a_name),
         cmocka_unit_test(a_descriptor_that_is_lost_ends_the_frames),
         cmocka_unit_test(what_is_opened_is_never_a_standard_descriptor),
+        cmocka_unit_test(times_and_sizes_have_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

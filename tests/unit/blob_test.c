@@ -73,6 +73,113 @@ static void cut_plan_covers_every_byte_once(void **state)
     assert_int_equal(blob_cut_plan(100, BLOB_CHUNK_BYTES_MAX + 1, &cut), ERR_USAGE);
 }
 
+/* Walks over a plan, checks that the chunks lie side by side, and counts those that begin at a cut. */
+static uint32_t walk_plan(const struct blob_cut *cut)
+{
+    struct blob_cut_walk walk = {0};
+    uint64_t sum = 0;
+    uint32_t count = 0, at_cuts = 0;
+    for (size_t next = 0; blob_cut_next(cut, &walk); count++) {
+        assert_int_equal(walk.offset, sum);
+        assert_in_range(walk.bytes, 1, cut->chunk_bytes);
+        while (next < cut->cut_count && cut->cuts[next] < sum) {
+            next++;
+        }
+        at_cuts += next < cut->cut_count && cut->cuts[next] == sum;
+        sum += walk.bytes;
+    }
+    assert_int_equal(sum, cut->total_bytes);
+    assert_int_equal(count, cut->chunk_count);
+    assert_false(blob_cut_next(cut, &walk));
+    return at_cuts;
+}
+
+static void chunks_begin_at_cuts(void **state)
+{
+    (void)state;
+    struct blob_cut cut;
+    /* Parts of 1 MiB and 5 bytes, of 10 bytes, of 3 MiB, and of 3 bytes: each is there again if it lies elsewhere. */
+    uint64_t total = (4u << 20) + 18;
+    uint64_t cuts[] = {0, (1u << 20) + 5, (1u << 20) + 15, (4u << 20) + 15};
+    static const uint32_t sizes[] = {(1u << 19) + 3, (1u << 19) + 2, 10, 1u << 20, 1u << 20, 1u << 20, 3};
+    assert_int_equal(blob_cut_plan_at(total, cuts, 4, &cut), 0);
+    assert_int_equal(cut.chunk_count, 7);
+    assert_int_equal(walk_plan(&cut), 4);
+    struct blob_cut_walk walk = {0};
+    for (size_t i = 0; i < 7; i++) {
+        assert_true(blob_cut_next(&cut, &walk));
+        assert_int_equal(walk.bytes, sizes[i]);
+    }
+
+    assert_int_equal(blob_cut_plan_at(total, NULL, 0, &cut), 0); /* without cuts as ever */
+    assert_int_equal(cut.chunk_count, 5);
+    assert_int_equal(walk_plan(&cut), 0);
+    assert_int_equal(blob_cut_plan_at(0, NULL, 0, &cut), 0);
+    assert_int_equal(walk_plan(&cut), 0);
+    assert_int_equal(blob_cut_plan_at(10, cuts, 1, &cut), 0);
+    assert_int_equal(walk_plan(&cut), 1);
+}
+
+static void small_parts_share_chunks(void **state)
+{
+    (void)state;
+    uint64_t cuts[2000];
+    struct blob_cut cut;
+    for (uint64_t i = 0; i < 2000; i++) {
+        cuts[i] = 1000 * i;
+    }
+    assert_int_equal(blob_cut_plan_at(2000 * 1000, cuts, 2000, &cut), 0);
+    assert_int_equal(cut.chunk_count, 31); /* of 66 parts each */
+    assert_int_equal(walk_plan(&cut), 31);
+    assert_int_equal(blob_cut_plan_at(3000 * 1000, cuts, 2000, &cut), 0); /* and a large one behind them, that begins a chunk */
+    struct blob_cut_walk walk = {0};
+    uint64_t last = 0;
+    while (blob_cut_next(&cut, &walk)) {
+        last += walk.offset == cuts[1999];
+    }
+    assert_int_equal(last, 1);
+}
+
+static void cuts_that_do_not_ascend_are_refused(void **state)
+{
+    (void)state;
+    struct blob_cut cut;
+    static const uint64_t bad[][2] = {{5, 5}, {6, 5}, {0, 100}, {UINT64_MAX, 5}, {5, UINT64_MAX}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(blob_cut_plan_at(100, bad[i], 2, &cut), ERR_USAGE);
+    }
+    assert_int_equal(blob_cut_plan_at(0, bad[0], 1, &cut), ERR_USAGE);
+    assert_int_equal(blob_cut_plan_at(BLOB_BYTES_MAX + 1, bad[0], 1, &cut), ERR_FULL);
+}
+
+static void chunks_of_many_cuts_double(void **state)
+{
+    (void)state;
+    enum { CUTS = BLOB_CHUNKS_MAX };
+    uint64_t *cuts = calloc(CUTS, sizeof *cuts);
+    assert_non_null(cuts);
+    for (uint64_t i = 0; i < CUTS; i++) {
+        cuts[i] = i * (BLOB_CHUNK_BYTES * 11ull / 20); /* 0.55 MiB */
+    }
+    struct blob_cut cut;
+    assert_int_equal(blob_cut_plan_at(CUTS * (BLOB_CHUNK_BYTES * 11ull / 20), cuts, CUTS, &cut), 0);
+    assert_int_equal(cut.chunk_bytes, BLOB_CHUNK_BYTES);
+    assert_int_equal(cut.chunk_count, CUTS);
+    for (uint64_t i = 0; i < CUTS; i++) {
+        cuts[i] = i * (BLOB_CHUNK_BYTES * 11ull / 10);
+    }
+    assert_int_equal(blob_cut_plan_at(CUTS * (BLOB_CHUNK_BYTES * 11ull / 10), cuts, CUTS, &cut), 0);
+    assert_int_equal(cut.chunk_bytes, 2 * BLOB_CHUNK_BYTES);
+    assert_int_equal(walk_plan(&cut), CUTS);
+    for (uint64_t i = 0; i < CUTS; i++) {
+        cuts[i] = i * (BLOB_CHUNK_BYTES_MAX - 5ull) + 1;
+    }
+    assert_int_equal(blob_cut_plan_at(BLOB_BYTES_MAX, cuts, CUTS, &cut), 0); /* no cut fits any more */
+    assert_int_equal(cut.cut_count, 0);
+    assert_int_equal(cut.chunk_count, BLOB_CHUNKS_MAX);
+    free(cuts);
+}
+
 #define SMALL_CHUNKS 7
 
 static struct blob_manifest small_manifest(struct blob_chunk chunks[SMALL_CHUNKS])
@@ -510,6 +617,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hash_is_blake2b_256),
         cmocka_unit_test(cut_plan_covers_every_byte_once),
+        cmocka_unit_test(chunks_begin_at_cuts),
+        cmocka_unit_test(small_parts_share_chunks),
+        cmocka_unit_test(cuts_that_do_not_ascend_are_refused),
+        cmocka_unit_test(chunks_of_many_cuts_double),
         cmocka_unit_test(manifest_round_trip),
         cmocka_unit_test(largest_manifest_fits_into_a_chunk),
         cmocka_unit_test(malformed_manifests_are_refused),

@@ -61,7 +61,7 @@ void bulk_open(struct side *side, uint64_t rate, uint64_t idle_ms)
     char error[256] = "";
     struct bulk_options options = {.context = side->context, .zap = side->zap, .keys = &side->keys,
                                    .listen = "127.0.0.1:0", .chunks = side->chunks, .bytes_per_s_max = rate,
-                                   .idle_ms = idle_ms};
+                                   .idle_ms = idle_ms, .series = side->series};
     if (bulk_start(&options, &side->bulk, error) != 0) {
         fail_msg("%s", error);
     }

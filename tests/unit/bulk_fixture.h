@@ -23,6 +23,7 @@ struct side {
     struct keys keys;
     struct chunks *chunks;
     struct bulk *bulk;
+    struct bulk_series_hooks series; /* set before side_open */
     struct bulk_event seen[SEEN_MAX]; /* without items */
     size_t seen_count;
     uint8_t last_items[8][64]; /* of the last BULK_SERIES */

@@ -26,7 +26,7 @@ static void sample_make(uint8_t kind, struct sample *sample)
     struct pack_writer writer;
     struct bulk_message message = {.kind = kind, .tag = 70000, .hash = {{1, 2, 3}}, .hashes = hashes, .hash_count = 5,
                                    .prefix = (const uint8_t *)"prefix", .prefix_bytes = 6, .from_sequence = 1ull << 40,
-                                   .bytes_max = 4096, .bits = hashes, .bits_bytes = 1, .status = BULK_BUSY, .more = true};
+                                   .bytes_max = 4096, .question = (const uint8_t *)"what is", .question_bytes = 6, .bits = hashes, .bits_bytes = 1, .status = BULK_BUSY, .more = true};
     memset(sample, 0, sizeof *sample);
     assert_int_equal(bulk_wire_encode(&message, sample->head, sizeof sample->head, &sample->head_bytes), 0);
     if (kind == BULK_APPEND || kind == BULK_ITEMS) {
@@ -45,7 +45,7 @@ static int sample_decode(const struct sample *sample, struct bulk_message *out)
                             sample->body_bytes, out);
 }
 
-static const uint8_t kinds[] = {BULK_GET,  BULK_PUT,  BULK_HAS,   BULK_APPEND, BULK_READ, BULK_VERIFY,
+static const uint8_t kinds[] = {BULK_GET,  BULK_PUT,  BULK_HAS,   BULK_APPEND, BULK_READ, BULK_VERIFY, BULK_ASK,
                                 BULK_DATA, BULK_HELD, BULK_ITEMS, BULK_STATUS};
 
 static void messages_survive_the_wire(void **state)
@@ -61,8 +61,9 @@ static void messages_survive_the_wire(void **state)
         bool hash = kinds[k] == BULK_GET || kinds[k] == BULK_PUT || kinds[k] == BULK_VERIFY;
         assert_int_equal(message.hash.bytes[2], hash ? 3 : 0);
         assert_int_equal(message.hash_count, kinds[k] == BULK_HAS ? 5 : 0);
-        assert_int_equal(message.prefix_bytes, kinds[k] == BULK_APPEND || kinds[k] == BULK_READ ? 6 : 0);
-        assert_int_equal(message.from_sequence, kinds[k] == BULK_READ ? 1ull << 40 : 0);
+        assert_int_equal(message.prefix_bytes, kinds[k] == BULK_APPEND || kinds[k] == BULK_READ || kinds[k] == BULK_ASK ? 6 : 0);
+        assert_int_equal(message.question_bytes, kinds[k] == BULK_ASK ? 6 : 0);
+        assert_int_equal(message.from_sequence, kinds[k] == BULK_READ || kinds[k] == BULK_ASK ? 1ull << 40 : 0);
         assert_int_equal(message.status, kinds[k] == BULK_STATUS ? BULK_BUSY : 0);
         assert_int_equal(message.more, kinds[k] == BULK_ITEMS);
         assert_int_equal(message.body_bytes, sample.body_bytes);

@@ -267,6 +267,45 @@ static void equal_chunks_are_stored_once(void **state)
     free(zeros);
 }
 
+/* Ten parts of 3 MiB and an odd rest, and a head before them that has another length the second time. */
+static void parts_between_cuts_are_stored_once_wherever_they_lie(void **state)
+{
+    enum { PARTS = 10, PART = (3 << 20) + 1234, SIZE = 300000 + PARTS * PART };
+    struct place *place = *state;
+    place_open(place);
+    uint8_t *parts = random_bytes(8, PARTS * PART);
+    size_t stored[2] = {0};
+    for (size_t round = 0; round < 2; round++) {
+        size_t head = round == 0 ? 200000 : 200077;
+        uint8_t *bytes = random_bytes(20 + round, SIZE);
+        uint64_t cuts[PARTS + 1] = {0};
+        parts[6 * PART + 77] ^= round == 1;
+        memcpy(bytes + head, parts, PARTS * PART);
+        for (size_t i = 0; i < PARTS; i++) {
+            cuts[i + 1] = head + i * PART;
+        }
+        int fd = memfd_of(bytes, SIZE);
+        hash256 name;
+        assert_int_equal(chunks_put_blob_cut_at(place->chunks, fd, head + PARTS * PART, cuts, PARTS + 1, &name, place->error,
+                                                ERROR_BYTES), 0);
+        int out = memfd_create("out", MFD_CLOEXEC);
+        assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, NULL, place->error, ERROR_BYTES), 0);
+        assert_fd_holds(out, bytes, head + PARTS * PART);
+        size_t sums[3] = {0};
+        assert_int_equal(chunks_each(place->chunks, count_chunk, sums), 0);
+        stored[round] = sums[1];
+        close(out);
+        close(fd);
+        free(bytes);
+    }
+    assert_true(stored[0] >= PARTS * PART);
+    assert_in_range(stored[1] - stored[0], PART / 4, SIZE * 12 / 100); /* the head, a chunk of part 6, the manifest */
+    uint64_t backwards[] = {5, 5};
+    hash256 name;
+    assert_int_equal(chunks_put_blob_cut_at(place->chunks, -1, 100, backwards, 2, &name, place->error, ERROR_BYTES), ERR_USAGE);
+    free(parts);
+}
+
 static void odd_chunk_sizes_fill_transactions(void **state)
 {
     struct place *place = *state;
@@ -784,6 +823,7 @@ int main(void)
         TEST(chunk_round_trip),
         TEST(blob_round_trip),
         TEST(equal_chunks_are_stored_once),
+        TEST(parts_between_cuts_are_stored_once_wherever_they_lie),
         TEST(odd_chunk_sizes_fill_transactions),
         TEST(flipped_byte_is_found_and_can_be_mended),
         TEST(full_disk_is_an_answer_and_deleting_makes_room),

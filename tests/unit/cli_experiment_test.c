@@ -146,6 +146,34 @@ static void an_answer_of_other_types_is_shown_as_far_as_it_goes(void **state)
     fake_stop();
 }
 
+static void top_shows_what_runs_on_each_slot(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"nodes",
+         {"\"ok\":true,\"end\":true,\"nodes\":[{\"id\":\"00\",\"name\":\"alpha\",\"state\":\"alive\",\"drained\":true},"
+          "{\"id\":\"01\",\"name\":\"beta\",\"state\":\"dead\"},{\"id\":\"02\",\"name\":\"gone\",\"state\":\"left\"}]"},
+         NULL},
+        {"slots",
+         {"\"ok\":true,\"end\":true,\"slots\":[{\"node\":\"00\",\"node_label\":\"alpha\",\"node_state\":\"alive\",\"index\":0,\"kind\":\"cuda\","
+          "\"model\":\"H100\",\"memory_bytes\":1073741824,\"state\":\"leased\",\"experiment\":\"a1b2c3d4e5f60718\",\"trial\":1,\"attempt\":6},"
+          "{\"node\":\"01\",\"node_label\":\"beta\",\"node_state\":\"dead\",\"index\":0,\"kind\":\"cpu\",\"model\":\"Xeon\",\"memory_bytes\":0,"
+          "\"state\":\"free\",\"experiment\":null,\"trial\":null,\"attempt\":null}]"},
+         NULL},
+        {"show", {SHOWN("running", "\"end\":true")}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("top", "--json"), CLI_DONE);
+    assert_has(out_text, "{\"nodes\": 2, \"nodes_alive\": 1, \"nodes_drained\": 1, \"slots_in_use\": 1, \"slots\": [{\"node\": \"00\"");
+    assert_has(out_text, "\"experiment_name\": \"mlp\", \"trial\": 1, \"attempt\": 6, \"step\": 0, \"steps_s\": 0.0}");
+    assert_has(out_text, "\"experiment\": null, \"experiment_name\": null, \"trial\": null, \"attempt\": null, \"step\": null, \"steps_s\": null}]}");
+    assert_int_equal(RUN("top"), CLI_DONE);
+    assert_has(out_text, "nodes: 1 of 2 alive, 1 drained  slots: 1 of 2 in use\n");
+    assert_has(out_text, "alpha     0  cuda  H100   1.0 GiB  leased           mlp             1        6     0        0\n");
+    assert_has(out_text, "beta      0  cpu   Xeon         -  free, node dead  -               -        -     -        -\n");
+    fake_stop();
+}
+
 static void show_has_trials_and_the_last_lines_of_failed_ones(void **state)
 {
     (void)state;
@@ -158,14 +186,78 @@ static void show_has_trials_and_the_last_lines_of_failed_ones(void **state)
     assert_int_equal(RUN("show", "mlp"), CLI_DONE);
     assert_has(out_text, "mlp  a1b2c3d4e5f60718  failed  coordinator alpha, term 2\n");
     assert_has(out_text, "1 of 2 completed, 1 failed  best: trial 0 (accuracy 0.9000)");
-    assert_has(out_text, "   *0  completed        1         0   300        0.9000      0.2500  300 x2      "
-                         "alpha:0 beta:1  hidden=[64, 32] learning_rate=0.0125\n");
+    assert_has(out_text, "TRIAL  STATE      STEP  accuracy    hidden  learning_rate  train/loss  CHECKPOINT            SLOTS"
+                         "           ATTEMPT  RESTARTS\n"
+                         "   *0  completed   300    0.9000  [64, 32]         0.0125      0.2500  step 300, on 2 nodes  alpha:0 beta:1"
+                         "        1         0\n");
     assert_has(out_text, "trial 1: exit status 1, the last lines of its log:\n"
                          "    more than fits into a record\n    first\n    last ?line\n");
     msgpack_object request = last_request();
     char id[32];
     document_text(&request, "experiment", id, sizeof id);
     assert_string_equal(id, "a1b2c3d4e5f60718");
+    fake_stop();
+}
+
+#define NO_BEST(trials, total) "\"ok\":true,\"end\":true,\"experiment\":{\"id\":\"a1b2c3d4e5f60718\",\"name\":\"mlp\",\"state\":\"completed\"," \
+                        "\"metric\":\"accuracy\",\"best\":null,\"counts\":{\"total\":" total ",\"completed\":1},\"trials\":[" trials "]}"
+#define REPORTS(index, metrics) "{\"index\":" index ",\"state\":\"completed\",\"metrics\":{" metrics "},\"tail\":null}"
+
+static void a_search_without_a_best_trial_says_what_was_reported(void **state)
+{
+    (void)state;
+    static const char none[] = "no trial has reported accuracy in group validation";
+    static const struct { const char *shown, *said; } rows[] = {
+        {NO_BEST(REPORTS("0", "\"training\":{\"loss\":0.5}") "," REPORTS("1", "\"training\":{\"loss\":0.5},\"validation\":{\"acc\\n\":1}"), "2"),
+         "no trial has reported accuracy in group validation; reported are: training/loss, validation/acc\\n\n"},
+        {NO_BEST(REPORTS("0", "") "," REPORTS("1", ""), "2"), "no trial has reported accuracy in group validation, nor any other metric\n"},
+        {NO_BEST(REPORTS("0", "\"training\":{\"loss\":0.5}"), "1"), "reported are: training/loss\n"},
+        {NO_BEST(REPORTS("0", ""), "1"), NULL}, /* a program that reports nothing is not compared */
+        {NO_BEST(REPORTS("0", "\"validation\":{\"accuracy\":null}") "," REPORTS("1", ""), "2"), NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct answer answers[] = {
+            {"show", {rows[i].shown}, NULL},
+            {"watch", {rows[i].shown}, NULL},
+            {"wait", {"\"ok\":true,\"end\":true,\"state\":\"completed\",\"trials\":{\"total\":2,\"completed\":2},\"best\":null"}, NULL},
+            {NULL, {NULL}, NULL}};
+        static char *const commands[] = {"show", "watch", "wait"};
+        fake_start(answers);
+        for (size_t k = 0; k < sizeof commands / sizeof commands[0]; k++) {
+            assert_int_equal(RUN(commands[k], "a1b2c3d4e5f60718"), CLI_DONE);
+            if (rows[i].said != NULL) {
+                assert_has(out_text, rows[i].said);
+            } else {
+                assert_lacks(out_text, none);
+            }
+        }
+        assert_int_equal(RUN("wait", "a1b2c3d4e5f60718", "--json"), CLI_DONE);
+        assert_lacks(out_text, none);
+        fake_stop();
+    }
+}
+
+static void the_last_lines_of_an_earlier_attempt_are_said_to_be_its(void **state)
+{
+    (void)state;
+#define EARLIER(index, state) "{\"index\":" index ",\"state\":\"" state "\",\"attempt\":2,\"reason\":\"asked to stop\",\"tail\":\"I am attempt 1\\n\"," \
+                              "\"tail_attempt\":1,\"attempts\":[{\"attempt\":1,\"reason\":\"rank 0 was killed by signal 9 (SIGKILL)\"}," \
+                              "{\"attempt\":2,\"reason\":\"asked to stop\"}]}"
+    static const struct answer answers[] = {
+        {"ls", {EXPERIMENTS}, NULL},
+        {"show",
+         {"\"ok\":true,\"end\":true,\"experiment\":{\"id\":\"a1b2c3d4e5f60718\",\"name\":\"mlp\",\"state\":\"running\",\"trials\":["
+          EARLIER("0", "running") "," EARLIER("1", "queued") "]}"},
+         NULL},
+        {"tail", {"\"ok\":true,\"end\":true"}, NULL},
+        {NULL, {NULL}, NULL}};
+    static const char lines[] = "rank 0 was killed by signal 9 (SIGKILL), the last lines of attempt 1's log:\n    I am attempt 1\n";
+    char wanted[400];
+    (void)snprintf(wanted, sizeof wanted, "\ntrial 0: %s\ntrial 1: asked to stop\n\ntrial 1: %s", lines, lines);
+    fake_start(answers);
+    assert_int_equal(RUN("show", "mlp"), CLI_DONE);
+    assert_has(out_text, wanted);
+    assert_lacks(out_text, "of its log");
     fake_stop();
 }
 
@@ -189,6 +281,133 @@ static void show_says_why_a_trial_that_waits_has_ended_before(void **state)
     fake_stop();
 }
 
+static void show_and_ls_say_what_queued_trials_wait_for(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"ls",
+         {"\"ok\":true,\"end\":true,\"experiments\":[{\"id\":\"a1b2c3d4e5f60718\",\"name\":\"mlp\",\"state\":\"running\","
+          "\"waiting\":\"no cuda slot is free: 4 taken by other\"}]"},
+         NULL},
+        {"show",
+         {"\"ok\":true,\"end\":true,\"experiment\":{\"id\":\"a1b2c3d4e5f60718\",\"name\":\"mlp\",\"state\":\"running\","
+          "\"lacks\":null,\"waiting\":[{\"first\":2,\"last\":2,\"count\":1,\"reason\":\"it was lost\"},"
+          "{\"first\":3,\"last\":9,\"count\":7,\"reason\":\"no slot\"},{\"first\":10,\"last\":30,\"count\":4,\"reason\":\"a cut\"}],"
+          "\"trials\":[{\"index\":0,\"state\":\"queued\",\"tail\":null}]}"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("show", "mlp"), CLI_DONE);
+    assert_has(out_text, "trial 2 waits: it was lost\n");
+    assert_has(out_text, "trials 3 to 9 wait: no slot\n");
+    assert_has(out_text, "4 of the trials 10 to 30 wait: a cut\n");
+    assert_int_equal(RUN("ls"), CLI_DONE);
+    assert_has(out_text, "mlp waits: no cuda slot is free: 4 taken by other\n");
+    fake_stop();
+}
+
+/* 30 trials, of which the later ones are the better ones; the last five run, and the first seven have failed. */
+static const char *many_trials(void)
+{
+    static char text[16384];
+    size_t used = (size_t)snprintf(text, sizeof text, "\"ok\":true,\"end\":true,\"experiment\":{\"id\":\"a1b2c3d4e5f60718\",\"name\":\"wide\","
+                                                      "\"state\":\"running\",\"metric\":\"accuracy\",\"trials\":[");
+    for (int i = 0; i < 30; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "%s{\"index\":%d,\"state\":\"%s\",\"hyperparameters\":{\"lr\":%d,\"batch\":64},\"tail\":%s,"
+                                 "\"metrics\":{\"validation\":{\"accuracy\":0.%02d}}}",
+                                 i > 0 ? "," : "", i, i < 7 ? "failed" : i < 25 ? "completed" : "running", 100 - i,
+                                 i < 7 ? "\"it broke\\n\"" : "null", i + 10);
+    }
+    (void)snprintf(text + used, sizeof text - used, "]}");
+    return text;
+}
+
+static uint32_t count_of(const char *text, const char *part)
+{
+    uint32_t count = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+static void of_many_trials_the_best_are_shown(void **state)
+{
+    (void)state;
+    const struct answer answers[] = {
+        {"show", {many_trials()}, NULL}, {"tail", {"\"ok\":true,\"end\":true"}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("show", "a1b2c3d4e5f60718"), CLI_DONE);
+    assert_has(out_text, "in all trials: batch=64\nTRIAL  STATE      STEP  accuracy  lr\n"
+                         "   29  running       -    0.3900  71\n   28  running ");
+    assert_has(out_text, "   10  completed     -    0.2000  90\nand 10 more: 3 completed, 7 failed; --all shows them\n");
+    assert_int_equal(count_of(out_text, "    it broke\n"), 5);
+    assert_has(out_text, "\n2 more trials have such lines; shoal why EXP/TRIAL shows those of one, shoal show EXP --all those of all\n");
+    assert_int_equal(RUN("show", "a1b2c3d4e5f60718", "--all", "--columns", "trial,lr"), CLI_USAGE);
+    assert_sentence("--columns has no column 'lr'; columns are trial,state,");
+    assert_int_equal(RUN("show", "a1b2c3d4e5f60718", "--all", "--columns", "trial,value"), CLI_DONE);
+    assert_has(out_text, "TRIAL  accuracy\n    0    0.1000\n    1 ");
+    assert_has(out_text, "   29    0.3900\n");
+    assert_int_equal(count_of(out_text, "    it broke\n"), 7);
+    assert_int_equal(RUN("show", "a1b2c3d4e5f60718", "--all", "--sort", "lr"), CLI_DONE);
+    assert_true(strstr(out_text, "\n   29 ") < strstr(out_text, "\n    0 "));
+    assert_int_equal(RUN("show", "a1b2c3d4e5f60718", "--all", "--sort=-lr"), CLI_DONE);
+    assert_true(strstr(out_text, "\n   29 ") > strstr(out_text, "\n    0 "));
+    assert_int_equal(RUN("show", "a1b2c3d4e5f60718", "--sort", "momentum"), CLI_USAGE);
+    assert_has(err_text_written, "--sort momentum is no column, hyperparameter or metric of these trials");
+    msgpack_object request = last_request();
+    assert_true(document_true(&request, "curves") || strcmp(fake.ops + strlen(fake.ops) - 5, "tail ") == 0);
+    fake_stop();
+}
+
+#define ONE_TRIAL                                                                                                                     \
+    "\"ok\":true,\"end\":true,\"experiment\":{\"id\":\"a1b2c3d4e5f60718\",\"name\":\"mlp\",\"state\":\"running\","                      \
+    "\"metric\":\"accuracy\",\"smaller_is_better\":false,\"trials\":4,\"replicas\":2},"                                             \
+    "\"trial\":{\"index\":3,\"state\":\"failed\",\"attempt\":2,\"step\":40,\"started_s\":1700000000,\"ended_s\":1700000100,\"before_s\":0," \
+    "\"hyperparameters\":{\"lr\":0.5},\"metrics\":{\"validation\":{\"accuracy\":0.5}},\"tail\":\"ouch\\n\",\"tail_attempt\":2},"          \
+    "\"why\":[{\"text\":\"a worker failed: rank 0 ended with status 3\",\"at_s\":1700000100},"                                      \
+    "{\"text\":\"its program failed 2 times, and max_restarts is 1\",\"at_s\":null}],"                                             \
+    "\"attempts\":[{\"attempt\":1,\"state\":\"failed\",\"start_step\":0,\"step\":30,\"workers\":2,\"started_s\":1699990000,"          \
+    "\"ended_s\":1699990060,\"reason\":\"a worker failed\",\"nodes\":[\"elm\",\"fir\"]},"                                           \
+    "{\"attempt\":2,\"state\":\"failed\",\"start_step\":30,\"step\":40,\"workers\":1,\"started_s\":null,\"ended_s\":null,"            \
+    "\"reason\":null,\"nodes\":[]}],"                                                                                               \
+    "\"checkpoints\":[{\"trial\":3,\"step\":30,\"attempt\":1,\"bytes\":2048,\"durable\":false,\"holders\":[{\"label\":\"elm\"}]}]"
+
+static void one_trial_is_shown_with_its_attempts_and_checkpoints_in_words(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"trial", {ONE_TRIAL}, NULL},
+        {"tail", {"\"ok\":true,\"end\":true"}, NULL},
+        {"metrics",
+         {"\"ok\":true,\"end\":true,\"points\":[{\"step\":10,\"group\":\"validation\",\"metrics\":{\"accuracy\":0.25}},"
+          "{\"step\":20,\"group\":\"training\",\"metrics\":{\"accuracy\":9}},{\"step\":35,\"void\":true,\"group\":\"validation\","
+          "\"metrics\":{\"accuracy\":9}},{\"step\":40,\"group\":\"validation\",\"metrics\":{\"accuracy\":0.5}}]"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("show", "a1b2c3d4e5f60718/3"), CLI_DONE);
+    assert_has(out_text, "trial 3 of mlp  a1b2c3d4e5f60718  failed\n  a worker failed: rank 0 ended with status 3 (20");
+    assert_has(out_text, ")\n  its program failed 2 times, and max_restarts is 1\nhyperparameters: lr=0.5\n");
+    assert_has(out_text, "step 40, accuracy 0.5000, 0.4 steps/s, 1m40s elapsed\n");
+    assert_has(out_text, "validation/accuracy\n    0.5000 "); /* the picture */
+    assert_has(out_text, "    0.2500 ");
+    assert_has(out_text, "\nattempts\n  attempt 1 on elm, fir, failed, step 0 to 30, from 20");
+    assert_has(out_text, " (1m00s): a worker failed\n  attempt 2, failed, step 30 to 40\n");
+    assert_has(out_text, "checkpoints\n  step 30, on 1 of 2 nodes so far, 2.0 KiB\n");
+    assert_has(out_text, "the last lines of its log:\n    ouch\n");
+    assert_int_equal(RUN("show", "a1b2c3d4e5f60718/3", "--json"), CLI_DONE);
+    assert_has(out_text, "\"why\": [{\"text\": \"a worker failed");
+    assert_int_equal(RUN("why", "a1b2c3d4e5f60718/3"), CLI_DONE);
+    assert_int_equal(strncmp(out_text, "trial 3 is failed\n  a worker failed: rank 0 ended with status 3 (20", 60), 0);
+    assert_has(out_text, "\n  its program failed 2 times, and max_restarts is 1\nthe last lines of its log:\n    ouch\n");
+    assert_lacks(out_text, "checkpoints");
+    assert_int_equal(RUN("why", "a1b2c3d4e5f60718/3", "--json"), CLI_DONE);
+    assert_has(out_text, "\"attempts\": [{\"attempt\": 1");
+    fake_stop();
+}
+
 static void experiments_are_found_by_name_and_prefix(void **state)
 {
     (void)state;
@@ -203,6 +422,8 @@ static void experiments_are_found_by_name_and_prefix(void **state)
     fake_start(answers);
     assert_int_equal(RUN("cancel", "A1B2C"), CLI_DONE);
     assert_string_equal(out_text, "a1b2c3d4e5f60718 cancelled, stored on 2 nodes\n");
+    assert_int_equal(RUN("cancel", "mlp"), CLI_DONE);
+    assert_string_equal(out_text, "mlp (a1b2c3d4e5f60718) cancelled, stored on 2 nodes\n");
     assert_int_equal(RUN("cancel", "a1b2"), CLI_REFUSED);
     assert_sentence("a1b2c3d4e5f60718, a1b2ffffffffffff");
     assert_int_equal(RUN("cancel", "a1b"), CLI_NO_SUCH_THING);
@@ -214,7 +435,7 @@ static void experiments_are_found_by_name_and_prefix(void **state)
     assert_sentence("there is no experiment ffffffffffffffff");
     assert_int_equal(RUN("resume", "mlp"), CLI_REFUSED); /* a code that DESIGN does not know */
     fake_stop();
-    assert_string_equal(fake.ops, "ls cancel ls ls ls ls pause ls resume ");
+    assert_string_equal(fake.ops, "ls cancel ls cancel ls ls ls ls pause ls resume ");
 }
 
 static void a_name_that_is_the_beginning_of_another_id_is_neither(void **state)
@@ -256,12 +477,15 @@ static void delete_asks_on_a_terminal(void **state)
     typed = "y\n";
     assert_int_equal(RUN("delete", "A1B2C"), CLI_DONE);
     assert_string_equal(out_text, "a1b2c3d4e5f60718 deleted, stored on 2 nodes\n");
+    assert_int_equal(RUN("delete", "mlp"), CLI_DONE);
+    assert_has(err_text_written, "Delete mlp (a1b2c3d4e5f60718) for ever, ");
+    assert_string_equal(out_text, "mlp (a1b2c3d4e5f60718) deleted, stored on 2 nodes\n");
     typed = "n\n";
     assert_int_equal(RUN("delete", "A1B2C", "--yes"), CLI_DONE);
     typed = NULL; /* no terminal */
     assert_int_equal(RUN("delete", "A1B2C"), CLI_DONE);
     fake_stop();
-    assert_string_equal(fake.ops, "ls ls ls delete ls delete ls delete ");
+    assert_string_equal(fake.ops, "ls ls ls delete ls delete ls delete ls delete ");
 }
 
 static void delete_takes_several(void **state)
@@ -462,8 +686,14 @@ int main(void)
         cmocka_unit_test_teardown(parts_of_a_document_are_joined, stop_what_runs),
         cmocka_unit_test_teardown(an_answer_that_is_no_document_is_refused, stop_what_runs),
         cmocka_unit_test_teardown(an_answer_of_other_types_is_shown_as_far_as_it_goes, stop_what_runs),
+        cmocka_unit_test_teardown(top_shows_what_runs_on_each_slot, stop_what_runs),
         cmocka_unit_test_teardown(show_has_trials_and_the_last_lines_of_failed_ones, stop_what_runs),
+        cmocka_unit_test_teardown(a_search_without_a_best_trial_says_what_was_reported, stop_what_runs),
+        cmocka_unit_test_teardown(the_last_lines_of_an_earlier_attempt_are_said_to_be_its, stop_what_runs),
         cmocka_unit_test_teardown(show_says_why_a_trial_that_waits_has_ended_before, stop_what_runs),
+        cmocka_unit_test_teardown(of_many_trials_the_best_are_shown, stop_what_runs),
+        cmocka_unit_test_teardown(one_trial_is_shown_with_its_attempts_and_checkpoints_in_words, stop_what_runs),
+        cmocka_unit_test_teardown(show_and_ls_say_what_queued_trials_wait_for, stop_what_runs),
         cmocka_unit_test_teardown(experiments_are_found_by_name_and_prefix, stop_what_runs),
         cmocka_unit_test_teardown(a_name_that_is_the_beginning_of_another_id_is_neither, stop_what_runs),
         cmocka_unit_test_teardown(delete_asks_on_a_terminal, stop_what_runs),

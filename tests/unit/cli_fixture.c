@@ -1,6 +1,7 @@
 #include "tests/unit/cli_fixture.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,13 +86,65 @@ char *read_text(const char *path)
 
 static int carried_fd(const char *text)
 {
+    uint8_t bytes[256];
+    size_t count = strlen(text);
     int fd = memfd_create("carried", MFD_CLOEXEC);
     assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    if (strncmp(text, "hex:", 4) == 0) {
+        count = (count - 4) / 2;
+        assert_true(count <= sizeof bytes && bytes_from_hex(bytes, count, text + 4) == 0);
+        text = (const char *)bytes;
+    }
+    assert_int_equal(write(fd, text, count), (ssize_t)count);
     return fd;
 }
 
 /* False: the connection is to be closed. */
+/* "log:0text", or from a newer daemon "of4:0text", which knows that a trial has at most four workers. "oc4:0text": the same, as
+ * lines that the daemon has chosen. "new:0text": of a second attempt. JSON knows no binary. */
+static bool is_output(const char *reply)
+{
+    return strncmp(reply, "new", 3) == 0 || strncmp(reply, "log:", 4) == 0 || ((strncmp(reply, "of", 2) == 0 || strncmp(reply, "oc", 2) == 0) && reply[2] != '\0' && reply[3] == ':');
+}
+
+static void pack_output(struct pack_writer *writer, const char *reply, uint64_t id, bool last)
+{
+    bool is_new = reply[0] == 'o', is_second = reply[0] == 'n', is_chosen = is_new && reply[1] == 'c';
+    pack_map(writer, (is_new ? 9u : is_second ? 7u : 6u) + is_chosen);
+    if (is_chosen) {
+        pack_text(writer, "chosen");
+        pack_bool(writer, true);
+    }
+    pack_text(writer, "id");
+    pack_u64(writer, id);
+    pack_text(writer, "ok");
+    pack_bool(writer, true);
+    pack_text(writer, "end");
+    pack_bool(writer, last);
+    if (is_second) {
+        pack_text(writer, "before");
+        pack_map(writer, 2);
+        pack_text(writer, "attempt");
+        pack_u64(writer, 1);
+        pack_text(writer, "reason");
+        pack_text(writer, "a worker failed: rank 0 was killed by signal 9 (SIGKILL)");
+    }
+    pack_text(writer, "attempt");
+    pack_u64(writer, is_second ? 2 : 1);
+    pack_text(writer, "rank");
+    pack_u64(writer, (uint64_t)(reply[4] - '0'));
+    if (is_new) {
+        pack_text(writer, "workers_max");
+        pack_u64(writer, (uint64_t)(reply[2] - '0'));
+        pack_text(writer, "local_rank");
+        pack_u64(writer, (uint64_t)(reply[4] - '0') / 2);
+        pack_text(writer, "host");
+        pack_text(writer, reply[4] % 2 == 0 ? "elm" : "fir");
+    }
+    pack_text(writer, "bytes");
+    pack_bin(writer, reply + 5, strlen(reply + 5));
+}
+
 static bool answer_one(int fd, const struct answer *answer, uint64_t id)
 {
     for (size_t i = 0; i < ANSWERS_MAX && answer->replies[i] != NULL; i++) {
@@ -102,24 +155,16 @@ static bool answer_one(int fd, const struct answer *answer, uint64_t id)
         if (strcmp(answer->replies[i], "hang up") == 0) {
             return false;
         }
+        if (strncmp(answer->replies[i], "signal:", 7) == 0) {
+            assert_int_equal(kill(getpid(), (int)strtol(answer->replies[i] + 7, NULL, 10)), 0);
+            continue;
+        }
         pack_writer_init(&writer, bytes, sizeof bytes);
         if (strncmp(answer->replies[i], "hex:", 4) == 0) {
             writer.used_bytes = strlen(answer->replies[i] + 4) / 2;
             assert_int_equal(bytes_from_hex(bytes, writer.used_bytes, answer->replies[i] + 4), 0);
-        } else if (strncmp(answer->replies[i], "log:", 4) == 0) { /* JSON knows no binary */
-            pack_map(&writer, 6);
-            pack_text(&writer, "id");
-            pack_u64(&writer, id);
-            pack_text(&writer, "ok");
-            pack_bool(&writer, true);
-            pack_text(&writer, "end");
-            pack_bool(&writer, last);
-            pack_text(&writer, "attempt");
-            pack_u64(&writer, 1);
-            pack_text(&writer, "rank");
-            pack_u64(&writer, (uint64_t)(answer->replies[i][4] - '0'));
-            pack_text(&writer, "bytes");
-            pack_bin(&writer, answer->replies[i] + 5, strlen(answer->replies[i] + 5));
+        } else if (is_output(answer->replies[i])) {
+            pack_output(&writer, answer->replies[i], id, last);
         } else {
             (void)snprintf(text, sizeof text, "{\"id\":%llu,%s}", (unsigned long long)id, answer->replies[i]);
             if (hparams_from_json(text, &writer) != 0) {

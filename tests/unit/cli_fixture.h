@@ -35,11 +35,14 @@ char *read_text(const char *path);
 
 #define ANSWERS_MAX 4
 
-/* Replies to one op, as JSON without the braces and the id; NULL ends. "hang up" closes the connection, "hex:" is a frame as it is. */
+/* Replies to one op, as JSON without the braces and the id; NULL ends. "hang up" closes the connection, "hex:" is a frame as it is,
+ * "signal:" and a number sends this signal to the program and no reply,
+ * "log:" and a digit are output of the worker of this rank, and so is "of4:", from a newer daemon, in a trial of at most 4;
+ * "new:" likewise, of attempt 2, after a first one that was killed. */
 struct answer {
     const char *op;
     const char *replies[ANSWERS_MAX];
-    const char *carried; /* bytes of a descriptor that rides along with the last reply */
+    const char *carried; /* bytes of a descriptor that rides along with the last reply; "hex:": likewise */
 };
 
 struct fake {

@@ -68,7 +68,7 @@ static void nodes_are_drained_by_name_or_id(void **state)
         {NULL, {NULL}, NULL}};
     fake_start(answers);
     assert_int_equal(RUN("drain", "alpha", "--now"), CLI_DONE);
-    assert_string_equal(out_text, "00112233445566778899aabbccddeeff drained, stored on 2 nodes\n");
+    assert_string_equal(out_text, "alpha (00112233445566778899aabbccddeeff) drained, stored on 2 nodes\n");
     msgpack_object request = last_request();
     char id[64];
     document_text(&request, "node", id, sizeof id);

@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "base/visible.h"
 #include "store/archive.h"
+#include "store/component.h"
 #include "store/context.h"
 #include "store/git_format.h"
 
@@ -347,14 +348,15 @@ static void what_is_never_code_stays_behind(void **state)
 {
     struct place *place = *state;
     int rc;
-    script(place, "mkdir -p c/.venv/bin c/myenv/bin c/src/__pycache__ c/node_modules/x c/.ipynb_checkpoints c/wandb/run c/mlruns && "
+    script(place, "mkdir -p c/.venv/bin c/myenv/bin c/src/__pycache__ c/node_modules/x c/.ipynb_checkpoints c/wandb/run c/mlruns c/shoal-runs && "
                   "cd c && ln -s /usr/bin/python3 .venv/bin/python && ln -s /usr/bin/python3 myenv/bin/python && echo home >myenv/pyvenv.cfg "
-                  "&& touch src/a.py src/__pycache__/a.pyc node_modules/x/y wandb/run/z && echo file >mlruns/meta && touch notes && "
+                  "&& touch src/a.py src/__pycache__/a.pyc node_modules/x/y wandb/run/z shoal-runs/metrics.jsonl && echo file >mlruns/meta && touch notes && "
                   "mkdir venv && touch venv/module.py && mkfifo node_modules/pipe && chmod 0 .ipynb_checkpoints");
     struct context_list *list = list_with(place, "c", CONTEXT_LINKS_REFUSE, &rc);
     assert_int_equal(rc, 0);
     assert_string_equal(files_of(list, place->text), "notes src/a.py venv/module.py ");
-    assert_int_equal(list->left_count, 7);
+    assert_int_equal(list->left_count, 8);
+    assert_string_equal(left_of(list, "shoal-runs")->why, "never code"); /* where the Python package writes outside Shoal */
     assert_true(left_of(list, "myenv")->is_standard && left_of(list, "myenv")->is_directory);
     assert_string_equal(left_of(list, ".venv")->why, "never code");
     assert_true(left_of(list, "mlruns")->has_bytes);
@@ -472,6 +474,20 @@ static void a_refusal_is_one_sentence_with_the_path(void **state)
         assert_refused(place, "u", ERR_IO, "u/d: Permission denied");
         script(place, "echo d/ >u/.shoalignore");
         assert_files(place, "u", ".shoalignore secret ");
+    }
+}
+
+static void a_link_stays_if_it_climbs_no_higher_than_the_root(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *target;
+        bool stays;
+    } cases[] = {{"a", "b", true},          {"a", "b/c", true},     {"a", "../b", false},      {"a", "/b", false},
+                 {"a", "", false},          {"a/b", "../c", true},  {"a/b", "../../c", false}, {"a/b", "./..//c", true},
+                 {"a//./b", "../../c", false}, {"a/b", "c/../d", false}, {"a/b/c", "../../d", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(component_link_stays(cases[i].path, cases[i].target), cases[i].stays);
     }
 }
 
@@ -625,6 +641,7 @@ int main(void)
         TEST(tracked_files_travel_though_they_are_ignored),
         TEST(odd_names_arrive_byte_for_byte),
         TEST(a_refusal_is_one_sentence_with_the_path),
+        TEST(a_link_stays_if_it_climbs_no_higher_than_the_root),
         TEST(links_out_are_kept_or_followed_by_key),
         cmocka_unit_test(text_of_strangers_is_made_visible),
         cmocka_unit_test(configuration_is_read_as_git_writes_it),

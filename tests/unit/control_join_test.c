@@ -299,11 +299,9 @@ static void joining_leaves_the_process_as_it_was(void **state)
     }
     struct rlimit before, few;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    int next = dup(STDIN_FILENO);
-    assert_true(next > 0);
-    assert_int_equal(close(next), 0);
     few = before;
-    few.rlim_cur = (rlim_t)next + 7;
+    /* The three standard ones are open, so fewer than 8 are left, even while libzmq still closes those of the call before. */
+    few.rlim_cur = 8;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     result = control_join(&joiner->token, &joiner->keys, "ws-2", 300, buffer, sizeof buffer, &answer, error);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);

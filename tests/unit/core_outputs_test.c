@@ -42,13 +42,14 @@ static void submit(struct room *room, uint32_t replicas, enum config_keep_ranks 
     room_hear(room, 0, FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(0)), &fact);
 }
 
-/* An attempt whose ranks run on the nodes 2, 3, ... */
+/* An attempt whose ranks run on the nodes 2, 3, 4, 5, 2, 3, ... */
 static void assign(struct room *room, uint32_t number, uint32_t ranks, const hash256 *beginning)
 {
     static struct fact_attempt fact;
     fact = (struct fact_attempt){.member_count = ranks};
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        fact.members[rank].node = room->people[SELF + rank].id;
+        fact.members[rank].node = room->people[SELF + rank % (ROOM_NODES - SELF)].id;
+        fact.members[rank].slot = rank / (ROOM_NODES - SELF);
     }
     if (beginning != NULL) {
         fact.beginning_count = 1;
@@ -264,6 +265,57 @@ static bool lost_copies_are_made_again(struct room *room)
            count_effects(room, NODE_EFFECT_OUTPUT_DONE) == 0;
 }
 
+/* Answers all questions of the last step: the copies of `lost` are missing. Returns the number of questions. */
+static uint32_t confirm_all(struct room *room, hash256 lost)
+{
+    static struct node_effect questions[NODE_EFFECTS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < room->effects.count; i++) {
+        if (room->effects.items[i].kind == NODE_EFFECT_CONFIRM) {
+            questions[count++] = room->effects.items[i];
+        }
+    }
+    room_pass(room, 10);
+    for (uint32_t i = 0; i < count; i++) {
+        struct node_event event = {.kind = NODE_EVENT_CONFIRMED};
+        event.u.blob.blob = questions[i].u.push.blob;
+        event.u.blob.node = questions[i].u.push.to;
+        event.u.blob.is_missing = hash256_equal(lost, questions[i].u.push.blob);
+        event.u.blob.ok = !event.u.blob.is_missing;
+        core_collection_confirmed(&room->core, &event);
+    }
+    return count;
+}
+
+/* Attempt 2 could not start, since the files of one of five ranks are on no disk. There are more copies of what it began with than
+ * may be asked about at a time, and there are many more files: all the same the next attempt does not begin with the lost files. */
+static bool every_copy_that_an_attempt_lacked_is_asked_for(struct room *room)
+{
+    enum { RANKS = 5, OLDER = 6 };
+    submit(room, 2, CONFIG_KEEP_ALL);
+    assign(room, 1, RANKS, NULL);
+    struct fact_attempt begun = {.member_count = 1, .members[0].node = room->people[SELF].id, .beginning_count = RANKS};
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        hear(room, 3, 1, rank, 0, (uint8_t)(20 + rank), 5, 5); /* older files: usable if the newer ones of any rank are lost */
+        hear(room, 3, 1, rank, 1, (uint8_t)(30 + rank), 6, 6);
+        begun.beginnings[rank] = (struct fact_beginning){rank, blob_of((uint8_t)rank, (uint8_t)(30 + rank)), 10};
+    }
+    for (uint32_t number = 10; number < 10 + OLDER; number++) {
+        hear(room, 4, 1, number, 0, (uint8_t)number, 1, 1); /* of workers that are in the group no more */
+    }
+    attempt_id second = attempt_of(room, 2);
+    room_hear(room, 0, FACT_ATTEMPT, fact_key_attempt(&second), &begun);
+    const struct view_trial *trial = view_find_trial(experiment_of(room), 0);
+    hash256 lost = blob_of(RANKS - 1, 30 + RANKS - 1);
+    bool is_first = chooses(room, RANKS, 30, 31);
+    core_collection_doubt(&room->core, trial, view_find_attempt(&room->core.view, &second));
+    bool is_bounded = count_effects(room, NODE_EFFECT_CONFIRM) <= CORE_CONFIRMS_MAX;
+    while (confirm_all(room, lost) > 0) {
+    }
+    uint8_t whats[FACT_OUTPUTS_MAX];
+    return is_first && is_bounded && chosen(room, whats) == RANKS && whats[RANKS - 1] == 20 + RANKS - 1;
+}
+
 /* Nothing of a deleted experiment goes on. */
 static bool deleted_outputs_are_forgotten(struct room *room)
 {
@@ -287,6 +339,7 @@ static const struct story {
     {"outputs of all ranks belong together", outputs_of_all_ranks_belong_together, "outputs_torn"},
     {"what a running attempt began with is kept", what_a_running_attempt_began_with_is_kept, "begun_output_collected"},
     {"lost copies are made again", lost_copies_are_made_again, NULL},
+    {"every copy that an attempt lacked is asked for", every_copy_that_an_attempt_lacked_is_asked_for, NULL},
     {"deleted outputs are forgotten", deleted_outputs_are_forgotten, NULL},
 };
 

@@ -410,6 +410,106 @@ static void a_gang_is_smaller_rather_than_on_a_node_without_the_program(void **s
     assert_int_equal(on(1), 2);
 }
 
+/* ---- even gangs --------------------------------------------------------------------------------------------------- */
+
+static void wish_even(uint32_t wanted, uint32_t least)
+{
+    wish(wanted, least);
+    snapshot.is_even = true;
+}
+
+static void an_even_gang_has_the_same_number_of_slots_on_each_of_its_nodes(void **state)
+{
+    (void)state;
+    wish_even(4, 4);
+    (void)add(3, 3);
+    (void)add(1, 1);
+    assert_false(chooses());
+    assert_int_equal(placing_most(&snapshot), 3); /* never, even if none were busy */
+    snapshot.is_even = false;
+    assert_true(chooses());
+    assert_true(on(0) == 3 && on(1) == 1);
+    snapshot.is_even = true;
+    (void)add(2, 2);
+    assert_true(chooses());
+    assert_true(on(0) == 2 && on(1) == 0 && on(2) == 2 && choice.member_count == 4);
+    assert_int_equal(placing_most(&snapshot), 4);
+}
+
+static void an_even_gang_goes_to_one_node_if_that_has_room(void **state)
+{
+    (void)state;
+    wish_even(4, 4);
+    (void)add(2, 2);
+    (void)add(2, 2);
+    (void)add(5, 5);
+    assert_true(chooses());
+    assert_int_equal(on(2), 4);
+}
+
+static void an_even_gang_spans_few_nodes_and_those_that_it_fits_most_tightly(void **state)
+{
+    (void)state;
+    wish_even(6, 6);
+    (void)add(2, 2);
+    (void)add(5, 5);
+    (void)add(2, 2);
+    (void)add(3, 3);
+    (void)add(4, 4);
+    (void)add(2, 2);
+    assert_true(chooses());
+    assert_true(on(3) == 3 && on(4) == 3 && choice.member_count == 6);
+}
+
+static void an_even_gang_takes_a_doubtful_node_only_where_no_others_are_even(void **state)
+{
+    (void)state;
+    wish_even(4, 4);
+    add(2, 2)->is_doubtful = true;
+    (void)add(2, 2);
+    (void)add(1, 1);
+    (void)add(1, 1);
+    assert_true(chooses());
+    assert_true(on(0) == 2 && on(1) == 2);
+    (void)add(1, 1);
+    assert_true(chooses());
+    assert_true(on(0) == 0 && on(1) == 1 && on(2) == 1 && on(3) == 1 && on(4) == 1);
+}
+
+static void an_even_gang_may_be_smaller_down_to_its_least(void **state)
+{
+    (void)state;
+    wish_even(8, 3);
+    (void)add(3, 3);
+    (void)add(1, 1);
+    assert_true(chooses());
+    assert_true(on(0) == 3 && choice.member_count == 3);
+    (void)add(3, 3);
+    assert_true(chooses());
+    assert_true(on(0) == 3 && on(2) == 3 && choice.member_count == 6);
+    wish_even(7, 7); /* a prime number fits on one node or on seven */
+    for (uint32_t i = 0; i < 6; i++) {
+        (void)add(4, 4);
+    }
+    assert_false(chooses());
+    (void)add(1, 1);
+    assert_true(chooses());
+    assert_int_equal(on(6), 1);
+}
+
+static void an_even_gang_waits_for_slots_that_are_busy_now(void **state)
+{
+    (void)state;
+    wish_even(4, 2);
+    (void)add(2, 2);
+    (void)add(2, 1);
+    assert_false(chooses()); /* all four will be even */
+    assert_true(choice.has_least);
+    snapshot.had_least_ms = CORE_BETTER_PLACE_MS;
+    assert_true(chooses());
+    assert_true(choice.member_count == 2 && on(0) == 2);
+}
+
 static void without_nodes_a_trial_waits(void **state)
 {
     (void)state;
@@ -451,6 +551,12 @@ int main(void)
         cmocka_unit_test(a_node_without_the_program_will_do_where_no_other_is),
         cmocka_unit_test(a_member_that_may_have_the_program_is_awaited_for_ten_minutes),
         cmocka_unit_test(a_gang_is_smaller_rather_than_on_a_node_without_the_program),
+        cmocka_unit_test(an_even_gang_has_the_same_number_of_slots_on_each_of_its_nodes),
+        cmocka_unit_test(an_even_gang_goes_to_one_node_if_that_has_room),
+        cmocka_unit_test(an_even_gang_spans_few_nodes_and_those_that_it_fits_most_tightly),
+        cmocka_unit_test(an_even_gang_takes_a_doubtful_node_only_where_no_others_are_even),
+        cmocka_unit_test(an_even_gang_may_be_smaller_down_to_its_least),
+        cmocka_unit_test(an_even_gang_waits_for_slots_that_are_busy_now),
         cmocka_unit_test(without_nodes_a_trial_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

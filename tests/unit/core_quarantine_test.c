@@ -83,15 +83,85 @@ static bool is_quarantined(struct ground *ground)
 
 /* ---- this node ----------------------------------------------------------------------------------------------------------------- */
 
+/* Another trial of the experiment ends well on another node. */
+static void work_elsewhere(struct ground *ground, uint32_t experiment)
+{
+    attempt_id id = assign(ground, experiment, 6, 1, 2);
+    end(ground, 2, &id, FACT_COMPLETED);
+}
+
 static void fail_three_experiments(struct ground *ground)
 {
     for (uint32_t experiment = 0; experiment < 3; experiment++) {
         submit(ground, experiment);
         fail_here(ground, experiment, 0, 1000);
+        work_elsewhere(ground, experiment);
     }
 }
 
-static void three_trials_that_fail_early_quarantine_the_node(void **state)
+/* A worker on `host` fails within seconds; `failure` as in struct fact_worker. */
+static void fail_in_a_way(struct ground *ground, uint32_t experiment, uint32_t trial, uint32_t host, uint64_t failure)
+{
+    attempt_id id = assign(ground, experiment, trial, 1, host);
+    struct fact_worker fact = {.state = FACT_WORKER_ENDED, .reason = FACT_FAILED, .exit_code = 127, .started_s = 1, .failure = failure};
+    report(ground, host, &id, &fact);
+    if (host == 0) {
+        core_quarantine_exited(&ground->core, &id, ground->core.now_ms - 1000, FACT_FAILED);
+    }
+}
+
+/* Typing errors of several users: each is tried on this node alone. */
+static void experiments_that_work_nowhere_do_not_quarantine_the_node(void **state)
+{
+    struct ground *ground = *state;
+    for (uint32_t experiment = 0; experiment < 5; experiment++) {
+        submit(ground, experiment);
+        fail_in_a_way(ground, experiment, 0, 0, 127 + experiment);
+    }
+    assert_int_equal(ground->quarantine.young_failure_count, 5);
+    assert_false(is_quarantined(ground));
+}
+
+/* Some of the experiment's trials have values that the program refuses, whichever node tries them. */
+static void trials_that_fail_in_the_same_way_elsewhere_do_not_count(void **state)
+{
+    struct ground *ground = *state;
+    submit(ground, 0);
+    work_elsewhere(ground, 0);
+    fail_in_a_way(ground, 0, 5, 3, 77);
+    for (uint32_t trial = 0; trial < 4; trial++) {
+        fail_in_a_way(ground, 0, trial, 0, 77);
+    }
+    assert_false(is_quarantined(ground));
+}
+
+/* This node lacks a module, say: the trials fail here in one way, and elsewhere, if at all, in another. */
+static void trials_that_fail_in_another_way_elsewhere_count(void **state)
+{
+    struct ground *ground = *state;
+    submit(ground, 0);
+    work_elsewhere(ground, 0);
+    fail_in_a_way(ground, 0, 5, 3, 78);
+    for (uint32_t trial = 0; trial < 3; trial++) {
+        assert_false(is_quarantined(ground));
+        fail_in_a_way(ground, 0, trial, 0, 77);
+    }
+    assert_true(is_quarantined(ground));
+}
+
+/* The attempts of two coordinators, on two sides of a cut, count as those of one. */
+static void a_trial_that_another_coordinator_saw_fail_elsewhere_does_not_count(void **state)
+{
+    struct ground *ground = *state;
+    fail_three_experiments(ground);
+    attempt_id id = make_attempt_id(2, 0, 1, 2, ground->people[3].id);
+    struct fact_attempt fact = {.member_count = 1, .members = {{ground->people[3].id, 0}}};
+    ground_take(ground, 3, FACT_ATTEMPT, fact_key_attempt(&id), &fact);
+    end(ground, 3, &id, FACT_FAILED);
+    assert_false(is_quarantined(ground));
+}
+
+static void three_trials_that_fail_early_on_this_node_alone_quarantine_the_node(void **state)
 {
     struct ground *ground = *state;
     fail_three_experiments(ground);
@@ -105,6 +175,8 @@ static void two_trials_that_fail_early_do_not(void **state)
     struct ground *ground = *state;
     submit(ground, 0);
     submit(ground, 1);
+    work_elsewhere(ground, 0);
+    work_elsewhere(ground, 1);
     fail_here(ground, 0, 0, 1000);
     fail_here(ground, 1, 0, 1000);
     assert_false(is_quarantined(ground));
@@ -114,6 +186,7 @@ static void a_trial_that_fails_three_times_counts_once(void **state)
 {
     struct ground *ground = *state;
     submit(ground, 0);
+    work_elsewhere(ground, 0);
     for (uint32_t number = 1; number <= 3; number++) {
         attempt_id id = assign(ground, 0, 0, number, 0);
         core_quarantine_exited(&ground->core, &id, ground->core.now_ms - 1000, FACT_FAILED);
@@ -161,16 +234,6 @@ static void a_group_that_another_node_is_in_does_not_count(void **state)
     assert_int_equal(ground->quarantine.young_failure_count, 0);
 }
 
-static void trials_of_one_experiment_that_works_nowhere_count_as_one(void **state)
-{
-    struct ground *ground = *state;
-    submit(ground, 0);
-    for (uint32_t trial = 0; trial < 5; trial++) {
-        fail_here(ground, 0, trial, 1000);
-    }
-    assert_false(is_quarantined(ground));
-}
-
 static void trials_of_one_experiment_that_works_elsewhere_count_each(void **state)
 {
     struct ground *ground = *state;
@@ -207,15 +270,6 @@ static void a_trial_that_failed_on_another_node_too_is_not_this_nodes_fault(void
     assert_false(is_quarantined(ground));
 }
 
-static void an_experiment_that_failed_elsewhere_counts_as_none(void **state)
-{
-    struct ground *ground = *state;
-    fail_three_experiments(ground);
-    attempt_id id = assign(ground, 2, 7, 1, 3); /* another trial of it */
-    end(ground, 3, &id, FACT_FAILED);
-    assert_false(is_quarantined(ground));
-}
-
 static void a_quarantine_ends_with_its_time(void **state)
 {
     struct ground *ground = *state;
@@ -235,6 +289,7 @@ static void each_quarantine_is_twice_as_long_as_the_last_up_to_an_hour(void **st
         for (uint32_t experiment = 0; experiment < 3; experiment++) {
             submit(ground, 3 * i + experiment);
             fail_here(ground, 3 * i + experiment, 0, 1000);
+            work_elsewhere(ground, 3 * i + experiment);
         }
         assert_true(is_quarantined(ground));
         assert_int_equal(ground->quarantine.own.minutes, minutes[i]);
@@ -606,18 +661,20 @@ static void a_node_that_writes_two_records_of_one_version_gets_no_work_for_an_ho
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(three_trials_that_fail_early_quarantine_the_node),
+        TEST(three_trials_that_fail_early_on_this_node_alone_quarantine_the_node),
+        TEST(experiments_that_work_nowhere_do_not_quarantine_the_node),
+        TEST(trials_that_fail_in_the_same_way_elsewhere_do_not_count),
+        TEST(trials_that_fail_in_another_way_elsewhere_count),
+        TEST(a_trial_that_another_coordinator_saw_fail_elsewhere_does_not_count),
         TEST(two_trials_that_fail_early_do_not),
         TEST(a_trial_that_fails_three_times_counts_once),
         TEST(a_failure_after_a_minute_does_not_count),
         TEST(a_worker_of_an_earlier_boot_does_not_count),
         TEST(a_worker_that_was_stopped_does_not_count),
         TEST(a_group_that_another_node_is_in_does_not_count),
-        TEST(trials_of_one_experiment_that_works_nowhere_count_as_one),
         TEST(trials_of_one_experiment_that_works_elsewhere_count_each),
         TEST(a_trial_that_runs_elsewhere_for_a_minute_works_there),
         TEST(a_trial_that_failed_on_another_node_too_is_not_this_nodes_fault),
-        TEST(an_experiment_that_failed_elsewhere_counts_as_none),
         TEST(a_quarantine_ends_with_its_time),
         TEST(each_quarantine_is_twice_as_long_as_the_last_up_to_an_hour),
         TEST(a_trial_that_ends_well_clears_failures_and_level),

@@ -19,7 +19,8 @@ static const struct {
     {11, "manifest", true},  {12, "tombstone", false},  {13, "eviction", false}, {14, "drain", false}, {15, "death", true},
     {16, "quarantine", false}, {17, "generation", true}, {18, "addresses", false}, {19, "links", false},
     {20, "output", true},     {22, "programs", false}, {25, "experiment_large", true},
-    {26, "attempt_large", true}, {27, "generation_large", true},
+    {26, "attempt_large", true}, {27, "generation_large", true}, {28, "stop", true}, {29, "annotation", true}, {30, "result", true},
+    {31, "search_log", true}, {32, "search_stop", true},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 

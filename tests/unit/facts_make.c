@@ -166,6 +166,21 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_CONTROL:
         fact_control_pack(writer, fact);
         break;
+    case FACT_STOP:
+        fact_stop_pack(writer, fact);
+        break;
+    case FACT_RESULT:
+        fact_result_pack(writer, fact);
+        break;
+    case FACT_SEARCH_LOG:
+        fact_search_log_pack(writer, fact);
+        break;
+    case FACT_SEARCH_STOP:
+        fact_search_stop_pack(writer, fact);
+        break;
+    case FACT_ANNOTATION:
+        fact_annotation_pack(writer, fact);
+        break;
     case FACT_CLAIM:
         fact_claim_pack(writer, fact);
         break;

@@ -18,7 +18,8 @@ static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE, 
                                        FACT_CONTROL, FACT_CLAIM,   FACT_ATTEMPT, FACT_WORKER,   FACT_VERDICT,
                                        FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE,
                                        FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
-                                       FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE};
+                                       FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE, FACT_STOP,
+                                       FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_ANNOTATION};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -28,6 +29,11 @@ union any_fact {
     struct fact_slot slot;
     struct fact_experiment experiment;
     struct fact_control control;
+    struct fact_result result;
+    struct fact_search_log search_log;
+    struct fact_search_stop search_stop;
+    struct fact_stop stop;
+    struct fact_annotation annotation;
     struct fact_claim claim;
     struct fact_attempt attempt;
     struct fact_worker worker;
@@ -155,7 +161,49 @@ static struct fact_key random_assignment(struct random *random, const attempt_id
         random_bytes(random, out->beginnings[i].blob.bytes, HASH_BYTES);
         out->beginnings[i].bytes = random_number(random);
     }
+    out->retried = below(random, 2) == 1 ? random_number(random) : 0;
     return fact_key_attempt(id);
+}
+
+static struct fact_key random_log(struct random *random, const attempt_id *id, struct fact_search_log *out)
+{
+    struct fact_log_name log;
+    random_bytes(random, log.bytes, sizeof log.bytes);
+    out->term = 1 + random_number(random) / 2;
+    out->boot = random_number(random);
+    out->adopted_count = below(random, FACT_ADOPTED_MAX + 1);
+    for (uint32_t i = 0; i < out->adopted_count; i++) {
+        random_bytes(random, &out->adopted[i].writer, NODE_ID_BYTES);
+        random_bytes(random, out->adopted[i].log.bytes, sizeof out->adopted[i].log.bytes);
+        out->adopted[i].until = below(random, UINT32_MAX);
+    }
+    out->judged_count = below(random, FACT_JUDGED_MAX + 1);
+    for (uint32_t i = 0; i < out->judged_count; i++) {
+        struct fact_judged *judged = &out->judged[i];
+        memset(judged, 0, sizeof *judged);
+        judged->attempt = *id;
+        judged->attempt.trial = below(random, SEARCH_TRIALS_MAX);
+        judged->rung = below(random, FACT_RUNGS_MAX);
+        judged->decision = below(random, FACT_TOPS_OUT + 1);
+        judged->step = random_number(random);
+        judged->length = random_number(random);
+        judged->metric = (double)below(random, 1000) / 7;
+    }
+    return fact_key_search_log(id->experiment, log, below(random, UINT32_MAX));
+}
+
+static bool same_log(const struct fact_search_log *a, const struct fact_search_log *b)
+{
+    bool same = a->term == b->term && a->boot == b->boot && a->adopted_count == b->adopted_count && a->judged_count == b->judged_count;
+    for (uint32_t i = 0; i < a->adopted_count && same; i++) {
+        same = memcmp(&a->adopted[i], &b->adopted[i], sizeof a->adopted[i]) == 0;
+    }
+    for (uint32_t i = 0; i < a->judged_count && same; i++) {
+        const struct fact_judged *x = &a->judged[i], *y = &b->judged[i];
+        same = attempt_id_equal(&x->attempt, &y->attempt) && x->rung == y->rung && x->decision == y->decision && x->step == y->step &&
+               x->length == y->length && x->metric == y->metric;
+    }
+    return same;
 }
 
 static struct fact_key random_output(struct random *random, const attempt_id *id, struct fact_output *out)
@@ -170,6 +218,11 @@ static struct fact_key random_output(struct random *random, const attempt_id *id
     out->durable = below(random, 2) == 1;
     out->holder_count = below(random, FACT_HOLDERS_MAX + 1);
     random_bytes(random, out->holders, out->holder_count * sizeof out->holders[0]);
+    if (below(random, 2) == 1) {
+        bytes_copy_text(out->saved.name, sizeof out->saved.name, "step_300.pt");
+        out->saved.bytes = random_number(random);
+        out->saved.step = random_number(random);
+    }
     return fact_key_output(id, below(random, UINT16_MAX + 1), below(random, FACT_OUTPUT_PLACES));
 }
 
@@ -245,6 +298,28 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         }
         out->control = (struct fact_control){random_number(random), below(random, 2) == 1, below(random, 2) == 1};
         return fact_key_experiment(id.experiment);
+    case FACT_STOP:
+        out->stop = (struct fact_stop){1 + random_number(random) / 2, below(random, 2) == 1, (uint32_t)random_number(random)};
+        return fact_key_trial(id.experiment, id.trial);
+    case FACT_RESULT:
+        out->result = (struct fact_result){random_number(random), random_number(random), (double)below(random, 1000) / 7};
+        return fact_key_result(&id, below(random, FACT_RUNGS_MAX));
+    case FACT_SEARCH_LOG:
+        return random_log(random, &id, &out->search_log);
+    case FACT_SEARCH_STOP:
+        memset(&out->search_stop, 0, sizeof out->search_stop);
+        out->search_stop.number = 1 + (uint32_t)random_number(random) / 2;
+        out->search_stop.rung = below(random, FACT_RUNGS_MAX);
+        out->search_stop.is_top = below(random, 2) == 1;
+        out->search_stop.writer = id.coordinator;
+        random_bytes(random, out->search_stop.log.bytes, sizeof out->search_stop.log.bytes);
+        out->search_stop.record = (uint32_t)random_number(random);
+        return fact_key_trial(id.experiment, id.trial);
+    case FACT_ANNOTATION:
+        out->annotation.lamport = 1 + random_number(random) / 2;
+        out->annotation.is_set = below(random, 2) == 1;
+        random_text(random, out->annotation.value, sizeof out->annotation.value);
+        return fact_key_annotation(id.experiment, FACT_DESCRIPTION, "");
     case FACT_CLAIM:
         out->claim = (struct fact_claim){random_number(random), below(random, 2) == 1};
         return fact_key_experiment(id.experiment);
@@ -357,6 +432,16 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_experiment_large_read(record, &out->experiment);
     case FACT_CONTROL:
         return fact_control_read(record, &out->control);
+    case FACT_STOP:
+        return fact_stop_read(record, &out->stop);
+    case FACT_RESULT:
+        return fact_result_read(record, &out->result);
+    case FACT_SEARCH_LOG:
+        return fact_search_log_read(record, &out->search_log);
+    case FACT_SEARCH_STOP:
+        return fact_search_stop_read(record, &out->search_stop);
+    case FACT_ANNOTATION:
+        return fact_annotation_read(record, &out->annotation);
     case FACT_CLAIM:
         return fact_claim_read(record, &out->claim);
     case FACT_ATTEMPT:
@@ -476,13 +561,24 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return same_experiment(&a->experiment, &b->experiment);
     case FACT_CONTROL:
         return SAME(control.lamport) && SAME(control.paused) && SAME(control.cancelled);
+    case FACT_STOP:
+        return SAME(stop.lamport) && SAME(stop.stopped) && SAME(stop.since);
+    case FACT_RESULT:
+        return SAME(result.step) && SAME(result.length) && SAME(result.metric);
+    case FACT_SEARCH_LOG:
+        return same_log(&a->search_log, &b->search_log);
+    case FACT_SEARCH_STOP:
+        return SAME(search_stop.number) && SAME(search_stop.rung) && SAME(search_stop.is_top) && SAME(search_stop.writer) &&
+               SAME(search_stop.log) && SAME(search_stop.record);
+    case FACT_ANNOTATION:
+        return SAME(annotation.lamport) && SAME(annotation.is_set) && SAME(annotation.value);
     case FACT_CLAIM:
         return SAME(claim.term) && SAME(claim.released);
     case FACT_ATTEMPT:
     case FACT_ATTEMPT_LARGE:
         return SAME(attempt.member_count) && SAME(attempt.members) && SAME(attempt.start_step) &&
                SAME(attempt.checkpoint) && SAME(attempt.checkpoint_bytes) && SAME(attempt.network) &&
-               same_beginnings(&a->attempt, &b->attempt);
+               SAME(attempt.retried) && same_beginnings(&a->attempt, &b->attempt);
     case FACT_WORKER:
         return same_worker(&a->worker, &b->worker);
     case FACT_VERDICT:
@@ -647,6 +743,26 @@ static void check_bounds(const struct record *record, const union any_fact *fact
             assert_true(i == 0 || strcmp(fact->programs.items[i - 1].name, program->name) < 0);
         }
         break;
+    case FACT_STOP:
+        assert_true(fact->stop.lamport > 0);
+        break;
+    case FACT_SEARCH_LOG:
+        assert_true(fact->search_log.term > 0);
+        assert_true(fact->search_log.adopted_count <= FACT_ADOPTED_MAX && fact->search_log.judged_count <= FACT_JUDGED_MAX);
+        for (uint32_t i = 0; i < fact->search_log.judged_count; i++) {
+            assert_true(fact->search_log.judged[i].rung < FACT_RUNGS_MAX);
+            assert_true(fact->search_log.judged[i].decision <= FACT_TOPS_OUT);
+            assert_true(fact->search_log.judged[i].attempt.trial < SEARCH_TRIALS_MAX);
+        }
+        break;
+    case FACT_SEARCH_STOP:
+        assert_true(fact->search_stop.number > 0 && fact->search_stop.rung < FACT_RUNGS_MAX);
+        break;
+    case FACT_ANNOTATION:
+        assert_true(fact->annotation.lamport > 0);
+        check_text(fact->annotation.value, sizeof fact->annotation.value);
+        break;
+    case FACT_RESULT:
     case FACT_DEATH:
     case FACT_INVITE:
     case FACT_CONTROL:

@@ -17,7 +17,7 @@
 #include "base/pack.h"
 #include "train/shoal/hparams.h"
 
-#define CLIENT_BUFFER_BYTES (64 * 1024)
+#define CLIENT_BUFFER_BYTES (FRAME_BYTES_MAX + FRAME_HEAD_BYTES)
 
 static void wake(struct fake_daemon *d)
 {
@@ -68,6 +68,11 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     pack_read_text_copy(&value, token, sizeof token);
     uint8_t raw[16];
     d->open_count++;
+    struct pack_reader session = pack_find(request, "session");
+    uint64_t number = pack_read_u64(&session);
+    CHECK(!session.failed && number != 0);
+    d->session_changes += number != d->session;
+    d->session = number;
     uint32_t ranks = d->generation > 0 ? FAKE_RANKS_MAX : d->size; /* others may join a group that is there */
     if (value.failed || bytes_from_hex(raw, 16, token) != 0 || raw[15] >= ranks || d->refuse) {
         reply_refusal(c->fd, id);
@@ -252,7 +257,10 @@ static void serve_report(struct fake_daemon *d, struct fake_client *c, uint64_t 
     r->accuracy = metric(&metrics, "accuracy");
     CHECK(!group.failed && !step.failed && !metrics.failed);
     d->report_count++;
-    if (id != 0 && !d->mute_reports) {
+    if (id != 0 && d->refuse_reports > 0) {
+        d->refuse_reports--;
+        reply_refusal(c->fd, id);
+    } else if (id != 0 && !d->mute_reports) {
         uint8_t bytes[64];
         struct pack_writer w;
         reply_begin(&w, bytes, sizeof bytes, id, 0);
@@ -281,6 +289,13 @@ static void serve_save(struct fake_daemon *d, struct fake_client *c, uint64_t id
     uint8_t *bytes = malloc(count);
     CHECK(bytes != NULL);
     CHECK(pread(fd, bytes, count, 0) == (ssize_t)count);
+    struct pack_reader cuts = pack_find(request, "cuts");
+    d->cut_count = (size_t)pack_read_u64(&cuts);
+    for (size_t i = 0; i < d->cut_count && i < sizeof d->cuts / sizeof d->cuts[0]; i++) {
+        uint8_t packed[8];
+        CHECK(pread(fd, packed, sizeof packed, (off_t)(count + i * sizeof packed)) == (ssize_t)sizeof packed);
+        d->cuts[i] = bytes_get_u64(packed);
+    }
     (void)close(fd);
     uint64_t of_step = pack_read_u64(&step);
     CHECK(!step.failed && !length.failed);

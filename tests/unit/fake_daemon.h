@@ -50,10 +50,12 @@ struct fake_daemon {
     uint8_t *checkpoint; /* the newest, given to worker_load */
     size_t checkpoint_bytes;
     uint64_t checkpoint_step;
+    uint64_t cuts[4]; /* of the newest checkpoint */
+    size_t cut_count;
 
     /* how it behaves */
     bool hold_saves;          /* read them, answer later: when this is cleared */
-    uint32_t refuse_saves;    /* so many, as if its disk were full */
+    uint32_t refuse_saves, refuse_reports; /* so many, as if its disk were full */
     bool mute_reports;        /* take reports without answering */
     bool refuse;              /* refuse worker_open */
     bool tells_of_losses;     /* says `regroup` when an elastic worker's connection ends */
@@ -66,6 +68,8 @@ struct fake_daemon {
     struct fake_report reports[FAKE_REPORTS_MAX];
     size_t report_count, open_count, save_count, group_count;
     uint64_t progress_step;
+    uint64_t session;          /* of the last worker_open */
+    size_t session_changes;    /* how often it was another one than before */
     uint64_t held_ids[8];
     int held_fds[8]; /* of clients */
     size_t held_count;

@@ -86,15 +86,22 @@ static void placeholders_that_cannot_be_filled_are_refused(void **state)
 {
     (void)state;
     static const char *const hyperparameters = "{lr: {type: log, minval: -3, maxval: -1}, opt: {name: sgd, prompt: \"it's $x\"}, "
-                                               "pick: {type: categorical, vals: [{a: 1}, {b: 2}]}}";
+                                               "pick: {type: categorical, vals: [{a: 1}, {b: 2}]}, "
+                                               "decay: {type: double, minval: 0, maxval: 1, when: {pick: {a: 1}}}, "
+                                               "part: {rate: {type: double, minval: 0, maxval: 1, when: {pick: {a: 1}}}}}";
     static const struct {
         const char *entrypoint, *says;
     } cases[] = {
         {"'t {{hp.lr}} ${{ hp.lr }} \"{{hp.lr}}\" {{hp.opt.name}} {{hp.opt.prompt}} {{hp.opt}} {{hp.pick}}'", NULL},
-        {"'t {{hp.rate}}'", "{{hp.rate}}, and there is no such hyperparameter"},
+        {"'t {{hp.rate}}'", "{{hp.rate}}, and there is no such hyperparameter; hyperparameters of nested maps"},
+        {"'t {{hp.lrr}}'", "{{hp.lrr}}, and there is no such hyperparameter; did you mean {{hp.lr}}?"},
+        {"'t {{hp.rate}} {{hp.'", "{{hp.rate}}, and there is no such"}, /* and both are told */
+        {"'t {{hp.rate}} {{hp.'", "'{{hp.', which begins a placeholder and is not closed"},
         {"'t {{hp.lr.x}}'", "{{hp.lr.x}}, and not every trial has it"},
         {"'t {{hp.pick.a}}'", "{{hp.pick.a}}, and not every trial has it"},
         {"'t $${{hp.lr}}'", "several $ before {{hp.lr}}"},
+        {"'t {{hp.decay}}'", "{{hp.decay}}, and trials that do not meet its conditions (when) lack it; let the program read the variable"},
+        {"'t {{hp.part}}'", "{{hp.part}}, and trials that do not meet its conditions"},
         {"'t {{hp.lr'", "'{{hp.lr', which begins a placeholder and is not closed"},
         {"'t {{hp.}}'", "'{{hp.}}', which begins a placeholder"},
         {"'t \"{{hp.opt.prompt}}\"'", "{{hp.opt.prompt}} in quotes"},

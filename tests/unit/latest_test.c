@@ -87,7 +87,7 @@ static void note_point(uint64_t generation, uint64_t start, uint64_t step, const
     uint8_t bytes[256];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    points_begin(&writer, 0, 1, generation, start, step, group);
+    points_begin(&writer, (struct points_source){0}, 0, 1, generation, start, step, 0, group);
     pack_map(&writer, 1);
     pack_text(&writer, name);
     pack_double(&writer, value);

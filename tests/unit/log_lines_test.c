@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "tools/shoal/log_lines.h"
+#include "tools/shoal/log_prefix.h"
 
 static char said[4096];
 static size_t longest, cuts, lines_out, bytes_out;
@@ -19,7 +20,7 @@ static void say(void *context, const struct log_line *line)
 {
     (void)context;
     size_t used = strlen(said);
-    (void)snprintf(said + used, sizeof said - used, "%d%s%.*s%s", (int)line->rank, line->is_state ? "~" : ":",
+    (void)snprintf(said + used, sizeof said - used, "%d%s%.*s%s", (int)line->source->rank, line->is_state ? "~" : ":",
                    line->bytes < 64 ? (int)line->bytes : 64, line->text, line->is_cut ? "+;" : ";");
     longest = line->bytes > longest ? line->bytes : longest;
     cuts += line->is_cut;
@@ -37,7 +38,8 @@ static struct log_lines begin(bool follows)
 
 static void take(struct log_lines *lines, uint64_t rank, const char *text)
 {
-    assert_true(log_lines_take(lines, 1, rank, text, strlen(text)));
+    const struct log_source source = {.attempt = 1, .rank = rank};
+    assert_true(log_lines_take(lines, &source, text, strlen(text)));
 }
 
 static void finish(struct log_lines *lines)
@@ -54,7 +56,8 @@ static void lines_of_several_ranks_do_not_mix(void **state)
     take(&lines, 0, "a1\na");
     take(&lines, 300, "\n");
     take(&lines, 0, "2");
-    assert_true(log_lines_take(&lines, 2, 0, "next\n", 5)); /* another attempt ends the line before */
+    const struct log_source next = {.attempt = 2};
+    assert_true(log_lines_take(&lines, &next, "next\n", 5)); /* another attempt ends the line before */
     finish(&lines);
     assert_string_equal(said, "0:a1;300:b1;0:a2;0:next;");
 }
@@ -95,7 +98,8 @@ static void a_line_may_be_a_mebibyte_long(void **state)
     struct log_lines lines = begin(false);
     for (size_t at = 0; at < 3 * CHARACTERS;) {
         size_t part = 3 * CHARACTERS - at < 48 * 1024 ? 3 * CHARACTERS - at : 48 * 1024;
-        assert_true(log_lines_take(&lines, 1, 0, text + at, part));
+        const struct log_source source = {.attempt = 1};
+        assert_true(log_lines_take(&lines, &source, text + at, part));
         at += part;
     }
     finish(&lines);
@@ -104,6 +108,52 @@ static void a_line_may_be_a_mebibyte_long(void **state)
     assert_int_equal(lines_out, 3);
     assert_int_equal(bytes_out, 3 * CHARACTERS);
     free(text);
+}
+
+static void raw_lines_are_as_they_came_and_do_not_mix(void **state)
+{
+    (void)state;
+    struct log_lines lines = begin(true);
+    lines.is_raw = true;
+    take(&lines, 0, "one\r\ntw");
+    take(&lines, 1, "other\n 1%\r 2%");
+    take(&lines, 0, "o\n");
+    take(&lines, 1, "\r");
+    take(&lines, 0, "unended");
+    finish(&lines);
+    assert_string_equal(said, "0:one\r\n;1:other\n 1%\r;0:two\n;1: 2%\r;0:unended;");
+}
+
+static void a_prefix_is_made_of_a_template(void **state)
+{
+    (void)state;
+    const struct log_source source = {.attempt = 3, .rank = 12, .local_rank = 4, .host = "elm~3f2a"};
+    static const struct {
+        const char *template, *prefix;
+    } rows[] = {
+        {LOG_PREFIX_STANDARD, "[rank=12] "},
+        {"[${role_name}${local_rank}]:", "[default4]:"}, /* torchrun's own */
+        {"${host}/${attempt}|", "elm~3f2a/3|"},
+        {"$rank $ {rank} $$ ${", "$rank $ {rank} $$ ${"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char out[LOG_PREFIX_BYTES_MAX];
+        size_t bytes;
+        assert_null(log_prefix_unknown(rows[i].template, &bytes));
+        assert_int_equal(log_prefix_write(rows[i].template, &source, out), strlen(rows[i].prefix));
+        assert_memory_equal(out, rows[i].prefix, strlen(rows[i].prefix));
+    }
+    size_t bytes;
+    assert_string_equal(log_prefix_unknown("${rank} ${ranks}", &bytes), "${ranks}");
+    assert_int_equal(bytes, 8);
+    assert_string_equal(log_prefix_unknown("${}${rank}", &bytes), "${}${rank}");
+    assert_int_equal(bytes, 3);
+    char wide[3000], out[LOG_PREFIX_BYTES_MAX];
+    for (size_t i = 0; i + 7 < sizeof wide; i += 7) {
+        memcpy(wide + i, "${host}", 8);
+    }
+    assert_true(log_prefix_write(wide, &source, out) <= LOG_PREFIX_BYTES_MAX);
 }
 
 static void bytes_that_are_no_text_pass(void **state)
@@ -122,7 +172,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_of_several_ranks_do_not_mix), cmocka_unit_test(a_bar_is_its_last_state),
         cmocka_unit_test(a_follower_sees_each_state),        cmocka_unit_test(a_line_may_be_a_mebibyte_long),
-        cmocka_unit_test(bytes_that_are_no_text_pass),
+        cmocka_unit_test(bytes_that_are_no_text_pass),       cmocka_unit_test(raw_lines_are_as_they_came_and_do_not_mix),
+        cmocka_unit_test(a_prefix_is_made_of_a_template),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

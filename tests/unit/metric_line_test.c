@@ -118,6 +118,52 @@ static void the_first_malformed_line_is_kept(void **state)
     assert_string_equal(lines.malformed, "::shoal metric v a=oops step=2");
 }
 
+/* A program that writes escape sequences there must not draw on the terminal of the person who reads the event. */
+static void a_malformed_line_is_kept_with_its_control_characters_visible(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *kept;
+    } rows[] = {
+        {"::shoal metric v a=\033[2J\a step=2\n", "::shoal metric v a=\\x1b[2J\\x07 step=2"},
+        {"::shoal metric v\ta=x\r", "::shoal metric v\\ta=x"},
+        {"::shoal metric v a=\xc2\x9b" "1m \xff\n", "::shoal metric v a=\\xc2\\x9b1m \\xff"}, /* CSI in one character */
+        {"::shoal metric v \xc3\xa9=x\n", "::shoal metric v \xc3\xa9=x"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct metric_lines lines = {.used = 0};
+        uint8_t packed[METRIC_LINE_BYTES];
+        struct request_report report;
+        size_t at = 0;
+        assert_false(metric_lines_next(&lines, (const uint8_t *)rows[i].line, strlen(rows[i].line), &at, 0, packed, &report));
+        assert_string_equal(lines.malformed, rows[i].kept);
+    }
+}
+
+static void a_long_malformed_line_is_cut_between_characters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *repeated;
+        size_t times; /* behind "::shoal metric v " */
+    } rows[] = {{"a", 97}, {"\a", 300}}; /* the last of 100 bytes is the first half of a character; escapes are longer than bytes */
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[400] = "::shoal metric v ";
+        struct metric_lines lines = {.used = 0};
+        uint8_t packed[METRIC_LINE_BYTES];
+        struct request_report report;
+        size_t at = 0, used = strlen(text);
+        memset(text + used, rows[i].repeated[0], rows[i].times);
+        strcpy(text + used + rows[i].times, "\xc3\xa9\n");
+        assert_false(metric_lines_next(&lines, (const uint8_t *)text, strlen(text), &at, 0, packed, &report));
+        assert_true(strlen(lines.malformed) < sizeof lines.malformed);
+        assert_null(strchr(lines.malformed, '\a'));
+        assert_null(strstr(lines.malformed, "\\xc3"));
+        assert_null(strchr(lines.malformed, '\xc3'));
+        assert_non_null(strstr(lines.malformed, i == 0 ? "v aaaa" : "v \\x07\\x07"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +172,8 @@ int main(void)
         cmocka_unit_test(other_lines_are_lines_of_the_log),
         cmocka_unit_test(a_progress_bar_before_a_metric_does_no_harm),
         cmocka_unit_test(the_first_malformed_line_is_kept),
+        cmocka_unit_test(a_malformed_line_is_kept_with_its_control_characters_visible),
+        cmocka_unit_test(a_long_malformed_line_is_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The table of options: every row in YAML and in a record, at its bounds and beyond them. */
 #include <inttypes.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,6 +102,8 @@ static struct config config_around(const struct config_option *option)
     config.hyperparameters = empty_array;
     config.hyperparameters_bytes = sizeof empty_array;
     config.searcher = SEARCH_SINGLE;
+    config.num_rungs = 2; /* asha would be whole, too */
+    config.max_time = 9;
     config.max_slots = CONFIG_SLOTS_MAX;
     if (option->offset == offsetof(struct config, min_slots)) {
         config.slots_per_trial = CONFIG_SLOTS_MAX;
@@ -113,20 +116,33 @@ static struct config config_around(const struct config_option *option)
 
 /* ---- YAML ---- */
 
+static char parse_error[CONFIG_ERROR_BYTES];
+
+/* A file in which the option means something. */
+static const char *file_around(const struct config_option *option)
+{
+    bool is_asha = option->offset == offsetof(struct config, num_rungs);
+    bool is_adaptive = option->offset == offsetof(struct config, max_rungs) || option->offset == offsetof(struct config, mode) ||
+                       option->offset == offsetof(struct config, max_time);
+    return is_asha       ? "entrypoint: x\nsearcher: {name: asha, metric: loss, max_trials: 3, max_time: 9, num_rungs: 2}\n"
+           : is_adaptive ? "entrypoint: x\nsearcher: {name: adaptive_asha, metric: loss, max_trials: 3, max_time: 9}\n"
+                         : "entrypoint: x\nsearcher: {name: random, max_trials: 3}\n";
+}
+
 static int parse(const struct config_option *option, const char *value, struct config *out)
 {
     static uint8_t scratch[CONFIG_SCRATCH_BYTES];
-    static const char text[] = "entrypoint: x\nsearcher: {name: random, max_trials: 3}\n";
-    char error[CONFIG_ERROR_BYTES], set[128];
+    const char *text = file_around(option);
+    char set[128];
     (void)snprintf(set, sizeof set, "%s=%s", option->key, value);
     const char *overrides[] = {set, "resources.slots_per_trial=256"};
     bool is_below = option->offset == offsetof(struct config, min_slots);
-    int result = config_parse_yaml("exp.yaml", text, sizeof text - 1, overrides, is_below ? 2 : 1, scratch, sizeof scratch,
-                                   out, error);
+    int result = config_parse_yaml("exp.yaml", text, strlen(text), overrides, is_below ? 2 : 1, scratch, sizeof scratch,
+                                   out, parse_error);
     if (result != 0) {
         char start[384];
         (void)snprintf(start, sizeof start, "--set %s: %s is '%s'; allowed are ", set, option->key, value);
-        assert_memory_equal(error, start, strlen(start));
+        assert_memory_equal(parse_error, start, strlen(start));
     }
     return result;
 }
@@ -157,6 +173,8 @@ static void rows_agree_with_each_other_and_with_the_struct(void **state)
         if (a->kind == OPTION_NUMBER) {
             assert_true(a->size == 8 || (a->size == 4 && a->max <= UINT32_MAX && a->standard <= UINT32_MAX));
             assert_true(a->min <= a->max && a->max < UINT64_MAX);
+        } else if (a->kind == OPTION_REAL) {
+            assert_true(a->size == sizeof(double) && a->standard > a->min && a->standard <= a->max);
         } else if (a->kind == OPTION_TRUTH) {
             assert_true(a->size == sizeof(bool) && a->standard <= 1);
         } else if (a->kind == OPTION_WORD) {
@@ -209,7 +227,7 @@ static void a_record_may_have_the_numbers_that_it_always_might(void **state)
         const char *key;
         uint64_t min, max;
     } rows[] = {
-        {"searcher", 0, 2},
+        {"searcher", 0, 4},
         {"max_trials", 0, 100000},
         {"slots_per_trial", 1, 256},
         {"min_slots", 1, 256},
@@ -261,10 +279,35 @@ static void every_number_of_a_file_is_within_its_bounds(void **state)
         assert_int_equal(parse_number(option, option->max + 1, &out), ERR_MALFORMED);
         if (option->min == 0) {
             assert_int_equal(parse(option, "-1", &out), ERR_MALFORMED);
-        } else {
+        } else if (option->offset != offsetof(struct config, slots_per_trial)) { /* 0 is 1 there: determined_test */
             assert_int_equal(parse_number(option, option->min - 1, &out), ERR_MALFORMED);
         }
     }
+}
+
+static void every_time_and_size_of_a_file_may_have_units(void **state)
+{
+    (void)state;
+    unsigned times = 0, sizes = 0;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_options[i];
+        struct config out;
+        if (option->kind != OPTION_NUMBER) {
+            continue;
+        }
+        times += option->unit == OPTION_SECONDS;
+        sizes += option->unit == OPTION_BYTES;
+        assert_int_equal(parse(option, "1h30m", &out), option->unit == OPTION_SECONDS ? 0 : ERR_MALFORMED);
+        assert_true(option->unit != OPTION_SECONDS || config_option_number(option, &out) == 5400);
+        assert_int_equal(parse(option, "16G", &out), option->unit == OPTION_BYTES ? 0 : ERR_MALFORMED);
+        assert_true(option->unit != OPTION_BYTES || config_option_number(option, &out) == UINT64_C(16) << 30);
+        assert_int_equal(parse(option, "999999999d", &out), ERR_MALFORMED);
+        assert_int_equal(parse(option, "5 weeks", &out), ERR_MALFORMED);
+        assert_true(option->unit != OPTION_SECONDS || strstr(parse_error, "with the units s, m, h and d") != NULL);
+        assert_int_equal(parse(option, "16GB", &out), ERR_MALFORMED);
+        assert_true(option->unit != OPTION_BYTES || strstr(parse_error, "with the units K, M, G and T") != NULL);
+    }
+    assert_true(times >= 4 && sizes >= 1);
 }
 
 static void every_number_of_a_record_is_within_its_bounds(void **state)
@@ -291,6 +334,36 @@ static void every_number_of_a_record_is_within_its_bounds(void **state)
         assert_int_equal(unpack_changed(&config, &wrapped, &out), option->max > UINT32_MAX ? 0 : ERR_MALFORMED);
         assert_int_equal(unpack_changed(&config, &below, &out), is_below_standard ? 0 : ERR_MALFORMED);
     }
+}
+
+static void every_number_with_a_fraction_is_within_its_bounds(void **state)
+{
+    (void)state;
+    unsigned seen = 0;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_options[i];
+        if (option->kind != OPTION_REAL) {
+            continue;
+        }
+        seen++;
+        double low = (double)option->min, high = (double)option->max;
+        const double good[] = {low + 0.5, high}, bad[] = {low, low - 1, high + 1, (double)NAN, (double)INFINITY};
+        for (size_t j = 0; j < 7; j++) {
+            struct config config = config_around(option), out;
+            double number = j < 2 ? good[j] : bad[j - 2];
+            struct change change = {.key = option->packed_key};
+            struct pack_writer writer;
+            pack_writer_init(&writer, change.value, sizeof change.value);
+            pack_double(&writer, number);
+            change.value_bytes = writer.used_bytes;
+            assert_int_equal(unpack_changed(&config, &change, &out), j < 2 ? 0 : ERR_MALFORMED);
+            if (j < 2) {
+                double read = config_option_real(option, &out);
+                assert_memory_equal(&read, &number, sizeof read);
+            }
+        }
+    }
+    assert_true(seen >= 1);
 }
 
 static void every_word_and_truth_value_is_read_in_files_and_records(void **state)
@@ -372,12 +445,17 @@ static void an_option_that_a_record_lacks_has_its_default(void **state)
         later++;
         if (is_text(option)) {
             memset((char *)&config + option->offset, 'a', option->size - 1);
+        } else if (option->kind == OPTION_REAL) {
+            config_option_set_real(option, (double)option->max, &config);
         } else {
             config_option_set_number(option, option->standard == 0 ? 1 : 0, &config);
         }
         assert_int_equal(unpack_changed(&config, &change, &out), 0);
         if (is_text(option)) {
             assert_string_equal((char *)&out + option->offset, option->standard_text != NULL ? option->standard_text : "");
+        } else if (option->kind == OPTION_REAL) {
+            double number = config_option_real(option, &out), standard = (double)option->standard;
+            assert_memory_equal(&number, &standard, sizeof number);
         } else {
             assert_true(config_option_number(option, &out) == option->standard);
         }
@@ -392,7 +470,7 @@ static void a_sparse_option_is_written_where_it_differs(void **state)
     unsigned seen = 0;
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *option = &config_options[i];
-        if (option->packing != PACKED_SPARSE || is_text(option)) {
+        if (option->packing != PACKED_SPARSE || is_text(option) || option->kind == OPTION_REAL) {
             continue;
         }
         seen++;
@@ -415,7 +493,9 @@ int main(void)
         cmocka_unit_test(a_record_has_the_keys_that_it_always_had),
         cmocka_unit_test(a_record_may_have_the_numbers_that_it_always_might),
         cmocka_unit_test(every_number_of_a_file_is_within_its_bounds),
+        cmocka_unit_test(every_time_and_size_of_a_file_may_have_units),
         cmocka_unit_test(every_number_of_a_record_is_within_its_bounds),
+        cmocka_unit_test(every_number_with_a_fraction_is_within_its_bounds),
         cmocka_unit_test(every_word_and_truth_value_is_read_in_files_and_records),
         cmocka_unit_test(a_text_of_a_record_fits_its_field),
         cmocka_unit_test(a_record_with_an_unknown_key_is_read),

@@ -488,15 +488,17 @@ static void json_has_the_values_and_escapes_text(void **state)
     }
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    pack_array(&writer, 5);
+    pack_array(&writer, 7);
     pack_double(&writer, 2);
     pack_double(&writer, 0.001);
     pack_double(&writer, (double)__builtin_inff());
+    pack_double(&writer, -(double)__builtin_inff());
+    pack_double(&writer, (double)__builtin_nanf(""));
     pack_text(&writer, "a\"\\\n\x01\x7f\xc3\xa9");
     pack_text(&writer, "\xff\xe2\x82\xed\xa0\x80");
     pack_reader_init(&reader, bytes, writer.used_bytes);
     assert_int_equal(json_from_pack(&reader, out, sizeof out), 0);
-    assert_string_equal(out, "[2.0, 0.001, null, \"a\\\"\\\\\\n\\u0001\\u007f\xc3\xa9\", "
+    assert_string_equal(out, "[2.0, 0.001, \"Infinity\", \"-Infinity\", \"NaN\", \"a\\\"\\\\\\n\\u0001\\u007f\xc3\xa9\", "
                              "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"]");
     static const uint8_t number_key[] = {0x81, 0x01, 0x02};
     pack_reader_init(&reader, number_key, sizeof number_key);

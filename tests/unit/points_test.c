@@ -13,18 +13,23 @@ struct point {
     size_t count;
 };
 
-static struct point point_of(uint64_t generation, uint64_t start, uint64_t step)
+static struct point point_with(struct points_source source, uint64_t generation, uint64_t start, uint64_t step)
 {
     struct point out;
     struct pack_writer writer;
     pack_writer_init(&writer, out.bytes, sizeof out.bytes);
-    points_begin(&writer, 0, 1, generation, start, step, "training");
+    points_begin(&writer, source, 0, 1, generation, start, step, 1764207123456, "training");
     pack_map(&writer, 1);
     pack_text(&writer, "loss");
     pack_double(&writer, 0.5);
     assert_false(writer.failed);
     out.count = writer.used_bytes;
     return out;
+}
+
+static struct point point_of(uint64_t generation, uint64_t start, uint64_t step)
+{
+    return point_with((struct points_source){0}, generation, start, step);
 }
 
 static attempt_id attempt_number(uint32_t number)
@@ -75,13 +80,37 @@ static void a_start_is_not_shown(void **state)
     pack_reader_init(&reader, shown, writer.used_bytes);
     struct pack_reader value = pack_find(&reader, "step");
     assert_int_equal(pack_read_u64(&value), 41);
+    value = pack_find(&reader, "wall_ms");
+    assert_int_equal(pack_read_u64(&value), 1764207123456);
     value = pack_find(&reader, "start");
     assert_true(value.failed);
-    assert_int_equal(pack_read_map(&reader), 6);
+    assert_int_equal(pack_read_map(&reader), 7);
     pack_writer_init(&writer, shown, sizeof shown);
     points_show(&writer, first.bytes, first.count, false);
     assert_int_equal(writer.used_bytes, first.count);
     assert_memory_equal(shown, first.bytes, first.count);
+}
+
+static void a_source_is_told_and_not_shown(void **state)
+{
+    (void)state;
+    struct points_source source = {UINT64_MAX - 1, 77}, none = points_source_of((const uint8_t *)"\x81", 1);
+    assert_int_equal(none.session, 0);
+    for (uint64_t generation = 1; generation <= 2; generation++) { /* without a start and with one */
+        struct point stored = point_with(source, generation, 40, 41), other = point_of(generation, 40, 41);
+        struct points_source read = points_source_of(stored.bytes, stored.count);
+        assert_int_equal(read.session, source.session);
+        assert_int_equal(read.request, 77);
+        assert_int_equal(points_source_of(other.bytes, other.count).session, 0);
+        uint8_t shown[256], plain[256];
+        struct pack_writer writer, of_other;
+        pack_writer_init(&writer, shown, sizeof shown);
+        points_show(&writer, stored.bytes, stored.count, false);
+        pack_writer_init(&of_other, plain, sizeof plain);
+        points_show(&of_other, other.bytes, other.count, false);
+        assert_int_equal(writer.used_bytes, of_other.used_bytes);
+        assert_memory_equal(shown, plain, of_other.used_bytes);
+    }
 }
 
 static void a_step_that_a_later_attempt_made_anew_is_shown_as_void(void **state)
@@ -100,7 +129,7 @@ static void a_step_that_a_later_attempt_made_anew_is_shown_as_void(void **state)
         pack_reader_init(&reader, shown, writer.used_bytes);
         struct pack_reader value = pack_find(&reader, "void");
         assert_true(pack_read_bool(&value));
-        assert_int_equal(pack_read_map(&reader), 7);
+        assert_int_equal(pack_read_map(&reader), 8);
         pack_reader_init(&reader, shown, writer.used_bytes);
         pack_skip(&reader);
         assert_true(pack_at_end(&reader));
@@ -150,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_an_older_generation_made_beyond_the_next_ones_start_is_void),
         cmocka_unit_test(a_start_is_not_shown),
+        cmocka_unit_test(a_source_is_told_and_not_shown),
         cmocka_unit_test(a_step_that_a_later_attempt_made_anew_is_shown_as_void),
         cmocka_unit_test(nonsense_is_nobodys_point),
         cmocka_unit_test(more_generations_than_there_is_room_for_are_forgotten_oldest_first),

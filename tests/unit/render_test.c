@@ -1,4 +1,5 @@
 /* What users see of a core that holds these records, as JSON. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +15,10 @@
 #include "base/json.h"
 #include "node/core/coordinator/coordinator.h"
 #include "node/core/members/twin.h"
+#include "node/daemon/render/curves.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
+#include "node/daemon/render/why.h"
 #include "tests/unit/facts_make.h"
 
 #define CORE_BYTES (64u << 20)
@@ -349,7 +352,7 @@ static void what_all_nodes_together_cannot_hold_is_said(void **state)
     config.slot_kind = CONFIG_SLOT_CUDA;
     load_configured(f, 2, &config);
     start(f);
-    assert_has(show(f, 0), "\"slots_per_trial\":4,\"lacks\":null,");
+    assert_has(show(f, 0), "\"slots_per_trial\":4,\"replicas\":2,\"lacks\":null,");
     assert_has(show(f, 1), "\"lacks\":{\"slots\":4,\"kind\":\"any\",\"present\":3},");
     assert_has(show(f, 2), "\"lacks\":{\"slots\":1,\"kind\":\"cuda\",\"present\":0},");
     struct fact_node gone = make_node(&f->b, 1);
@@ -387,12 +390,73 @@ static void an_experiment_is_shown_before_anything_runs(void **state)
     load_experiment(f, 0, 2, 5);
     const char *text = show(f, 0);
     assert_has(text, "\"id\":\"e0e0e0e000000001\",\"name\":\"exp\",\"state\":\"queued\",\"coordinator_label\":null,\"coordinator\":null,"
-                     "\"coordinator_name\":null,\"term\":null,\"best\":null,\"submitted_s\":1600000000,\"counts\":"
-                     "{\"total\":2,\"queued\":2,\"running\":0,\"completed\":0,\"failed\":0},\"metric\":\"accuracy\","
-                     "\"smaller_is_better\":false,\"slots_per_trial\":1,\"lacks\":null,\"program\":null,\"trials\":[{\"index\":0,\"state\":\"queued\","
-                     "\"attempt\":null,\"generation\":null,\"step\":null,\"hyperparameters\":{\"learning_rate\":0.");
+                     "\"coordinator_name\":null,\"term\":null,\"best\":null,\"submitted_s\":1600000000,\"labels\":{},\"description\":null,"
+                     "\"archived\":false,\"pinned\":false,\"priority\":42,\"counts\":"
+                     "{\"total\":2,\"queued\":2,\"paused\":0,\"cancelled\":0,\"running\":0,\"completed\":0,\"failed\":0,\"stopped\":0},\"metric\":\"accuracy\","
+                     "\"smaller_is_better\":false,\"slots_per_trial\":1,\"replicas\":2,\"lacks\":null,\"program\":null,"
+                     "\"waiting\":[{\"first\":0,\"last\":1,\"count\":2,\"reason\":\"no node coordinates the experiment yet; the nodes "
+                     "choose one within seconds\"}],\"trials\":[{\"index\":0,\"state\":\"queued\","
+                     "\"attempt\":null,\"generation\":null,\"step\":null,\"started_s\":null,\"ended_s\":null,\"before_s\":0,\"hyperparameters\":{\"learning_rate\":0.");
     assert_has(text, "},\"metrics\":{},\"slots\":[],\"checkpoint\":null,\"restarts\":0,\"tail\":null,\"reason\":null},"
                      "{\"index\":1,");
+}
+
+static void what_users_note_is_shown_with_the_experiment(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 2, 5);
+    struct fact_annotation label = {.lamport = 1, .is_set = true, .value = "low"}, note = {.lamport = 1, .is_set = true, .value = "why"};
+    load(f, &f->a, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), FACT_LABEL, "lr"), &label);
+    load(f, &f->b, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), FACT_DESCRIPTION, ""), &note);
+    load(f, &f->b, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), FACT_PINNED, ""), &note);
+    assert_has(show(f, 0), "\"labels\":{\"lr\":\"low\"},\"description\":\"why\",\"archived\":false,\"pinned\":true,");
+}
+
+static void nothing_is_queued_where_nothing_will_begin(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 3, 5);
+    attempt_id runs = make_attempt_id(0, 1, 1, 1, f->b.id);
+    const struct person *members[] = {&f->b};
+    load_attempt(f, &runs, members, 1, 0);
+    struct fact_control control = {.lamport = 1, .paused = true};
+    load(f, &f->a, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), &control);
+    const char *text = show(f, 0);
+    assert_has(text, "{\"total\":3,\"queued\":0,\"paused\":2,\"cancelled\":0,\"running\":1,");
+    assert_has(text, "{\"index\":0,\"state\":\"paused\",");
+    assert_has(text, "{\"index\":1,\"state\":\"running\","); /* until its workers have ended */
+    assert_has(text, "{\"index\":2,\"state\":\"paused\",");
+    control = (struct fact_control){.lamport = 2};
+    load(f, &f->a, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), &control);
+    assert_has(show(f, 0), "{\"index\":2,\"state\":\"queued\",");
+    control = (struct fact_control){.cancelled = true};
+    load(f, &f->a, FACT_CONTROL, fact_key_cancel(make_experiment_id(0)), &control);
+    load_verdict(f, &runs, &f->b, FACT_STOPPED, 0, 0.1, "");
+    text = show(f, 0);
+    assert_has(text, "{\"total\":3,\"queued\":0,\"paused\":0,\"cancelled\":3,\"running\":0,");
+    assert_has(text, "{\"index\":1,\"state\":\"cancelled\",");
+}
+
+static void a_stopped_trial_is_stopping_until_its_workers_have_ended(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 3, 5);
+    attempt_id runs = make_attempt_id(0, 1, 1, 1, f->b.id);
+    const struct person *members[] = {&f->b};
+    load_attempt(f, &runs, members, 1, 0);
+    const struct fact_stop stop = {.lamport = 1, .stopped = true};
+    load(f, &f->a, FACT_STOP, fact_key_trial(make_experiment_id(0), 0), &stop);
+    load(f, &f->a, FACT_STOP, fact_key_trial(make_experiment_id(0), 1), &stop);
+    const char *text = show(f, 0);
+    assert_has(text, "{\"total\":3,\"queued\":1,\"paused\":0,\"cancelled\":0,\"running\":1,\"completed\":0,\"failed\":0,\"stopped\":1}");
+    assert_has(text, "{\"index\":0,\"state\":\"stopped\",\"attempt\":null,");
+    assert_has(text, "{\"index\":1,\"state\":\"stopping\",\"attempt\":1,");
+    assert_has(text, "{\"index\":2,\"state\":\"queued\",");
+    load_verdict(f, &runs, &f->b, FACT_STOPPED, 30, 0.75, "the trial is stopped");
+    text = show(f, 0);
+    assert_has(text, "{\"index\":1,\"state\":\"stopped\",\"attempt\":1,");
+    assert_has(text, "\"reason\":\"the trial is stopped\"");
+    assert_has(text, "\"best\":{\"trial\":1,");
 }
 
 static void the_failure_of_which_a_trial_fails_is_no_restart(void **state)
@@ -415,6 +479,7 @@ static void the_failure_of_which_a_trial_fails_is_no_restart(void **state)
     load_worker(f, &only, hosts[1], 0, worker);
     load_verdict(f, &only, &f->b, FACT_FAILED, 0, 0.1, "a worker failed");
     assert_has(show(f, 1), "\"restarts\":0,");
+    assert_has(show(f, 1), "\"reason\":\"a worker failed: rank 0 ended with status 3\",\"exit_code\":3}");
     load_experiment(f, 2, 1, 5); /* one failure, and then it takes three hosts down: of that it fails */
     for (uint32_t i = 0; i < 4; i++) {
         attempt_id id = make_attempt_id(2, 0, i + 1, 1, f->b.id);
@@ -444,7 +509,7 @@ static void a_failed_attempt_leaves_its_last_lines(void **state)
     load_verdict(f, &first, &f->b, FACT_FAILED, 0, 0.1, "a worker failed");
     const char *text = show(f, 0);
     assert_has(text, "\"state\":\"queued\",\"attempt\":1,\"generation\":null,\"step\":0,");
-    assert_has(text, "\"restarts\":1,\"tail\":\"no such file: x\\n\",\"reason\":\"a worker failed: rank 1 ended with status 3\"");
+    assert_has(text, "\"restarts\":1,\"tail\":\"no such file: x\\n\",\"tail_attempt\":1,\"reason\":\"a worker failed: rank 1 ended with status 3\"");
     assert_has(text, "\"slots\":[],");
 
     /* The next one runs: its numbers are shown, and the reason of the restart still. */
@@ -457,7 +522,7 @@ static void a_failed_attempt_leaves_its_last_lines(void **state)
     assert_has(text, "\"state\":\"running\",\"attempt\":2,\"generation\":1,\"step\":40,");
     assert_has(text, "\"metrics\":{\"validation\":{\"accuracy\":0.5}},\"slots\":[{\"node\":");
     assert_has(text, "\"node_name\":\"b\",\"index\":0},{\"node\":");
-    assert_has(text, "\"tail\":\"no such file: x\\n\",\"reason\":null,\"attempts\":[{\"attempt\":1,\"coordinator_name\":\"b\","
+    assert_has(text, "\"tail\":\"no such file: x\\n\",\"tail_attempt\":1,\"reason\":null,\"attempts\":[{\"attempt\":1,\"coordinator_name\":\"b\","
                      "\"state\":\"failed\",\"reason\":\"a worker failed: rank 1 ended with status 3\",\"step\":0,");
     assert_has(text, "{\"attempt\":2,\"coordinator_name\":\"b\",\"state\":\"running\",\"reason\":null,\"step\":40,");
 
@@ -491,6 +556,142 @@ static void a_worker_that_could_not_begin_says_why(void **state)
     worker.started_s = 1;
     load_worker(f, &first, &f->c, 1, worker);
     assert_has(show(f, 0), "\"tail\":null,\"reason\":\"a worker was lost\"");
+}
+
+/* ---- one trial ----------------------------------------------------------------------------------------------------- */
+
+static const char *trial(struct fixture *f, uint32_t number, uint32_t index)
+{
+    struct pack_writer writer;
+    const struct view_experiment *experiment = view_find_experiment(&f->core->view, make_experiment_id(number));
+    open_map(&writer, RENDER_TRIAL_PAIRS);
+    render_trial(f->core, experiment, experiment->config, index, &writer);
+    return json_of(&writer);
+}
+
+static void the_times_of_a_trial_are_of_all_its_attempts(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 1, 5);
+    const struct person *members[] = {&f->b};
+    attempt_id first = make_attempt_id(0, 0, 1, 1, f->b.id), second = make_attempt_id(0, 0, 2, 1, f->b.id);
+    struct fact_worker ended = {.state = FACT_WORKER_ENDED, .reason = FACT_FAILED, .generation = 1, .started_s = 1000, .ended_s = 1070};
+    struct fact_worker runs = {.state = FACT_WORKER_RUNNING, .generation = 1, .started_s = 1100, .step = 40};
+    load_attempt(f, &first, members, 1, 0);
+    load_worker(f, &first, &f->b, 0, ended);
+    load_verdict(f, &first, &f->b, FACT_FAILED, 30, 0.1, "a worker failed");
+    assert_has(show(f, 0), "\"started_s\":1000,\"ended_s\":1070,\"before_s\":0,");
+    load_attempt(f, &second, members, 1, 30);
+    load_worker(f, &second, &f->b, 0, runs);
+    assert_has(show(f, 0), "\"started_s\":1100,\"ended_s\":null,\"before_s\":70,");
+    const char *text = trial(f, 0, 0);
+    assert_has(text, "\"attempts\":[{\"attempt\":1,\"state\":\"failed\",\"start_step\":0,\"step\":30,\"workers\":1,\"started_s\":1000,"
+                     "\"ended_s\":1070,\"reason\":\"a worker failed: rank 0 ended with status 0\",\"nodes\":[\"b\"]},"
+                     "{\"attempt\":2,\"state\":\"running\",\"start_step\":30,\"step\":40,\"workers\":1,\"started_s\":1100,"
+                     "\"ended_s\":null,\"reason\":null,\"nodes\":[\"b\"]}]");
+    assert_has(text, "\"why\":[{\"text\":\"attempt 2 runs on b since its start\",\"at_s\":1100}],");
+    assert_has(text, "\"replicas\":2}");
+}
+
+static void why_a_trial_is_in_its_state_is_told(void **state)
+{
+    struct fixture *f = *state;
+    const struct person *members[] = {&f->b};
+    load_experiment(f, 0, 3, 0);
+    assert_has(trial(f, 0, 0), "\"why\":[{\"text\":\"no node coordinates the experiment yet; the nodes choose one within seconds\",\"at_s\":null}]");
+    attempt_id id = make_attempt_id(0, 0, 1, 1, f->b.id);
+    struct fact_worker ended = {.state = FACT_WORKER_ENDED, .reason = FACT_FAILED, .exit_code = 3, .generation = 1, .started_s = 1000, .ended_s = 1070};
+    load_attempt(f, &id, members, 1, 0);
+    load_worker(f, &id, &f->b, 0, ended);
+    load_verdict(f, &id, &f->b, FACT_FAILED, 30, 0.5, "a worker failed");
+    assert_has(trial(f, 0, 0), "\"why\":[{\"text\":\"a worker failed: rank 0 ended with status 3\",\"at_s\":1070},"
+                               "{\"text\":\"its program failed 1 time, and max_restarts is 0\",\"at_s\":null}]");
+    const struct fact_stop stop = {.lamport = 1, .stopped = true};
+    load(f, &f->a, FACT_STOP, fact_key_trial(make_experiment_id(0), 1), &stop);
+    assert_has(trial(f, 0, 1), "\"why\":[{\"text\":\"a user stopped the trial before it began\",\"at_s\":null}]");
+    struct fact_control control = {.lamport = 1, .paused = true};
+    load(f, &f->a, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), &control);
+    assert_has(trial(f, 0, 2), "\"text\":\"the experiment is paused; shoal resume lets it go on\"");
+}
+
+/* Another metric than searcher.metric, in the group in which that one is looked up. */
+static void a_trial_that_never_reports_the_metric_is_told_what_it_reports(void **state)
+{
+    struct fixture *f = *state;
+    struct config config;
+    const struct person *members[] = {&f->b};
+    make_config(&config, 2, 0);
+    bytes_copy_text(config.metric, sizeof config.metric, "loss");
+    load_configured(f, 0, &config);
+    attempt_id id = make_attempt_id(0, 0, 1, 1, f->b.id), mute = make_attempt_id(0, 1, 1, 1, f->b.id);
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    struct fact_worker runs = {.state = FACT_WORKER_RUNNING, .generation = 1, .step = 40, .metrics = metrics};
+    load_attempt(f, &id, members, 1, 0);
+    load_worker(f, &id, &f->b, 0, runs);
+    assert_lacks(trial(f, 0, 0), "searcher.metric"); /* it has reported nothing yet */
+    runs.metrics_bytes = make_metrics(metrics, 0.5);
+    runs.step = 41;
+    load_worker(f, &id, &f->b, 0, runs);
+    assert_has(trial(f, 0, 0), "{\"text\":\"searcher.metric is loss, and the trial has not reported it in group validation; it has reported: "
+                               "validation/accuracy\",\"at_s\":null}");
+    load_attempt(f, &mute, members, 1, 0);
+    struct fact_verdict done = {.reason = FACT_COMPLETED, .step = 10};
+    load(f, &f->b, FACT_VERDICT, fact_key_verdict(&mute), &done);
+    assert_has(trial(f, 0, 1), "has not reported it in group validation, nor any other metric; so it cannot be the best trial\"");
+}
+
+static void an_early_stop_is_told_in_one_sentence(void **state)
+{
+    (void)state;
+    static const struct { struct why_decision stop; const char *said; } rows[] = {
+        {{FACT_STOPS, 1, 859, 0.81, 5, 9, 2}, "stopped at rung 1 (step 859): 0.81, 5th of 9, 2 go on"},
+        {{FACT_STOPS, 0, 100, 0.123456, 2, 3, 1}, "stopped at rung 0 (step 100): 0.1235, 2nd of 3, 1 goes on"},
+        {{FACT_STOPS, 2, 100, 12, 11, 21, 3}, "stopped at rung 2 (step 100): 12, 11th of 21, 3 go on"},
+        {{FACT_STOPS, 2, 100, 12, 23, 91, 3}, "stopped at rung 2 (step 100): 12, 23rd of 91, 3 go on"},
+        {{FACT_GOES_ON, 0, 15, 0.5, 1, 3, 1}, "went on at rung 0 (step 15): 0.5, 1st of 3, 1 goes on"},
+        {{FACT_TOPS_OUT, 2, 90, 0.5, 1, 2, 1}, "reached its whole length at rung 2 (step 90): 0.5, 1st of 2"},
+        {{FACT_STOPS, 1, 30, NAN, 1, 4, 1}, "stopped at rung 1 (step 30): its metric was not a number"},
+        {{FACT_STOPS, 2, 100, 12, 111, 200, 3}, "stopped at rung 2 (step 100): 12, 111th of 200, 3 go on"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char said[WHY_DECISION_BYTES];
+        why_decision_text(&rows[i].stop, said);
+        assert_string_equal(said, rows[i].said);
+    }
+}
+
+static void a_curve_has_what_the_node_has_seen(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 3, 5);
+    const struct person *members[] = {&f->b};
+    const struct view_experiment *experiment = view_find_experiment(&f->core->view, make_experiment_id(0));
+    attempt_id first = make_attempt_id(0, 1, 1, 1, f->b.id), second = make_attempt_id(0, 1, 2, 1, f->b.id);
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    struct fact_worker runs = {.state = FACT_WORKER_RUNNING, .generation = 1, .metrics = metrics};
+    struct curves *curves = curves_new();
+    static const double values[] = {0.25, 0.75, 0.5};
+    load_attempt(f, &first, members, 1, 0);
+    for (uint64_t i = 0; i < 3; i++) {
+        runs.step = 10 * (i + 1);
+        runs.metrics_bytes = make_metrics(metrics, values[i]);
+        load_worker(f, &first, &f->b, 0, runs);
+        curves_note(curves, f->core, experiment, 2000 * i);
+        curves_note(curves, f->core, experiment, 2000 * i + 500); /* nothing is new */
+    }
+    struct pack_writer writer;
+    uint32_t from = 0;
+    open_map(&writer, RENDER_CURVES_PAIRS);
+    assert_false(render_curves(curves, experiment, &from, &writer));
+    assert_string_equal(json_of(&writer), "{\"curves\":[{\"index\":1,\"best\":0.75,\"best_step\":20,\"rate\":5.0,\"steps\":[10,20,30],"
+                                          "\"values\":[0.25,0.75,0.5]}]}");
+    load_verdict(f, &first, &f->b, FACT_LOST, 30, 0.5, "a node was lost"); /* the next attempt begins with the checkpoint of step 10 */
+    load_attempt(f, &second, members, 1, 10);
+    curves_tick(curves, f->core, 9000);
+    const struct curve *curve = curves_find(curves, make_experiment_id(0), 1);
+    assert_non_null(curve);
+    assert_true(curve->count == 1 && curve->points[0].step == 10 && curve->best.step == 10);
+    curves_free(curves);
 }
 
 static void load_manifest(struct fixture *f, const attempt_id *id, uint64_t at_step, const double *metric)
@@ -592,6 +793,31 @@ static void checkpoints_are_listed_newest_first(void **state)
 }
 
 /* A document in parts: joined, they are the whole, and no part exceeds its frame. */
+static void a_checkpoint_that_a_program_left_is_listed_with_its_name(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 2, 5);
+    attempt_id id = make_attempt_id(0, 1, 1, 1, f->b.id);
+    struct fact_output fact = {.saved = {.name = "step_300.pt", .bytes = 77, .step = 300}, .bytes = 99, .files = 2, .generation = 1,
+                               .sequence = 1, .holder_count = 1, .holders = {f->a.id}};
+    load(f, &f->b, FACT_OUTPUT, fact_key_output(&id, 0, 0), &fact);
+    const struct view_experiment *experiment = view_find_experiment(&f->core->view, make_experiment_id(0));
+    struct pack_writer writer;
+    uint32_t from = 0;
+    open_map(&writer, RENDER_CHECKPOINTS_PAIRS);
+    assert_false(render_checkpoints(f->core, experiment, RENDER_ALL_TRIALS, &from, &writer));
+    assert_has(json_of(&writer), "{\"checkpoints\":[{\"trial\":1,\"step\":300,\"attempt\":1,\"bytes\":77,\"durable\":false,"
+                                 "\"holders\":[{\"node\":");
+    assert_has(json_of(&writer), "\"name\":\"a\"}],\"path\":\"step_300.pt\"}");
+    fact.saved.step = 0;
+    fact.sequence = 2;
+    load(f, &f->b, FACT_OUTPUT, fact_key_output(&id, 0, 1), &fact);
+    from = 0;
+    open_map(&writer, RENDER_CHECKPOINTS_PAIRS);
+    assert_false(render_checkpoints(f->core, experiment, 1, &from, &writer));
+    assert_has(json_of(&writer), "[{\"trial\":1,\"step\":null,");
+}
+
 static void long_lists_come_in_parts(void **state)
 {
     struct fixture *f = *state;
@@ -663,8 +889,8 @@ static void the_coordinator_is_the_highest_living_claim(void **state)
     struct pack_writer writer;
     open_map(&writer, RENDER_STATE_PAIRS);
     render_experiment_state(f->core, experiment, &writer);
-    assert_string_equal(json_of(&writer), "{\"state\":\"queued\",\"trials\":{\"total\":1,\"queued\":1,\"running\":0,"
-                                          "\"completed\":0,\"failed\":0},\"best\":null}");
+    assert_string_equal(json_of(&writer), "{\"state\":\"queued\",\"trials\":{\"total\":1,\"queued\":1,\"paused\":0,"
+                                          "\"cancelled\":0,\"running\":0,\"completed\":0,\"failed\":0,\"stopped\":0},\"best\":null}");
 }
 
 static void status_adds_what_the_core_refused(void **state)
@@ -735,13 +961,22 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_all_nodes_together_cannot_hold_is_said, setup, teardown),
         cmocka_unit_test_setup_teardown(which_nodes_have_the_program_is_shown, setup, teardown),
         cmocka_unit_test_setup_teardown(an_experiment_is_shown_before_anything_runs, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_users_note_is_shown_with_the_experiment, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_queued_where_nothing_will_begin, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stopped_trial_is_stopping_until_its_workers_have_ended, setup, teardown),
         cmocka_unit_test_setup_teardown(the_failure_of_which_a_trial_fails_is_no_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_attempt_leaves_its_last_lines, setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_that_could_not_begin_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(an_attempt_that_begins_at_the_last_step_has_the_metrics_of_who_reached_it, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(the_times_of_a_trial_are_of_all_its_attempts, setup, teardown),
+        cmocka_unit_test_setup_teardown(why_a_trial_is_in_its_state_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_trial_that_never_reports_the_metric_is_told_what_it_reports, setup, teardown),
+        cmocka_unit_test(an_early_stop_is_told_in_one_sentence),
+        cmocka_unit_test_setup_teardown(a_curve_has_what_the_node_has_seen, setup, teardown),
         cmocka_unit_test_setup_teardown(metrics_that_are_no_map_are_not_passed_on, setup, teardown),
         cmocka_unit_test_setup_teardown(checkpoints_are_listed_newest_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_checkpoint_that_a_program_left_is_listed_with_its_name, setup, teardown),
         cmocka_unit_test_setup_teardown(long_lists_come_in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(the_coordinator_is_the_highest_living_claim, setup, teardown),
         cmocka_unit_test_setup_teardown(status_adds_what_the_core_refused, setup, teardown),

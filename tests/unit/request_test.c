@@ -231,6 +231,45 @@ static void a_report_has_room_for_so_many_names(void **state)
     }
 }
 
+static void cuts_of_a_save_are_optional_and_bounded(void **state)
+{
+    (void)state;
+    static const struct {
+        bool has_cuts;
+        uint64_t cuts;
+        int error;
+    } tries[] = {{false, 0, 0}, {true, 0, 0}, {true, REQUEST_CUTS_MAX, 0}, {true, REQUEST_CUTS_MAX + 1, ERR_MALFORMED},
+                 {true, UINT64_MAX, ERR_MALFORMED}};
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        struct request request;
+        struct request_save save = {0};
+        begin(2 + tries[i].has_cuts, 1, "worker_save");
+        pack_text(&writer, "step");
+        pack_u64(&writer, 7);
+        pack_text(&writer, "bytes");
+        pack_u64(&writer, 1000);
+        if (tries[i].has_cuts) {
+            pack_text(&writer, "cuts");
+            pack_u64(&writer, tries[i].cuts);
+        }
+        assert_int_equal(read_request(&request), 0);
+        assert_int_equal(request_save_read(&request.map, &save), tries[i].error);
+        assert_int_equal(save.step, tries[i].error == 0 ? 7 : 0);
+        assert_int_equal(save.cut_count, tries[i].error == 0 ? tries[i].cuts : 0);
+    }
+    struct request request;
+    struct request_save save;
+    begin(3, 1, "worker_save");
+    pack_text(&writer, "step");
+    pack_u64(&writer, 7);
+    pack_text(&writer, "bytes");
+    pack_u64(&writer, 1000);
+    pack_text(&writer, "cuts");
+    pack_text(&writer, "all");
+    assert_int_equal(read_request(&request), 0);
+    assert_int_equal(request_save_read(&request.map, &save), ERR_MALFORMED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +281,7 @@ int main(void)
         cmocka_unit_test(ids_and_tokens_are_hexadecimal_of_their_length),
         cmocka_unit_test(a_report_that_is_not_all_numbers_is_refused_whole),
         cmocka_unit_test(a_report_has_room_for_so_many_names),
+        cmocka_unit_test(cuts_of_a_save_are_optional_and_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

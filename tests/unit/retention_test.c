@@ -207,6 +207,30 @@ static void the_best_of_the_experiment_may_be_of_any_trial(void **state)
     finish(&fold);
 }
 
+static void a_pinned_experiment_keeps_all(void **state)
+{
+    (void)state;
+    struct fold fold;
+    begin(&fold, 0, 0, 0, false);
+    assign(&fold, 0, 1, (hash256){{0}});
+    save(&fold, 0, 10, 0.5, 2, true);
+    save(&fold, 0, 20, 0.4, 2, true);
+    save(&fold, 0, 30, -1, 0, false); /* let go already */
+    end(&fold, 0, 1, FACT_COMPLETED);
+    assert_kept(&fold, 0, "");
+    assert_false(retention_keeps_outputs(fold.experiment));
+    struct fact_annotation pin = {.lamport = 1, .is_set = true};
+    struct view_manifest *newest_but_one = fold.experiment->trials[0]->manifests->next;
+    say(&fold, 2, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), FACT_PINNED, ""), &pin);
+    assert_false(retention_may_go(fold.experiment, fold.experiment->trials[0], newest_but_one)); /* also before the next look */
+    assert_kept(&fold, 0, "20 10");
+    assert_true(retention_keeps_outputs(fold.experiment));
+    pin = (struct fact_annotation){.lamport = 2};
+    say(&fold, 2, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), FACT_PINNED, ""), &pin);
+    assert_kept(&fold, 0, "");
+    finish(&fold);
+}
+
 static void mark_as_safe(struct fold *fold, uint32_t trial, uint64_t step)
 {
     for (struct view_manifest *row = fold->experiment->trials[trial]->manifests; row != NULL; row = row->next) {
@@ -287,6 +311,7 @@ int main(void)
         cmocka_unit_test(of_checkpoints_with_one_metric_the_one_that_was_measured_is_the_best),
         cmocka_unit_test(only_what_is_safe_lets_others_go),
         cmocka_unit_test(the_best_of_the_experiment_may_be_of_any_trial),
+        cmocka_unit_test(a_pinned_experiment_keeps_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,11 +167,13 @@ static void test_notices_are_heard(void **state)
     fake_daemon_start(&daemon, 1, 0, "{}");
     struct shoal *shoal = open_worker(&daemon);
     assert_false(shoal_should_stop(shoal));
+    assert_string_equal(shoal_stop_reason(shoal), "");
     fake_daemon_notice(&daemon, "durable", 40);
     fake_daemon_notice(&daemon, "weather", 0);
     fake_daemon_notice(&daemon, "stop", 0);
     assert_true(shoal_should_stop(shoal)); /* what has been sent on a Unix socket is there */
     assert_int_equal(shoal_durable_step(shoal), 40);
+    assert_string_equal(shoal_stop_reason(shoal), "pause");
     shoal_close(&shoal);
     fake_daemon_stop(&daemon);
 }
@@ -203,12 +205,33 @@ static void test_nothing_is_lost_when_the_daemon_restarts(void **state)
     assert_true(train_until(shoal, &daemon, &daemon.save_count, 1));
     flush(shoal, &daemon);
     assert_int_equal(daemon.open_count, 2);
+    assert_int_equal(daemon.session_changes, 1); /* so the daemon knows what is there twice */
     assert_int_equal(daemon.report_count, 51); /* 1, 2, 2 again, 3 ... 50, in order */
     for (uint64_t i = 2; i < 51; i++) {
         assert_int_equal(daemon.reports[i].step, i);
     }
     assert_int_equal(daemon.checkpoint_step, 50);
     assert_string_equal((char *)daemon.checkpoint, "state of 50");
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_a_refused_report_is_told_once_and_refuses_no_checkpoint(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    struct shoal *shoal = open_worker(&daemon);
+    (void)pthread_mutex_lock(&daemon.mutex);
+    daemon.refuse_reports = 1;
+    (void)pthread_mutex_unlock(&daemon.mutex);
+    report(shoal, 1);
+    report(shoal, 2);
+    assert_true(train_until(shoal, &daemon, &daemon.report_count, 2));
+    assert_int_equal(shoal_checkpoint_save(shoal, 2, "state of 2", 11), 0);
+    assert_int_equal(shoal_flush(shoal, 20000), ERR_REFUSED);
+    assert_int_equal(daemon.save_count, 1);
+    flush(shoal, &daemon);
     shoal_close(&shoal);
     fake_daemon_stop(&daemon);
 }
@@ -285,6 +308,189 @@ static void test_the_queue_is_bounded_and_keeps_the_oldest(void **state)
     flush(shoal, &daemon);
     assert_int_equal(daemon.report_count, SHOAL_QUEUE_MAX);
     assert_int_equal(daemon.reports[SHOAL_QUEUE_MAX - 1].step, SHOAL_QUEUE_MAX - 1);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void pack_report(struct pack_writer *writer, uint64_t step)
+{
+    pack_array(writer, 3);
+    pack_text(writer, "training");
+    pack_u64(writer, step);
+    pack_map(writer, 1);
+    pack_text(writer, "loss");
+    pack_double(writer, (double)step / 2);
+}
+
+static void test_packed_reports_are_taken_as_the_queue_has_room(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    struct shoal *shoal = open_worker(&daemon);
+    fake_daemon_break(&daemon);
+    enum { REPORTS = SHOAL_QUEUE_MAX + 100 };
+    static uint8_t bytes[REPORTS * 64];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    for (uint64_t step = 0; step < REPORTS; step++) {
+        pack_report(&writer, step);
+    }
+    assert_false(writer.failed);
+    size_t done = 0, taken = 1;
+    while (taken > 0) {
+        assert_int_equal(shoal_report_packed(shoal, bytes + done, writer.used_bytes - done, &taken), 0);
+        done += taken;
+    }
+    assert_true(done < writer.used_bytes); /* the daemon is away, and the queue full */
+    fake_daemon_return(&daemon);
+    assert_true(train_until(shoal, &daemon, &daemon.report_count, SHOAL_QUEUE_MAX));
+    assert_int_equal(shoal_report_packed(shoal, bytes + done, writer.used_bytes - done, &taken), 0);
+    assert_int_equal(taken, writer.used_bytes - done);
+    flush(shoal, &daemon);
+    assert_int_equal(daemon.report_count, REPORTS);
+    for (uint64_t step = 0; step < REPORTS; step++) {
+        assert_int_equal(daemon.reports[step].step, step);
+        assert_true(daemon.reports[step].loss == (double)step / 2);
+    }
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_a_malformed_packed_report_is_refused_after_the_good_ones(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    struct shoal *shoal = open_worker(&daemon);
+    uint8_t bytes[256];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_report(&writer, 1);
+    size_t good = writer.used_bytes, taken;
+    pack_array(&writer, 3);
+    pack_text(&writer, "training");
+    pack_u64(&writer, 2);
+    pack_text(&writer, "no map");
+    assert_int_equal(shoal_report_packed(shoal, bytes, writer.used_bytes, &taken), ERR_MALFORMED);
+    assert_int_equal(taken, good);
+    assert_int_equal(shoal_report_packed(shoal, bytes, good - 1, &taken), ERR_MALFORMED); /* cut short */
+    assert_int_equal(taken, 0);
+    flush(shoal, &daemon);
+    assert_int_equal(daemon.report_count, 1);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_a_link_without_a_group_reports_and_loads(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 2, 0, "{}"); /* the other rank never comes */
+    char error[SHOAL_ERROR_BYTES];
+    struct shoal *shoal;
+    fake_daemon_environment(&daemon, 0);
+    assert_int_equal(shoal_open_link(&shoal, error), 0);
+    assert_int_equal(shoal_size(shoal), 2);
+    report(shoal, 1);
+    assert_int_equal(shoal_checkpoint_save(shoal, 7, "seven", 6), 0);
+    flush(shoal, &daemon);
+    int fd;
+    size_t count;
+    uint64_t step;
+    assert_int_equal(shoal_checkpoint_open(shoal, &fd, &count, &step), 0);
+    char text[6];
+    assert_int_equal(step, 7);
+    assert_int_equal(count, 6);
+    assert_int_equal(pread(fd, text, sizeof text, 0), 6);
+    assert_string_equal(text, "seven");
+    (void)close(fd);
+    float value = 1;
+    assert_int_equal(shoal_all_reduce_f32(shoal, &value, 1), ERR_USAGE);
+    assert_non_null(strstr(shoal_error(shoal), "shoal_join"));
+    assert_int_equal(shoal_all_reduce_begin(shoal, &value, 1, SHOAL_F32), ERR_USAGE);
+    assert_int_equal(shoal_barrier(shoal), ERR_USAGE);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_cuts_travel_behind_the_checkpoint(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    char error[SHOAL_ERROR_BYTES];
+    struct shoal *shoal;
+    fake_daemon_environment(&daemon, 0);
+    assert_int_equal(shoal_open_link(&shoal, error), 0);
+    void *room;
+    for (uint64_t k = 3; k > 0; k--) { /* smaller ones lie in the buffer of a larger one */
+        static const uint64_t cuts[] = {0, 4096, 9000};
+        assert_int_equal(shoal_checkpoint_begin(shoal, 10000 * k, &room), 0);
+        memset(room, (int)k, 10000 * k);
+        assert_int_equal(shoal_checkpoint_commit_cut(shoal, k, cuts, k), 0);
+        flush(shoal, &daemon);
+        assert_int_equal(daemon.checkpoint_bytes, 10000 * k);
+        assert_int_equal(daemon.checkpoint[10000 * k - 1], k);
+        assert_int_equal(daemon.cut_count, k);
+        assert_memory_equal(daemon.cuts, cuts, k * sizeof cuts[0]);
+    }
+    for (size_t larger = 30008; larger < 100000000; larger *= 2500) { /* the file has cuts where the buffer grows to */
+        assert_int_equal(shoal_checkpoint_begin(shoal, larger, &room), 0);
+        memset(room, 7, larger);
+        assert_int_equal(shoal_checkpoint_commit(shoal, 7), 0);
+        flush(shoal, &daemon);
+        assert_int_equal(daemon.checkpoint_bytes, larger);
+        assert_int_equal(daemon.checkpoint[larger - 1], 7);
+    }
+    static const uint64_t bad[][2] = {{5, 5}, {7, 6}, {0, 100}, {UINT64_MAX, 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(shoal_checkpoint_begin(shoal, 100, &room), 0);
+        assert_int_equal(shoal_checkpoint_commit_cut(shoal, 9, bad[i], 2), ERR_USAGE);
+        assert_non_null(strstr(shoal_error(shoal), "ascend"));
+    }
+    assert_int_equal(shoal_checkpoint_begin(shoal, 100, &room), 0);
+    assert_int_equal(shoal_checkpoint_commit_cut(shoal, 9, bad[0], SHOAL_CUTS_MAX + 1), ERR_USAGE);
+    assert_int_equal(shoal_checkpoint_save(shoal, 10, "ten", 4), 0); /* nothing is in the way of the next one */
+    flush(shoal, &daemon);
+    assert_int_equal(daemon.checkpoint_step, 10);
+    assert_int_equal(daemon.cut_count, 0);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_a_link_joins_its_group_later(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    char error[SHOAL_ERROR_BYTES];
+    struct shoal *shoal;
+    fake_daemon_environment(&daemon, 0);
+    assert_int_equal(shoal_open_link(&shoal, error), 0);
+    assert_int_equal(shoal_join(shoal), 0);
+    assert_int_equal(shoal_join(shoal), 0);
+    float value = 3;
+    assert_int_equal(shoal_all_reduce_f32(shoal, &value, 1), 0);
+    assert_true(value == 3);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_a_rank_that_joins_alone_gives_up_in_time(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 2, 0, "{}");
+    char error[SHOAL_ERROR_BYTES];
+    struct shoal *shoal;
+    fake_daemon_environment(&daemon, 0);
+    assert_int_equal(shoal_open_link(&shoal, error), 0);
+    shoal_set_timeout(shoal, 50);
+    assert_int_equal(shoal_join(shoal), ERR_TIMEOUT);
+    assert_string_equal(shoal_error(shoal), "within 0 s not all 2 ranks of the attempt have begun to join their group");
+    report(shoal, 1);
+    flush(shoal, &daemon);
     shoal_close(&shoal);
     fake_daemon_stop(&daemon);
 }
@@ -542,8 +748,9 @@ static void test_a_report_that_the_daemon_would_not_keep_is_refused(void **state
     static const char digits[] = "0123456789012345678901234567890123456789012345678901234567890123456789"
                                  "0123456789012345678901234567890123456789012345678901234567";
     _Static_assert(sizeof digits == SHOAL_METRIC_BYTES_MAX + 2, "one byte too many");
-    const char *too_long[] = {digits}, *longest[] = {digits + 1}, *many[SHOAL_METRICS_BYTES_MAX / 16 + 1];
-    double values[SHOAL_METRICS_BYTES_MAX / 16 + 1] = {0};
+    const char *too_long[] = {digits}, *longest[] = {digits + 1};
+    static const char *many[SHOAL_METRICS_BYTES_MAX / 16 + 1];
+    static double values[SHOAL_METRICS_BYTES_MAX / 16 + 1];
     size_t most = SHOAL_METRICS_BYTES_MAX / 16;
     for (size_t i = 0; i <= most; i++) {
         many[i] = digits + sizeof digits - 1 - 4;
@@ -553,7 +760,7 @@ static void test_a_report_that_the_daemon_would_not_keep_is_refused(void **state
     assert_int_equal(shoal_report(shoal, digits, 2, loss_name, values, 1), ERR_USAGE);
     assert_non_null(strstr(shoal_error(shoal), "31"));
     assert_int_equal(shoal_report(shoal, "training", 3, many, values, most + 1), ERR_USAGE);
-    assert_non_null(strstr(shoal_error(shoal), "7680"));
+    assert_non_null(strstr(shoal_error(shoal), "524288"));
     assert_int_equal(shoal_report(shoal, "training", 4, longest, values, 1), 0);
     assert_int_equal(shoal_report(shoal, "training", 5, many, values, most), 0);
     flush(shoal, &daemon);
@@ -612,9 +819,16 @@ int main(void)
         cmocka_unit_test(test_reports_and_checkpoints_reach_the_daemon),
         cmocka_unit_test(test_notices_are_heard),
         cmocka_unit_test(test_nothing_is_lost_when_the_daemon_restarts),
+        cmocka_unit_test(test_a_refused_report_is_told_once_and_refuses_no_checkpoint),
         cmocka_unit_test(test_away_newer_checkpoints_replace_older_ones),
         cmocka_unit_test(test_a_third_save_waits_for_a_buffer),
         cmocka_unit_test(test_the_queue_is_bounded_and_keeps_the_oldest),
+        cmocka_unit_test(test_packed_reports_are_taken_as_the_queue_has_room),
+        cmocka_unit_test(test_a_malformed_packed_report_is_refused_after_the_good_ones),
+        cmocka_unit_test(test_a_link_without_a_group_reports_and_loads),
+        cmocka_unit_test(test_cuts_travel_behind_the_checkpoint),
+        cmocka_unit_test(test_a_link_joins_its_group_later),
+        cmocka_unit_test(test_a_rank_that_joins_alone_gives_up_in_time),
         cmocka_unit_test(test_a_refused_worker_says_why),
         cmocka_unit_test(test_collectives_go_on_while_the_daemon_is_away),
         cmocka_unit_test(test_a_worker_that_is_lost_while_the_group_forms_is_not_waited_for),

@@ -58,13 +58,30 @@ static int add(struct place *place, struct snapshot *snapshot, const char *disk_
 }
 
 /* The blob in a memfd. */
-static int read_out(struct place *place, const struct snapshot *snapshot, uint64_t *bytes)
+static int read_out(struct place *place, struct snapshot *snapshot, uint64_t *bytes)
 {
     hash256 blob;
     int fd = memfd_create("blob", MFD_CLOEXEC);
     assert_int_equal(snapshot_put(snapshot, place->chunks, &blob, bytes, place->error, sizeof place->error), 0);
     assert_int_equal(chunks_read_blob_to_fd(place->chunks, blob, fd, NULL, place->error, sizeof place->error), 0);
     return fd;
+}
+
+static void a_link_that_leaves_the_first_directory_is_left_out(void **state)
+{
+    struct place *place = *state;
+    script(place, "mkdir -p a/deep && ln -s ../one a/deep/inside && ln -s ../../one a/deep/outside && ln -s ../one a/outside");
+    struct snapshot snapshot = {0};
+    assert_int_equal(add(place, &snapshot, "a", "work", NULL, UINT64_MAX), 0);
+    uint32_t links = 0;
+    for (uint32_t i = 0; i < snapshot.count; i++) {
+        if (snapshot.entries[i].kind == SNAPSHOT_LINK) {
+            assert_string_equal(snapshot.entries[i].path, "work/deep/inside");
+            links++;
+        }
+    }
+    assert_int_equal(links, 1);
+    snapshot_free(&snapshot);
 }
 
 static void what_is_packed_comes_out_with_modes_times_and_links(void **state)
@@ -128,6 +145,51 @@ static void unchanged_files_are_the_same_chunks(void **state)
     snapshot_free(&after);
 }
 
+/* Each transaction waits for the disk: a worker that leaves 20,000 small files does not wait for 20,000. */
+static void small_files_are_stored_together(void **state)
+{
+    struct place *place = *state;
+    struct snapshot snapshot = {0};
+    hash256 blob;
+    uint64_t bytes;
+    uint32_t stored = 0;
+    script(place, "for i in 1 2 3; do echo $i >$i; done");
+    assert_int_equal(add(place, &snapshot, "1", "output/1", NULL, UINT64_MAX), 0);
+    assert_int_equal(add(place, &snapshot, "2", "output/2", NULL, UINT64_MAX), 0);
+    assert_int_equal(add(place, &snapshot, "3", "output/3", NULL, UINT64_MAX), 0);
+    assert_int_equal(chunks_each(place->chunks, count_chunk, &stored), 0);
+    assert_int_equal(stored, 0);
+    assert_int_equal(snapshot_put(&snapshot, place->chunks, &blob, &bytes, place->error, sizeof place->error), 0);
+    assert_int_equal(chunks_each(place->chunks, count_chunk, &stored), 0);
+    assert_int_equal(stored, 3 + 2); /* and the listing and the manifest */
+    snapshot_free(&snapshot);
+}
+
+static void what_is_taken_over_is_listed_as_before(void **state)
+{
+    struct place *place = *state;
+    struct snapshot before = {0}, after = {0};
+    hash256 first, second;
+    uint64_t bytes;
+    script(place, "mkdir -p a/x/y a/x.d a/w && for i in x/y/1 x/y.z x/1 x.d/1 x-1 w/1; do echo $i >a/$i; done && ln -s y/1 a/x/link");
+    static const char *const units[] = {"a/w", "a/x", "a/x-1", "a/x.d"};
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        assert_int_equal(add(place, &before, units[i], units[i], NULL, UINT64_MAX), 0);
+    }
+    assert_int_equal(snapshot_put(&before, place->chunks, &first, &bytes, place->error, sizeof place->error), 0);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        assert_int_equal(snapshot_take_over(&after, &before, units[i]), 0);
+    }
+    assert_int_equal(snapshot_put(&after, place->chunks, &second, &bytes, place->error, sizeof place->error), 0);
+    assert_true(hash256_equal(first, second));
+    snapshot_free(&after);
+    assert_int_equal(snapshot_take_over(&after, &before, "a/x"), 0);
+    assert_int_equal(after.count, 7); /* a, a/x, and a/x/1, a/x/link, a/x/y, a/x/y/1, a/x/y.z */
+    assert_int_equal(snapshot_take_over(&after, &before, "a/x/"), ERR_NOT_FOUND);
+    snapshot_free(&after);
+    snapshot_free(&before);
+}
+
 static void what_cannot_be_kept_is_named_and_the_rest_is_kept(void **state)
 {
     struct place *place = *state;
@@ -175,8 +237,11 @@ static void listings_of_strangers_lead_nowhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_link_that_leaves_the_first_directory_is_left_out, place_make, place_remove),
         cmocka_unit_test_setup_teardown(what_is_packed_comes_out_with_modes_times_and_links, place_make, place_remove),
         cmocka_unit_test_setup_teardown(unchanged_files_are_the_same_chunks, place_make, place_remove),
+        cmocka_unit_test_setup_teardown(small_files_are_stored_together, place_make, place_remove),
+        cmocka_unit_test_setup_teardown(what_is_taken_over_is_listed_as_before, place_make, place_remove),
         cmocka_unit_test_setup_teardown(what_cannot_be_kept_is_named_and_the_rest_is_kept, place_make, place_remove),
         cmocka_unit_test(listings_of_strangers_lead_nowhere),
     };

@@ -185,6 +185,26 @@ static void what_is_gone_is_forgotten_after_a_rest(void **state)
     assert_null(find(place, "work/kept/a"));
 }
 
+/* The answer for one unit holds for all that are gone from a directory, and not for other directories. */
+static void what_rests_in_one_directory_replaces_nothing_in_another(void **state)
+{
+    struct place *place = *state;
+    script(place, "echo 1 >output/a; echo 1 >output/b; echo 1 >work/kept/a");
+    scan_after(place, 0);
+    find(place, "output/a")->is_stored = find(place, "output/b")->is_stored = find(place, "work/kept/a")->is_stored = true;
+    script(place, "rm output/a output/b work/kept/a; echo 1 >output/c");
+    scan_after(place, 1000);
+    scan_after(place, UNITS_REST_MS);
+    script(place, "echo 1 >work/kept/b");
+    scan_after(place, 100);
+    assert_true(is_gone(place, "output/a"));
+    assert_true(is_gone(place, "output/b"));
+    assert_false(is_gone(place, "work/kept/a")); /* work/kept/b does not rest yet */
+    assert_true(is_gone(place, "output/a"));
+    units_changed(&place->units, find(place, "output/c"), place->moment.now_ms);
+    assert_false(is_gone(place, "output/b")); /* nor does output/c any more */
+}
+
 static void a_checkpoint_counts_when_it_is_renamed_and_replaces_the_last(void **state)
 {
     struct place *place = *state;
@@ -239,6 +259,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_suspend_of_the_machine_is_no_rest, place_make, place_remove),
         cmocka_unit_test_setup_teardown(after_a_kill_only_what_rested_before_counts, place_make, place_remove),
         cmocka_unit_test_setup_teardown(what_is_gone_is_forgotten_after_a_rest, place_make, place_remove),
+        cmocka_unit_test_setup_teardown(what_rests_in_one_directory_replaces_nothing_in_another, place_make, place_remove),
         cmocka_unit_test_setup_teardown(a_checkpoint_counts_when_it_is_renamed_and_replaces_the_last, place_make, place_remove),
         cmocka_unit_test_setup_teardown(very_many_files_are_scanned_in_moments, place_make, place_remove),
         cmocka_unit_test_setup_teardown(links_out_of_the_run_directory_are_not_followed, place_make, place_remove),

@@ -109,6 +109,29 @@ static void add_experiments(struct set *set, struct random *random, const struct
             add(set, people[i].id, FACT_CLAIM, key, &claim);
         }
     }
+    for (uint32_t count = below(random, 4); count > 0; count--) {
+        struct fact_stop stop = {some_clock(random, 3) | 1, below(random, 3) > 0, below(random, 3)};
+        add(set, people[below(random, PEOPLE)].id, FACT_STOP,
+            fact_key_trial(make_experiment_id(below(random, 2)), below(random, 4)), &stop);
+        const struct fact_search_stop search_stop = {.number = 1 + below(random, 3)};
+        add(set, people[below(random, PEOPLE)].id, FACT_SEARCH_STOP,
+            fact_key_trial(make_experiment_id(below(random, 2)), below(random, 4)), &search_stop);
+    }
+}
+
+/* Notes of several writers about one thing, some concurrent, some far ahead. */
+static void add_annotations(struct set *set, struct random *random, const struct person *people)
+{
+    static const char *const labels[] = {"a", "ab", "b"};
+    for (uint32_t count = below(random, 16); count > 0; count--) {
+        struct fact_annotation fact = {.lamport = some_clock(random, 3) | 1, .is_set = below(random, 3) > 0};
+        enum fact_subject subject = (enum fact_subject)below(random, FACT_SUBJECTS);
+        fact.value[0] = (char)('a' + below(random, 3));
+        add(set, people[below(random, PEOPLE)].id, FACT_ANNOTATION,
+            fact_key_annotation(make_experiment_id(below(random, 2)), subject,
+                                subject == FACT_LABEL ? labels[below(random, 3)] : ""),
+            &fact);
+    }
 }
 
 /* Several coordinators change the group, some of them twice, now and then under one term. */
@@ -139,6 +162,7 @@ static void add_attempt(struct set *set, struct random *random, const struct per
     struct fact_attempt attempt = {.member_count = 2, .start_step = below(random, 9)};
     attempt.members[0] = (struct fact_assignment){people[below(random, PEOPLE)].id, 0};
     attempt.members[1] = (struct fact_assignment){people[below(random, PEOPLE)].id, 1};
+    attempt.retried = below(random, 3);
     if (below(random, 5) > 0) {
         add(set, id.coordinator, FACT_ATTEMPT, fact_key_attempt(&id), &attempt);
     }
@@ -179,6 +203,7 @@ static void make_set(struct set *set, uint64_t seed)
     add_about_nodes(set, &random, people);
     add_evictions(set, &random, people);
     add_experiments(set, &random, people);
+    add_annotations(set, &random, people);
     for (uint32_t i = 0; i < 20; i++) {
         attempt_id id = make_attempt_id(below(&random, 2), below(&random, 3), 1 + below(&random, 3),
                                         1 + below(&random, 2), people[below(&random, 3)].id);
@@ -329,7 +354,7 @@ static void malformed_bodies_change_nothing_and_are_counted(void **state)
     (void)submit(mesh, 0, 2, 5, 1);
     attempt_id id = assign(mesh, 0, 1);
     judge(mesh, 1, &id, FACT_FAILED, 0.5);
-    struct fact_key keys[FACT_DRAIN + 1] = {
+    struct fact_key keys[FACT_STOP + 1] = {
         [FACT_MEMBER] = fact_key_node_id(mesh->people[3].id),
         [FACT_NODE] = fact_key_empty(),
         [FACT_SLOT] = fact_key_slot(0),
@@ -341,12 +366,13 @@ static void malformed_bodies_change_nothing_and_are_counted(void **state)
         [FACT_VERDICT] = fact_key_verdict(&id),
         [FACT_MANIFEST] = fact_key_manifest(&id, 1),
         [FACT_DRAIN] = fact_key_node_id(mesh->people[0].id),
+        [FACT_STOP] = fact_key_trial(id.experiment, id.trial),
     };
     static const uint8_t bodies[][4] = {{0xc1, 0, 0, 0}, {0x90, 0, 0, 0}, {0x9f, 1, 2, 3}, {0xdd, 0xff, 0xff, 0xff}};
     uint64_t before = mesh->core->view.malformed_count, sent = 0;
     uint32_t size = render_all(mesh, reference, sizeof reference);
-    for (uint16_t kind = FACT_MEMBER; kind <= FACT_DRAIN; kind++) {
-        bool is_folded = kind != FACT_INVITE && (kind <= FACT_MANIFEST || kind == FACT_DRAIN);
+    for (uint16_t kind = FACT_MEMBER; kind <= FACT_STOP; kind++) {
+        bool is_folded = kind != FACT_INVITE && (kind <= FACT_MANIFEST || kind == FACT_DRAIN || kind == FACT_STOP);
         for (size_t i = 0; i < sizeof bodies / sizeof bodies[0] && is_folded; i++) {
             struct record record = {.kind = kind, .writer = mesh->people[4].id, .version = {2, ++mesh->seq},
                                     .key = keys[kind].bytes, .key_bytes = keys[kind].count, .body = bodies[i],
@@ -361,7 +387,7 @@ static void malformed_bodies_change_nothing_and_are_counted(void **state)
     uint64_t counted = mesh->core->view.malformed_count;
     mesh->core->view.malformed_count = before; /* part of the status document, as is the number of records */
     uint32_t records = mesh->core->records.count;
-    mesh->core->records.count = records - 11;
+    mesh->core->records.count = records - 12;
     assert_int_equal(render_all(mesh, document, sizeof document), size);
     assert_memory_equal(document, reference, size);
     mesh->core->records.count = records;

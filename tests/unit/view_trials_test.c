@@ -245,6 +245,174 @@ static void cancel_absorbs_and_completion_outlives_it(void **state)
     assert_int_equal(view_experiment_state(experiment), VIEW_COMPLETED);
 }
 
+static void stop_says(struct mesh *mesh, uint32_t writer, uint32_t trial, struct fact_stop fact)
+{
+    say(mesh, writer, FACT_STOP, fact_key_trial(make_experiment_id(0), trial), &fact);
+}
+
+static void a_stopped_trial_is_over_once_its_attempt_has_ended(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 3, 5, 1);
+    attempt_id first = assign(mesh, 0, 1);
+    stop_says(mesh, 3, 0, (struct fact_stop){1, true, 1});
+    stop_says(mesh, 3, 1, (struct fact_stop){1, true, 0});
+    assert_true(view_trial_stopped(view_find_trial(experiment, 0)));
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_RUNNING); /* the worker saves */
+    assert_int_equal(view_trial_state(experiment, 1), VIEW_TRIAL_STOPPED); /* it never began */
+    assert_int_equal(view_trial_state(experiment, 2), VIEW_TRIAL_QUEUED);
+    judge(mesh, 1, &first, FACT_STOPPED, 0);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_STOPPED);
+    assert_int_equal(view_experiment_state(experiment), VIEW_RUNNING);
+    attempt_id last = assign(mesh, 2, 1);
+    judge(mesh, 1, &last, FACT_COMPLETED, 0.5);
+    assert_int_equal(view_experiment_state(experiment), VIEW_COMPLETED);
+    assert_false(view_experiment_live(experiment));
+}
+
+static void an_experiment_of_stopped_trials_alone_is_completed(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 2, 5, 1);
+    stop_says(mesh, 3, 0, (struct fact_stop){1, true, 0});
+    assert_int_equal(view_experiment_state(experiment), VIEW_QUEUED);
+    stop_says(mesh, 2, 1, (struct fact_stop){1, true, 0});
+    assert_int_equal(view_experiment_state(experiment), VIEW_COMPLETED);
+}
+
+static void a_completion_outlives_a_stop_and_a_stop_a_failure(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 0, 1);
+    attempt_id first = assign(mesh, 0, 1);
+    stop_says(mesh, 3, 0, (struct fact_stop){1, true, 0});
+    judge(mesh, 1, &first, FACT_FAILED, 0); /* beyond a cut, where no node knew of the stop */
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_STOPPED);
+    assert_int_equal(view_experiment_state(experiment), VIEW_COMPLETED);
+    judge(mesh, 2, &first, FACT_COMPLETED, 0.5);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_COMPLETED);
+}
+
+static void of_the_values_of_a_stop_register_the_highest_clock_counts(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 5, 1);
+    stop_says(mesh, 1, 0, (struct fact_stop){1, true, 0});
+    const struct view_trial *trial = view_find_trial(experiment, 0);
+    stop_says(mesh, 2, 0, (struct fact_stop){2, false, 0});
+    assert_false(view_trial_stopped(trial));
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
+    stop_says(mesh, 3, 0, (struct fact_stop){2, true, 4}); /* concurrent: the stop wins, whatever the ids */
+    assert_true(view_trial_stopped(trial));
+    stop_says(mesh, 0, 0, (struct fact_stop){2, false, 7});
+    assert_true(view_trial_stopped(trial));
+    assert_int_equal(view_trial_stop(trial).since, 7);
+    stop_says(mesh, 4, 0, (struct fact_stop){5 + LAMPORT_JUMP_MAX, false, 0}); /* a jump: not counted */
+    assert_true(view_trial_stopped(trial));
+    assert_int_equal(mesh->core->view.jump_count, 1);
+    say(mesh, 0, FACT_TOMBSTONE, fact_key_experiment(make_experiment_id(0)), NULL);
+    assert_int_equal(mesh->core->view.jump_count, 0);
+}
+
+/* An attempt of trial 0 whose coordinator, one of the people, knew of the retry with this clock. */
+static attempt_id assign_knowing(struct mesh *mesh, uint32_t coordinator, uint32_t number, uint64_t retried)
+{
+    attempt_id id = make_attempt_id(0, 0, number, 1, mesh->people[coordinator].id);
+    struct fact_attempt fact = {.member_count = 1, .members = {{mesh->people[2].id, 0}}, .retried = retried};
+    say(mesh, coordinator, FACT_ATTEMPT, fact_key_attempt(&id), &fact);
+    return id;
+}
+
+static void failures_before_a_retry_count_no_more(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    for (uint32_t number = 1; number <= 2; number++) {
+        attempt_id id = assign(mesh, 0, number);
+        judge(mesh, 1, &id, FACT_FAILED, 0);
+    }
+    assert_int_equal(view_experiment_state(experiment), VIEW_FAILED);
+    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 2});
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 0);
+    assert_int_equal(view_trial_retried(experiment->trials[0]), 1);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
+    assert_int_equal(view_experiment_state(experiment), VIEW_RUNNING);
+    assert_true(view_experiment_live(experiment));
+    for (uint32_t number = 3; number <= 4; number++) {
+        attempt_id id = assign_knowing(mesh, 1, number, 1);
+        assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_RUNNING);
+        judge(mesh, 1, &id, FACT_FAILED, 0);
+        assert_int_equal(view_trial_failures(experiment->trials[0]), number - 2);
+    }
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_FAILED);
+    stop_says(mesh, 2, 0, (struct fact_stop){2, false, 4}); /* once more */
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
+}
+
+static void a_quarantine_ends_with_a_retry(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 100, 1);
+    for (uint32_t number = 1; number <= 3; number++) {
+        fail_on(mesh, 0, number, number, 7);
+    }
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_FAILED);
+    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 3});
+    assert_int_equal(view_trial_quarantine(experiment->trials[0], CONFIG_RETRY_ANY, NULL, NULL), VIEW_NO_QUARANTINE);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
+}
+
+/* The other side of a cut goes on with the trial, fails as often as it may, and hears of the retry after the heal only. */
+static void failures_without_knowledge_of_a_retry_do_not_undo_it(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 0, 1);
+    attempt_id first = assign(mesh, 0, 1);
+    judge(mesh, 1, &first, FACT_FAILED, 0);
+    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 1});
+    attempt_id again = assign_knowing(mesh, 1, 2, 1);
+    for (uint32_t number = 2; number <= 5; number++) {
+        attempt_id id = assign_knowing(mesh, 4, number, 0);
+        judge(mesh, 4, &id, FACT_FAILED, 0);
+    }
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 0);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED); /* the highest attempt, 5, is over */
+    assert_int_equal(view_trial_next_number(experiment->trials[0]), 6);
+    judge(mesh, 1, &again, FACT_COMPLETED, 0.5);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_COMPLETED);
+}
+
+static void a_completion_outlives_a_retry(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 0, 1);
+    attempt_id first = assign(mesh, 0, 1);
+    judge(mesh, 1, &first, FACT_FAILED, 0);
+    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 1});
+    attempt_id second = assign_knowing(mesh, 1, 2, 1);
+    judge(mesh, 4, &first, FACT_COMPLETED, 0.5); /* beyond a cut */
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_COMPLETED);
+    assert_int_equal(view_trial_completed(experiment->trials[0])->id.number, 1);
+    judge(mesh, 1, &second, FACT_FAILED, 0);
+    assert_int_equal(view_experiment_state(experiment), VIEW_COMPLETED);
+}
+
+static void cancel_and_stop_win_over_a_retry_beside_them(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 0, 1);
+    stop_says(mesh, 3, 0, (struct fact_stop){4, false, 0});
+    stop_says(mesh, 2, 0, (struct fact_stop){4, true, 0});
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_STOPPED);
+    assert_int_equal(view_trial_retried(experiment->trials[0]), 0);
+    stop_says(mesh, 3, 0, (struct fact_stop){5, false, 0});
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
+    assert_int_equal(view_trial_retried(experiment->trials[0]), 5);
+    cancel(mesh, 1);
+    assert_int_equal(view_experiment_state(experiment), VIEW_CANCELLED);
+    assert_false(view_experiment_live(experiment));
+}
+
 static void the_best_trial_is_the_first_of_the_best(void **state)
 {
     struct mesh *mesh = *state;
@@ -260,6 +428,23 @@ static void the_best_trial_is_the_first_of_the_best(void **state)
     assert_true(view_experiment_best(&mesh->core->view, experiment, &trial, &value));
     assert_int_equal(trial, 1);
     assert_true(value > 0.74 && value < 0.76);
+}
+
+static void a_stopped_trial_can_be_the_best(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 3, 5, 1);
+    attempt_id first = assign(mesh, 0, 1), second = assign(mesh, 1, 1);
+    judge(mesh, 1, &first, FACT_COMPLETED, 0.5);
+    judge(mesh, 1, &second, FACT_STOPPED, 0.75);
+    uint32_t trial = 9;
+    double value = 0;
+    assert_true(view_experiment_best(&mesh->core->view, experiment, &trial, &value));
+    assert_int_equal(trial, 0); /* the other one goes on later */
+    stop_says(mesh, 3, 1, (struct fact_stop){1, true, 1});
+    stop_says(mesh, 3, 2, (struct fact_stop){1, true, 0}); /* without a metric */
+    assert_true(view_experiment_best(&mesh->core->view, experiment, &trial, &value));
+    assert_int_equal(trial, 1);
 }
 
 static void a_diverged_trial_is_not_the_best(void **state)
@@ -394,7 +579,17 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(pause_and_resume_are_one_register, setup, teardown),
         cmocka_unit_test_setup_teardown(cancel_absorbs_and_completion_outlives_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stopped_trial_is_over_once_its_attempt_has_ended, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_experiment_of_stopped_trials_alone_is_completed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_completion_outlives_a_stop_and_a_stop_a_failure, setup, teardown),
+        cmocka_unit_test_setup_teardown(of_the_values_of_a_stop_register_the_highest_clock_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(failures_before_a_retry_count_no_more, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_quarantine_ends_with_a_retry, setup, teardown),
+        cmocka_unit_test_setup_teardown(failures_without_knowledge_of_a_retry_do_not_undo_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_completion_outlives_a_retry, setup, teardown),
+        cmocka_unit_test_setup_teardown(cancel_and_stop_win_over_a_retry_beside_them, setup, teardown),
         cmocka_unit_test_setup_teardown(the_best_trial_is_the_first_of_the_best, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stopped_trial_can_be_the_best, setup, teardown),
         cmocka_unit_test_setup_teardown(a_diverged_trial_is_not_the_best, setup, teardown),
         cmocka_unit_test_setup_teardown(a_made_up_trial_costs_no_more_than_its_record, setup, teardown),
         cmocka_unit_test_setup_teardown(trials_that_come_before_their_experiment_are_among_its_trials, setup, teardown),

@@ -12,7 +12,8 @@ static void the_way_of_a_worker_is_allowed(void **state)
 {
     (void)state;
     static const enum worker_state way[] = {WORKER_NONE,     WORKER_FETCHING, WORKER_UNPACKING, WORKER_FETCHING, WORKER_UNPACKING,
-                                            WORKER_READY,    WORKER_SPAWNING, WORKER_RUNNING,   WORKER_NONE,     WORKER_RUNNING};
+                                            WORKER_READY,    WORKER_SPAWNING, WORKER_RUNNING,   WORKER_NONE,     WORKER_RUNNING,
+                                            WORKER_NONE,     WORKER_FETCHING, WORKER_UNPACKING, WORKER_INSTALLING, WORKER_READY};
     for (size_t i = 1; i < sizeof way / sizeof way[0]; i++) {
         assert_true(worker_state_may(way[i - 1], way[i]));
     }
@@ -33,6 +34,8 @@ static void no_step_is_left_out(void **state)
     assert_false(worker_state_may(WORKER_NONE, WORKER_READY));
     assert_false(worker_state_may(WORKER_NONE, WORKER_SPAWNING));
     assert_false(worker_state_may(WORKER_FETCHING, WORKER_READY));
+    assert_false(worker_state_may(WORKER_FETCHING, WORKER_INSTALLING));
+    assert_false(worker_state_may(WORKER_INSTALLING, WORKER_RUNNING));
     assert_false(worker_state_may(WORKER_UNPACKING, WORKER_RUNNING));
     assert_false(worker_state_may(WORKER_READY, WORKER_RUNNING));
     for (int to = WORKER_FETCHING; to < WORKER_STATES; to++) {

@@ -1,0 +1,109 @@
+/* shoal preview: the trials that a configuration file gives, without a daemon. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cli_fixture.h"
+#include "tools/shoal/cli.h"
+
+static char file[192];
+
+static const char *file_of(const char *text)
+{
+    (void)snprintf(file, sizeof file, "%s/search.yaml", root);
+    FILE *out = fopen(file, "we");
+    assert_non_null(out);
+    assert_true(fputs(text, out) >= 0);
+    (void)fclose(out);
+    return file;
+}
+
+/* The numbers of trials in the brackets and at the rungs are those of tests/unit/asha_test.c. */
+static const char search[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
+                             "searcher: {name: adaptive_asha, metric: loss, max_trials: 64, max_time: 1000}\n";
+
+static void brackets_and_rungs_are_shown_with_the_trials_that_reach_them(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("preview", (char *)file_of(search)), CLI_DONE);
+    assert_has(out_text, "adaptive_asha: 64 trials in 3 brackets, stopped by loss (the smallest is the best)\n");
+    assert_has(out_text, "BRACKET  TRIALS  AT A TIME  RUNG  steps  REACHED BY\n");
+    assert_has(out_text, "      0      45          6     0     15          45\n");
+    assert_has(out_text, "                              1     62          11\n");
+    assert_has(out_text, "                              2    250           2\n");
+    assert_has(out_text, "                              3   1000           1\n");
+    assert_has(out_text, "      1      14          5     0     62          14\n");
+    assert_has(out_text, "      2       5          5     0    250           5\n");
+    /* 45 * 15 + 11 * 47 + 2 * 188 + 750, 14 * 62 + 3 * 188 + 750, 5 * 250 + 750 */
+    assert_has(out_text, "they would train 6500 steps together, 10 % of the 64000 of\n64 full trials.");
+    assert_has(out_text, "\ntrial 0: {\"lr\": ");
+    assert_has(out_text, "\ntrial 2: {\"lr\": ");
+    assert_has(out_text, "}\n...\n");
+    assert_string_equal(err_text_written, "");
+}
+
+static void values_of_the_file_can_be_replaced(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("preview", (char *)file_of(search), "--set", "searcher.mode=aggressive", "--set", "searcher.time_metric=epochs",
+                         "--set", "searcher.smaller_is_better=false"),
+                     CLI_DONE);
+    assert_has(out_text, "adaptive_asha: 64 trials in 1 bracket, stopped by loss (the largest is the best)\n");
+    assert_has(out_text, "RUNG  epochs  REACHED BY\n");
+    assert_int_equal(RUN("preview", (char *)file_of(search), "--set", "searcher.mode=slow"), CLI_REFUSED);
+    assert_sentence("searcher.mode is 'slow'; allowed are standard, aggressive, conservative");
+    assert_int_equal(RUN("preview"), CLI_USAGE);
+}
+
+static void searchers_that_stop_nothing_have_a_number_of_trials(void **state)
+{
+    (void)state;
+    static const char grid[] = "entrypoint: x\nsearcher: {name: grid}\nhyperparameters: {a: {type: categorical, vals: [1, 2]}, b: 3}\n";
+    assert_int_equal(RUN("preview", (char *)file_of(grid)), CLI_DONE);
+    assert_string_equal(out_text, "grid: 2 trials, at most 16 at a time\n\ntrial 0: {\"a\": 1, \"b\": 3}\ntrial 1: {\"a\": 2, \"b\": 3}\n");
+    assert_int_equal(RUN("preview", (char *)file_of("entrypoint: x\n")), CLI_DONE);
+    assert_string_equal(out_text, "single: 1 trial\n\ntrial 0: {}\n");
+}
+
+static void programs_read_a_document(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("preview", (char *)file_of(search), "--json"), CLI_DONE);
+    assert_has(out_text, "{\"searcher\": \"adaptive_asha\", \"metric\": \"loss\", \"smaller_is_better\": true, \"trials\": 64, "
+                         "\"max_concurrent_trials\": 16, \"hyperparameters\": [{\"lr\": ");
+    assert_has(out_text, "\"time_metric\": \"steps\", \"brackets\": [{\"trials\": 45, \"concurrent\": 6, \"rungs\": "
+                         "[{\"length\": 15, \"trials\": 45}, {\"length\": 62, \"trials\": 11}");
+    assert_has(out_text, "\"length\": 6500, \"full_length\": 64000}\n");
+    assert_int_equal(RUN("preview", (char *)file_of("entrypoint: x\n"), "--json"), CLI_DONE);
+    assert_lacks(out_text, "brackets");
+}
+
+static void submit_tells_how_many_trials_there_are(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("submit", (char *)file_of(search), "--dry-run"), CLI_DONE);
+    assert_has(out_text, "64 trials in 3 brackets, about 10 % of the steps of 64 full trials; shoal preview tells more\n");
+    static const struct answer answers[] = {
+        {"submit", {"\"ok\":true,\"end\":true,\"experiment\":\"x\",\"stored_on\":2,\"nodes_alive\":3"}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("submit", (char *)file_of(search)), CLI_DONE);
+    assert_has(out_text, "submitted search (64 trials in 3 brackets, about 10 % of the steps of 64 full trials; ");
+    fake_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(brackets_and_rungs_are_shown_with_the_trials_that_reach_them),
+        cmocka_unit_test(values_of_the_file_can_be_replaced),
+        cmocka_unit_test(searchers_that_stop_nothing_have_a_number_of_trials),
+        cmocka_unit_test(programs_read_a_document),
+        cmocka_unit_test_teardown(submit_tells_how_many_trials_there_are, stop_what_runs),
+    };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}

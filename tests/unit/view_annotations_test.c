@@ -1,0 +1,129 @@
+/* What users note about an experiment: which of several writers' values counts, and how notes stand beside the configuration. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/view_fixture.h"
+
+static void note(struct mesh *mesh, uint32_t writer, enum fact_subject subject, const char *name, struct fact_annotation fact)
+{
+    say(mesh, writer, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), subject, name), &fact);
+}
+
+/* All labels as "a=1 b". */
+static const char *labels_of(const struct view_experiment *experiment)
+{
+    static char text[VIEW_LABELS_MAX * 80];
+    struct view_label_text labels[VIEW_LABELS_MAX];
+    uint32_t count = view_experiment_labels(experiment, labels);
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < count; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s", i > 0 ? " " : "", labels[i].name,
+                                 labels[i].value[0] != '\0' ? "=" : "", labels[i].value);
+    }
+    return text;
+}
+
+static void the_latest_value_of_each_label_counts(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    assert_string_equal(labels_of(experiment), "");
+    note(mesh, 0, FACT_LABEL, "lr", (struct fact_annotation){1, true, "low"});
+    note(mesh, 1, FACT_LABEL, "l", (struct fact_annotation){1, true, ""});
+    assert_string_equal(labels_of(experiment), "l lr=low");
+    note(mesh, 2, FACT_LABEL, "lr", (struct fact_annotation){2, true, "high"});
+    note(mesh, 0, FACT_LABEL, "lr", (struct fact_annotation){1, true, "older"});
+    assert_string_equal(labels_of(experiment), "l lr=high");
+    note(mesh, 1, FACT_LABEL, "lr", (struct fact_annotation){3, false, ""});
+    assert_string_equal(labels_of(experiment), "l");
+    note(mesh, 2, FACT_LABEL, "lr", (struct fact_annotation){3, true, "both"}); /* concurrent: what is set wins */
+    assert_string_equal(labels_of(experiment), "l lr=both");
+}
+
+static void of_concurrent_values_the_greatest_writers_counts(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    uint32_t greatest = 0;
+    for (uint32_t i = 0; i < PEOPLE; i++) {
+        char value[FACT_NOTE_BYTES] = {(char)('0' + i)};
+        struct fact_annotation fact = {.lamport = 4, .is_set = true};
+        memcpy(fact.value, value, sizeof value);
+        note(mesh, i, FACT_DESCRIPTION, "", fact);
+        greatest = node_id_compare(mesh->people[i].id, mesh->people[greatest].id) > 0 ? i : greatest;
+    }
+    char text[FACT_NOTE_BYTES];
+    view_experiment_description(experiment, text);
+    assert_int_equal(text[0], '0' + (int)greatest);
+}
+
+static void a_clock_that_jumps_changes_nothing_and_goes_with_the_experiment(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    note(mesh, 0, FACT_PINNED, "", (struct fact_annotation){1, true, ""});
+    note(mesh, 1, FACT_PINNED, "", (struct fact_annotation){UINT64_MAX, false, ""});
+    note(mesh, 1, FACT_LABEL, "x", (struct fact_annotation){UINT64_MAX, true, ""});
+    assert_true(view_experiment_pinned(experiment));
+    assert_string_equal(labels_of(experiment), "");
+    assert_int_equal(mesh->core->view.jump_count, 2);
+    say(mesh, 0, FACT_TOMBSTONE, fact_key_experiment(make_experiment_id(0)), NULL);
+    assert_int_equal(mesh->core->view.jump_count, 0);
+}
+
+static void labels_of_the_configuration_can_be_changed_and_taken_back(void **state)
+{
+    struct mesh *mesh = *state;
+    static uint8_t packed[CONFIG_PACKED_BYTES_MAX], labels[64];
+    struct config config;
+    struct pack_writer writer;
+    make_config(&config, 1, 1);
+    pack_writer_init(&writer, labels, sizeof labels);
+    pack_array(&writer, 3);
+    pack_text(&writer, "fast");
+    pack_text(&writer, "data=small");
+    pack_text(&writer, "fast"); /* a name counts once */
+    config.labels = labels;
+    config.labels_bytes = (uint32_t)writer.used_bytes;
+    struct fact_experiment fact = {.submitted_s = 1, .config = packed};
+    fact.config_bytes = make_packed_config(&config, packed);
+    say(mesh, 0, FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(0)), &fact);
+    const struct view_experiment *experiment = view_find_experiment(&mesh->core->view, make_experiment_id(0));
+    assert_string_equal(labels_of(experiment), "fast data=small");
+    note(mesh, 1, FACT_LABEL, "data", (struct fact_annotation){1, true, "large"});
+    note(mesh, 1, FACT_LABEL, "fast", (struct fact_annotation){1, false, ""});
+    assert_string_equal(labels_of(experiment), "data=large");
+}
+
+static void a_subject_of_a_later_version_is_passed_over(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    note(mesh, 0, (enum fact_subject)200, "anything", (struct fact_annotation){1, true, ""});
+    assert_null(experiment->annotations);
+    assert_int_equal(mesh->core->view.malformed_count, 0);
+    struct fact_key nameless = fact_key_annotation(make_experiment_id(0), FACT_LABEL, "");
+    struct fact_annotation fact = {1, true, ""};
+    say(mesh, 0, FACT_ANNOTATION, nameless, &fact);
+    say(mesh, 0, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), FACT_PINNED, "named"), &fact);
+    assert_int_equal(mesh->core->view.malformed_count, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_latest_value_of_each_label_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(of_concurrent_values_the_greatest_writers_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_clock_that_jumps_changes_nothing_and_goes_with_the_experiment, setup, teardown),
+        cmocka_unit_test_setup_teardown(labels_of_the_configuration_can_be_changed_and_taken_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_subject_of_a_later_version_is_passed_over, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* The fold over the logs of a search: what was decided follows from the records, in whatever order they come. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/core/ground/state.h"
+#include "tests/unit/view_fixture.h"
+
+#define TRIALS 6
+#define RECORDS 6
+
+static const struct fact_log_name first_log = {{1}}, second_log = {{2}};
+
+static struct view_experiment *submit_search(struct mesh *mesh)
+{
+    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    struct config config;
+    make_config(&config, TRIALS, 5);
+    config.searcher = SEARCH_ASHA;
+    config.num_rungs = 3;
+    config.divisor = 2;
+    config.max_time = 8;
+    bytes_copy_text(config.time_metric, sizeof config.time_metric, "steps");
+    struct fact_experiment fact = {.submitted_s = 1, .config = packed};
+    fact.config_bytes = make_packed_config(&config, packed);
+    say(mesh, 0, FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(0)), &fact);
+    return view_find_experiment(&mesh->core->view, make_experiment_id(0));
+}
+
+static struct fact_judged judged(const struct mesh *mesh, uint32_t trial, uint32_t rung, enum fact_decision decision)
+{
+    return (struct fact_judged){.attempt = make_attempt_id(0, trial, 1, 1, mesh->people[1].id),
+                                .rung = rung,
+                                .decision = decision,
+                                .step = 2u << rung,
+                                .length = 2u << rung,
+                                .metric = 0.1 * trial};
+}
+
+static void say_log(struct mesh *mesh, uint32_t writer, struct fact_log_name name, uint32_t number, const struct fact_search_log *fact)
+{
+    say(mesh, writer, FACT_SEARCH_LOG, fact_key_search_log(make_experiment_id(0), name, number), fact);
+}
+
+/* Person 1 coordinates with term 1 and writes two records; person 2 follows with term 2, and takes over what person 1 has decided. */
+static void say_one(struct mesh *mesh, uint32_t which)
+{
+    struct fact_search_log fact = {.term = which < 3 ? 1 : 2, .boot = 1};
+    struct fact_claim claim = {.term = fact.term};
+    switch (which) {
+    case 0:
+        say(mesh, 1, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)), &claim);
+        break;
+    case 1:
+        fact.judged[fact.judged_count++] = judged(mesh, 0, 0, FACT_GOES_ON);
+        fact.judged[fact.judged_count++] = judged(mesh, 1, 0, FACT_STOPS);
+        say_log(mesh, 1, first_log, 0, &fact);
+        break;
+    case 2:
+        fact.judged[fact.judged_count++] = judged(mesh, 2, 0, FACT_STOPS);
+        say_log(mesh, 1, first_log, 1, &fact);
+        break;
+    case 3:
+        say(mesh, 2, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)), &claim);
+        break;
+    case 4:
+        fact.adopted[fact.adopted_count++] = (struct fact_adopted){mesh->people[1].id, first_log, 2};
+        say_log(mesh, 2, second_log, 0, &fact);
+        break;
+    default: /* the first entry is known already, and the last leaves a rung out */
+        fact.judged[fact.judged_count++] = judged(mesh, 2, 0, FACT_GOES_ON);
+        fact.judged[fact.judged_count++] = judged(mesh, 0, 1, FACT_STOPS);
+        fact.judged[fact.judged_count++] = judged(mesh, 3, 1, FACT_GOES_ON);
+        say_log(mesh, 2, second_log, 1, &fact);
+        break;
+    }
+}
+
+static void assert_whole(struct mesh *mesh, struct view_experiment *experiment)
+{
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    assert_int_equal(experiment->search.judged_count, 4);
+    static const enum fact_decision last[] = {FACT_STOPS, FACT_STOPS, FACT_STOPS};
+    for (uint32_t t = 0; t < 3; t++) {
+        assert_int_equal(view_search_last(experiment, t)->fact.decision, last[t]);
+        assert_int_equal(experiment->search.trials[t].rungs, t == 0 ? 2 : 1);
+        assert_int_equal(view_search_course(experiment, t), VIEW_ENDS);
+    }
+    assert_null(view_search_last(experiment, 3));
+    assert_int_equal(view_search_course(experiment, 3), VIEW_GOES_ON);
+}
+
+/* Calls `tell` with each order of `count` numbers. */
+static void each_order(uint32_t *numbers, uint32_t count, uint32_t done, void (*tell)(const uint32_t *numbers))
+{
+    if (done == count) {
+        tell(numbers);
+    }
+    for (uint32_t i = done; i < count; i++) {
+        uint32_t moved = numbers[i];
+        numbers[i] = numbers[done];
+        numbers[done] = moved;
+        each_order(numbers, count, done + 1, tell);
+        numbers[done] = numbers[i];
+        numbers[i] = moved;
+    }
+}
+
+static void tell_in_order(const uint32_t *numbers)
+{
+    struct mesh mesh;
+    mesh_open(&mesh);
+    struct view_experiment *experiment = submit_search(&mesh);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        say_one(&mesh, numbers[i]);
+        if (i % 2 == numbers[0] % 2) {
+            (void)view_search_refresh(&mesh.core->view, experiment); /* now and then, as readers do */
+        }
+    }
+    assert_whole(&mesh, experiment);
+    mesh_close(&mesh);
+}
+
+static void the_same_records_give_the_same_decisions_in_every_order(void **state)
+{
+    (void)state;
+    uint32_t numbers[RECORDS] = {0, 1, 2, 3, 4, 5};
+    each_order(numbers, RECORDS, 0, tell_in_order);
+}
+
+static void a_log_waits_for_a_record_that_it_has_adopted(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_search(mesh);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        if (i != 2) {
+            say_one(mesh, i);
+        }
+    }
+    assert_false(view_search_refresh(&mesh->core->view, experiment));
+    assert_int_equal(experiment->search.judged_count, 2);
+    assert_int_equal(view_search_course(experiment, 2), VIEW_GOES_ON);
+    say_one(mesh, 2);
+    assert_whole(mesh, experiment);
+}
+
+static void a_log_without_a_claim_of_its_writer_decides_nothing(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_search(mesh);
+    struct fact_search_log made_up = {.term = 7, .boot = 1, .judged_count = 1};
+    made_up.judged[0] = judged(mesh, 4, 0, FACT_STOPS);
+    say_log(mesh, 3, first_log, 0, &made_up);
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    assert_int_equal(view_search_course(experiment, 4), VIEW_GOES_ON);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        say_one(mesh, i);
+    }
+    assert_whole(mesh, experiment);
+}
+
+static void decisions_about_trials_that_are_not_there_are_passed_over(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_search(mesh);
+    struct fact_claim claim = {.term = 1};
+    struct fact_search_log made_up = {.term = 1, .boot = 1, .judged_count = 3};
+    made_up.judged[0] = judged(mesh, TRIALS, 0, FACT_STOPS);
+    made_up.judged[1] = judged(mesh, 99999, 0, FACT_STOPS);
+    made_up.judged[2] = judged(mesh, 1, FACT_RUNGS_MAX - 1, FACT_STOPS);
+    say(mesh, 3, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)), &claim);
+    say_log(mesh, 3, first_log, 0, &made_up);
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    assert_int_equal(experiment->search.judged_count, 0);
+    assert_null(view_search_last(experiment, TRIALS));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_records_give_the_same_decisions_in_every_order),
+        cmocka_unit_test_setup_teardown(a_log_waits_for_a_record_that_it_has_adopted, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_log_without_a_claim_of_its_writer_decides_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(decisions_about_trials_that_are_not_there_are_passed_over, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
