@@ -198,6 +198,44 @@ static void nodes_that_never_reach_each_other_are_in_no_group(void **state)
     world_free(world);
 }
 
+/* However long the link was blocked: the two nodes try each other again before a waiting trial is late. */
+static void a_link_that_heals_is_soon_used_for_a_group(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.slots_per_trial = config.min_slots = config.max_slots = 3;
+    world_start_all(world);
+    world_run(world, SETTLES_MS);
+    world->nodes[1].hidden = 1u << 2;
+    world_run(world, 3 * CORE_CHECK_SPARE_MS);
+    world_submit(world, 0, &config);
+    world_run(world, 2 * CORE_CHECK_FAILED_MAX_MS);
+    assert_int_equal(world_spawns(world), 0);
+    world->nodes[1].hidden = 0;
+    world_run(world, 60000);
+    assert_int_equal(world_spawns(world), 3);
+    world_free(world);
+}
+
+/* Spare addresses that never answer cost few checks: the peer is reached at another one. */
+static void a_spare_address_that_never_answers_is_rarely_tried(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    static const char *const two[] = {"10.0.0.22:7410", "172.17.0.1:7410"};
+    world_start_all(world);
+    world_move(world, 1, two, 2);
+    world_run(world, 2 * CORE_CHECK_FAILED_MAX_MS);
+    const struct core_peer *peer = core_find_peer(world->nodes[0].core, world->nodes[1].person.id);
+    assert_string_equal(peer->addresses->next->text, two[1]);
+    uint32_t failures = peer->addresses->next->failures;
+    world_run(world, 2 * CORE_CHECK_FAILED_MAX_MS);
+    assert_in_range(peer->addresses->next->failures - failures, 1, 3);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +248,8 @@ int main(void)
         cmocka_unit_test(a_record_with_doubles_does_no_harm),
         cmocka_unit_test(a_twin_is_still_found),
         cmocka_unit_test(nodes_that_never_reach_each_other_are_in_no_group),
+        cmocka_unit_test(a_link_that_heals_is_soon_used_for_a_group),
+        cmocka_unit_test(a_spare_address_that_never_answers_is_rarely_tried),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

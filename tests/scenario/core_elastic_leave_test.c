@@ -121,6 +121,24 @@ static void a_worker_that_did_not_survive_its_daemon_has_been_in_its_last_group(
     world_free(world);
 }
 
+/* No other member can connect to the worker at its old address. */
+static void a_member_whose_node_has_lost_the_address_of_the_group_is_replaced(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t node = follower(world, 0);
+    lease_token before = worker_on(world, node)->token;
+    const char *address = "10.0.0.99:7410";
+    world_move(world, node, &address, 1);
+    assert_group_after(world, 60000, 1, 3);
+    assert_memory_not_equal(&worker_on(world, node)->token, &before, sizeof before);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_int_equal(world_spawns(world), 4);
+    assert_int_equal(world_count(world, "> kill "), 1);
+    assert_trains(world);
+    world_free(world);
+}
+
 /* Until so many are in groups, whichever, or max_ms have passed. */
 static void run_until_grouped(struct world *world, uint64_t max_ms, uint32_t count)
 {
@@ -709,6 +727,7 @@ int main(void)
         cmocka_unit_test(a_successors_generations_have_numbers_of_their_own),
         cmocka_unit_test(nobody_enters_a_group_that_begins_before_what_it_has_made),
         cmocka_unit_test(a_worker_that_did_not_survive_its_daemon_has_been_in_its_last_group),
+        cmocka_unit_test(a_member_whose_node_has_lost_the_address_of_the_group_is_replaced),
         cmocka_unit_test(a_coordinator_that_dies_before_it_decides_is_followed_by_one_that_does),
         cmocka_unit_test(a_generation_whose_key_died_with_its_coordinator_is_passed_over),
         cmocka_unit_test(a_daemon_that_restarts_under_a_group_that_trains_costs_nothing),

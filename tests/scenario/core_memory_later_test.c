@@ -192,6 +192,27 @@ static void what_a_worker_has_saved_is_copied_once_there_is_memory(void **state)
     world_free(world);
 }
 
+/* It was acknowledged, so it holds after a restart with little memory, also if nothing else of its trial is loaded. */
+static void a_stop_is_loaded_though_memory_is_full(void **state)
+{
+    (void)state;
+    enum { TRIAL = 1999 }; /* the last one on the disk */
+    struct world *world = world_new(1, 1);
+    store_more_than_is_loaded(world);
+    struct fact_stop stop = {.lamport = 1, .stopped = true};
+    struct fact_key key = fact_key_trial(make_experiment_id(1), TRIAL);
+    struct made made;
+    make_record(&made, make_person(4).id, 99, 5000, FACT_STOP, key, &stop);
+    world_store(world, 0, &made);
+    world_start_all(world);
+    const struct node_core *core = world->nodes[0].core;
+    attempt_id attempt = attempt_of(1, TRIAL);
+    struct fact_key other = fact_key_verdict(&attempt);
+    assert_null(records_find(&core->records, record_ident_of(attempt.coordinator, FACT_VERDICT, other.bytes, other.count)));
+    assert_non_null(records_find(&core->records, record_ident_of(make_person(4).id, FACT_STOP, key.bytes, key.count)));
+    world_free(world);
+}
+
 static void what_a_node_has_is_said_once_there_is_memory(void **state)
 {
     (void)state;
@@ -416,6 +437,7 @@ int main(void)
         cmocka_unit_test(an_end_that_is_unsaid_goes_with_its_experiment),
         cmocka_unit_test(what_a_worker_has_saved_is_said_once_there_is_memory),
         cmocka_unit_test(what_a_worker_has_saved_is_copied_once_there_is_memory),
+        cmocka_unit_test(a_stop_is_loaded_though_memory_is_full),
         cmocka_unit_test(what_a_node_has_is_said_once_there_is_memory),
         cmocka_unit_test(a_quarantine_is_said_once_there_is_memory),
         cmocka_unit_test(that_a_host_died_young_is_said_once_there_is_memory),

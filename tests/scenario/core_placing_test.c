@@ -557,6 +557,97 @@ static void programs_are_told_once_and_survive_a_restart(void **state)
     world_free(world);
 }
 
+/* ---- nodes in quarantine, and nodes without a network in common ---- */
+
+enum { NEUTRAL, LEFT, RIGHT, LARGE, IN_QUARANTINE };
+
+static void store_quarantine(struct world *world, uint32_t node)
+{
+    struct fact_quarantine quarantine = {.is_active = true, .level = FACT_QUARANTINE_LEVEL_MAX, .minutes = 60, .why = "a test"};
+    struct made made;
+    make_record(&made, world->nodes[node].person.id, 1, 1, FACT_QUARANTINE, fact_key_empty(), &quarantine);
+    world_store(world, node, &made);
+}
+
+/* Two trials of two slots wait. LEFT and RIGHT have a slot each and never reach each other. LARGE and IN_QUARANTINE have two
+ * slots each and never reach each other either. NEUTRAL coordinates, and grants nothing. */
+static struct world *a_world_of_pairs(void)
+{
+    struct world *world = world_new(5, 1);
+    struct config config;
+    make_config(&config, 2, 5);
+    config.slots_per_trial = config.min_slots = config.max_slots = 2;
+    world->program = WORLD_RUNS_FOREVER;
+    world->nodes[LARGE].slot_count = world->nodes[IN_QUARANTINE].slot_count = 2;
+    store_quarantine(world, IN_QUARANTINE);
+    world_start_all(world);
+    world->nodes[LEFT].hidden = 1u << RIGHT;
+    world->nodes[LARGE].hidden = 1u << IN_QUARANTINE;
+    world_run(world, 3 * CORE_CHECK_SPARE_MS);
+    assert_true(member_at(world, NEUTRAL, IN_QUARANTINE)->quarantine.is_active);
+    withhold(world, NEUTRAL, 0);
+    world_submit(world, NEUTRAL, &config);
+    return world;
+}
+
+/* LEFT and RIGHT have room for the second trial, but make no group. LARGE could hold the trial, and is busy. */
+static void a_node_in_quarantine_gets_no_group_that_another_network_could_hold(void **state)
+{
+    (void)state;
+    struct world *world = a_world_of_pairs();
+    world_run(world, 40000);
+    assert_int_equal(running(world, LARGE), 2);
+    assert_int_equal(running(world, IN_QUARANTINE), 0);
+    assert_int_equal(world_spawns(world), 2);
+    world_end_worker(world, LARGE, 0, 0);
+    world_end_worker(world, LARGE, 1, 0);
+    world_run(world, 40000);
+    assert_int_equal(world_spawns(world), 4); /* on LARGE, and maybe on LEFT or RIGHT, which both reach it */
+    assert_int_equal(running(world, IN_QUARANTINE), 0);
+    world_free(world);
+}
+
+/* LEFT and RIGHT have two slots, but no network in common. */
+static void a_node_in_quarantine_gets_a_group_that_no_other_network_could_hold(void **state)
+{
+    (void)state;
+    struct world *world = a_world_of_pairs();
+    withhold(world, LARGE, 0);
+    world_run(world, 40000);
+    assert_int_equal(running(world, IN_QUARANTINE), 2);
+    assert_int_equal(world_spawns(world), 2);
+    world_free(world);
+}
+
+/* The first of two nodes that never reach each other is free and fits best, and the group is on the second one. */
+static void a_member_is_sought_among_nodes_that_the_group_reaches(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    struct config config = elastic(1, 2, 1, 2);
+    bool is_left_first = node_id_compare(world->nodes[LEFT].person.id, world->nodes[RIGHT].person.id) < 0;
+    uint32_t first = is_left_first ? LEFT : RIGHT, second = is_left_first ? RIGHT : LEFT;
+    world->program = WORLD_RUNS_FOREVER;
+    world->is_elastic = true;
+    world->nodes[LARGE].slot_count = 2;
+    world_start_all(world);
+    world->nodes[LEFT].hidden = 1u << RIGHT;
+    world_run(world, 3 * CORE_CHECK_SPARE_MS);
+    withhold(world, NEUTRAL, 0);
+    withhold(world, LARGE, 0);
+    withhold(world, first, 0);
+    world_submit(world, NEUTRAL, &config);
+    world_run(world, 40000);
+    assert_int_equal(running(world, second), 1);
+    return_slots(world, first);
+    world_run(world, 20000);
+    return_slots(world, LARGE);
+    world_run(world, 40000);
+    assert_int_equal(running(world, second), 1);
+    assert_int_equal(running(world, LARGE), 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -581,6 +672,9 @@ int main(void)
         cmocka_unit_test(a_program_that_no_node_has_is_tried_all_the_same),
         cmocka_unit_test(a_node_with_the_program_is_awaited_while_it_is_away),
         cmocka_unit_test(programs_are_told_once_and_survive_a_restart),
+        cmocka_unit_test(a_node_in_quarantine_gets_no_group_that_another_network_could_hold),
+        cmocka_unit_test(a_node_in_quarantine_gets_a_group_that_no_other_network_could_hold),
+        cmocka_unit_test(a_member_is_sought_among_nodes_that_the_group_reaches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

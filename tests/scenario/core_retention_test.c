@@ -301,6 +301,53 @@ static void a_trial_that_was_lost_often_begins_anew_once_its_checkpoint_is_known
     world_free(world);
 }
 
+/* The same of files that the worker has left: the next attempt, which begins without them, does not wait. */
+static void a_trial_that_was_lost_often_begins_anew_once_its_files_are_known_to_be_lost(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    world_start_all(world);
+    story_submit(world, 0, 1, 5);
+    assert_line(world, 60000, "> spawn trial 0");
+    struct node_event event = {.kind = NODE_EVENT_OUTPUT};
+    event.u.output.attempt = world->nodes[0].workers[0].attempt;
+    event.u.output.blob = blob_of(7);
+    event.u.output.bytes = 1000;
+    event.u.output.files = 1;
+    world_step(world, 0, &event);
+    world->nodes[0].prepares_nothing = true;
+    world->program = WORLD_RUNS_2S;
+    world_end_worker(world, 0, 0, -9);
+    assert_true(world_run_until(world, 30 * 60000, 0, "trial 0 attempt 12 from step "));
+    world->nodes[0].prepares_nothing = false;
+    world->nodes[0].has_bad_copies = true;
+    size_t before = world->log_bytes;
+    assert_true(world_run_until(world, 10 * 60000, before, "confirm"));
+    assert_true(world_run_until(world, 10000, before, "> spawn trial 0"));
+    assert_true(world_run_until(world, 60000, before, "completed, every rank is done"));
+    world_free(world);
+}
+
+/* One rank runs already when the other rank's node finds no copy: the holders are asked all the same. */
+static void copies_that_one_rank_does_not_find_are_asked_for(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.slots_per_trial = config.min_slots = config.max_slots = 2;
+    config.checkpoint_replicas = 2;
+    (void)story_begin_with(world, &config, 5000);
+    save(world, 10, 0.5);
+    uint32_t other = world->nodes[0].workers[0].rank == 0 ? 1 : 0;
+    world->nodes[other].prepares_nothing = true;
+    size_t before = world->log_bytes;
+    world_end_worker(world, other, 0, 1);
+    assert_true(world_run_until(world, 60000, before, "> spawn trial 0 attempt 2 rank 0"));
+    assert_true(world_run_until(world, 60000, before, "> confirm"));
+    world_free(world);
+}
+
 /* Whoever has the last copy makes no further ones of what nobody keeps, which it then would have to let go once more, for
  * ever. */
 static void what_is_kept_no_longer_is_not_copied_again(void **state)
@@ -467,6 +514,8 @@ int main(void)
         cmocka_unit_test(many_named_blobs_are_no_reason_not_to_collect),
         cmocka_unit_test(a_trial_whose_checkpoints_are_not_there_begins_anew),
         cmocka_unit_test(a_trial_that_was_lost_often_begins_anew_once_its_checkpoint_is_known_to_be_lost),
+        cmocka_unit_test(a_trial_that_was_lost_often_begins_anew_once_its_files_are_known_to_be_lost),
+        cmocka_unit_test(copies_that_one_rank_does_not_find_are_asked_for),
         cmocka_unit_test(what_one_who_is_out_has_written_is_not_asked_about_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

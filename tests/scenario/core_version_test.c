@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "node/core/members/versions.h"
 #include "tests/scenario/core_story.h"
 
@@ -125,12 +126,83 @@ static void the_line_about_another_version_is_said_once_in_ten_minutes(void **st
     world_free(world);
 }
 
+static struct config search_config(void)
+{
+    struct config config;
+    make_config(&config, 9, 5);
+    config.searcher = SEARCH_ADAPTIVE_ASHA;
+    config.max_time = 1000;
+    return config;
+}
+
+/* An older node would take the experiment's record for a broken one. */
+static void a_search_is_refused_while_a_node_lives_that_does_not_know_its_searcher(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct config config = search_config();
+    world->nodes[1].is_older = true;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_string_equal(world->reply.text, "b runs a version of Shoal that does not know searcher.name adaptive_asha; update that node "
+                                           "first, or use random.");
+    world_crash(world, 1);
+    world_run(world, 20000);
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(running(world, 0) + running(world, 2), 2);
+    world_restart(world, 1, true);
+    world_run(world, 60000);
+    assert_int_equal(running(world, 1), 0); /* trials wait, and its slot is free */
+    assert_int_equal(running(world, 0) + running(world, 2), 2);
+    world_free(world);
+}
+
+static void a_search_space_is_refused_while_a_node_lives_that_would_draw_other_values(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct search_parameter steps = {.name = "n", .kind = SEARCH_INT, .minval = 0, .maxval = 8, .step = 2};
+    struct config config;
+    struct pack_writer writer;
+    uint8_t space[64];
+    pack_writer_init(&writer, space, sizeof space);
+    pack_array(&writer, 1);
+    search_parameter_pack(&writer, &steps);
+    make_config(&config, 9, 5);
+    config.hyperparameters = space;
+    config.hyperparameters_bytes = (uint32_t)writer.used_bytes;
+    world->nodes[1].is_older = true;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_string_equal(world->reply.text, "b runs a version of Shoal that does not know log, step and when of hyperparameters, "
+                                           "searcher.sampler and searcher.initial; update that node first, or leave them out.");
+    world_crash(world, 1);
+    world_run(world, 20000);
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(running(world, 0) + running(world, 2), 2);
+    world_restart(world, 1, true);
+    world_run(world, 60000);
+    assert_int_equal(running(world, 1), 0); /* trials wait, and its slot is free */
+    assert_int_equal(running(world, 0) + running(world, 2), 2);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_goes_to_those_who_understand_the_coordinator),
         cmocka_unit_test(two_sides_without_a_common_version_are_a_partition_that_an_update_heals),
         cmocka_unit_test(the_line_about_another_version_is_said_once_in_ten_minutes),
+        cmocka_unit_test(a_search_is_refused_while_a_node_lives_that_does_not_know_its_searcher),
+        cmocka_unit_test(a_search_space_is_refused_while_a_node_lives_that_would_draw_other_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -400,7 +400,7 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
         format_text(options.node.slots[slot].uuid, sizeof options.node.slots[slot].uuid, "%s-%u-%u",
                     (node->parts >> slot & 1) != 0 ? "MIG" : "GPU", number, slot);
     }
-    options.node.reads = node->is_older ? 0 : FACT_READS_LARGE;
+    options.node.reads = node->is_older ? 0 : FACT_READS_LARGE | FACT_READS_STOP | FACT_READS_ANNOTATION | FACT_READS_SEARCH | FACT_READS_RETRY;
     bytes_copy_text(options.node.addresses[0], sizeof options.node.addresses[0], node->address);
     if (node->speaks.newest != 0) {
         options.node.protocol_min = node->speaks.oldest;
@@ -507,6 +507,39 @@ void world_request(struct world *world, uint32_t node, enum node_request_kind ki
     event.u.request.client = 2;
     event.u.request.experiment = make_experiment_id(0);
     world_step(world, node, &event);
+}
+
+void world_annotate(struct world *world, uint32_t node, enum fact_subject subject, bool is_set, const char *label, const char *value)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = NODE_REQUEST_ANNOTATE;
+    event.u.request.client = 2;
+    event.u.request.experiment = make_experiment_id(0);
+    event.u.request.subject = subject;
+    event.u.request.is_set = is_set;
+    (void)bytes_copy_text(event.u.request.label, sizeof event.u.request.label, label);
+    (void)bytes_copy_text(event.u.request.value, sizeof event.u.request.value, value);
+    world_step(world, node, &event);
+}
+
+static void request_of_trial(struct world *world, uint32_t node, uint32_t trial, enum node_request_kind kind)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = kind;
+    event.u.request.client = 2;
+    event.u.request.experiment = make_experiment_id(0);
+    event.u.request.trial = trial;
+    world_step(world, node, &event);
+}
+
+void world_stop(struct world *world, uint32_t node, uint32_t trial)
+{
+    request_of_trial(world, node, trial, NODE_REQUEST_STOP);
+}
+
+void world_retry(struct world *world, uint32_t node, uint32_t trial)
+{
+    request_of_trial(world, node, trial, NODE_REQUEST_RETRY);
 }
 
 void world_evict(struct world *world, uint32_t node, uint32_t evicted, bool with_vouched)

@@ -84,7 +84,7 @@ struct world_node {
         uint32_t count;
     } fences[16];
     uint32_t fence_count;
-    bool is_older; /* its version knows no large experiments */
+    bool is_older; /* its version knows neither large experiments, nor stops and retries, nor searchers that halve */
     struct world_worker workers[WORLD_SLOTS_MAX];
     uint32_t spawn_count; /* in all its lives */
     hash256 *named; /* what was to be kept when it last collected; NULL: never */
@@ -110,6 +110,7 @@ struct world {
     bool checks_writers; /* as daemons do: records of writers whom the receiver does not know are dropped */
     bool loses_keys; /* of groups that change, on their way to the owners */
     char refusing[FACT_ADDRESS_BYTES]; /* an address of a machine outside the mesh, which refuses connections; empty: there is none */
+    bool ignores_stops; /* programs go on when they are asked to save and leave, and no shell ends them */
     bool is_mute;    /* an elastic program that begins now never listens */
     uint64_t failure; /* of programs that end by themselves: how, as the next one's is compared with it; 0: that is not known */
     uint64_t failing_trials; /* bits: their programs fail at once everywhere */
@@ -149,6 +150,10 @@ int world_coordinator(const struct world *world);
 
 void world_submit(struct world *world, uint32_t node, const struct config *config);
 void world_request(struct world *world, uint32_t node, enum node_request_kind kind);
+/* A note about experiment 0, asked for at this node. */
+void world_annotate(struct world *world, uint32_t node, enum fact_subject subject, bool is_set, const char *label, const char *value);
+void world_stop(struct world *world, uint32_t node, uint32_t trial); /* as world_request, for NODE_REQUEST_STOP */
+void world_retry(struct world *world, uint32_t node, uint32_t trial); /* ... for NODE_REQUEST_RETRY */
 void world_evict(struct world *world, uint32_t node, uint32_t evicted, bool with_vouched);
 
 /* Puts a record on the disk of a node that has not been started. */

@@ -205,10 +205,11 @@ void world_worker_effect(struct world *world, uint32_t number, const struct node
         worker->attempt = effect->u.worker.attempt;
         worker->rank = effect->u.worker.rank;
         worker->ready = true;
-        bool is_lost = true; /* nobody who is up has the code, or the checkpoint that it starts from */
+        bool is_lost = true; /* no node that is up has the code, or the checkpoint or the files that it starts with */
+        bool needs_copies = effect->u.worker.step > 0 || effect->byte_count > 0;
         for (uint32_t i = 0; i < world->node_count && is_lost; i++) {
             const struct world_node *other = &world->nodes[i];
-            is_lost = !other->is_up || other->lacks_code || (effect->u.worker.step > 0 && other->has_bad_copies);
+            is_lost = !other->is_up || other->lacks_code || (needs_copies && other->has_bad_copies);
         }
         is_lost |= node->prepares_nothing;
         worker_event(world, number, slot, NODE_EVENT_PREPARED, is_lost ? ERR_NOT_FOUND : 0, false, is_lost ? "not found" : NULL);
@@ -227,6 +228,9 @@ void world_worker_effect(struct world *world, uint32_t number, const struct node
         }
         break;
     case NODE_EFFECT_STOP_WORKER:
+        if (world->ignores_stops) {
+            break;
+        }
         if (worker->runs && worker->rank == 0 && (worker->has_state || !world->is_elastic)) {
             worker_save(world, number, slot);
         }

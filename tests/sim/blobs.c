@@ -81,9 +81,9 @@ static void pushed(struct sim *sim, struct sim_event *event)
     if (!sim_daemon_up(sim, node) || sim->nodes[node].life != push->life) {
         return;
     }
-    bool has_key = node_id_equal(sim->nodes[to].id, push->to_id); /* another machine may have the address by now */
-    bool is_there = to == node || (sim_runs(sim, to) && has_key && network_both_ways(sim, node, to) &&
-                                   twins_admits(sim, to, node, sim->nodes[node].id));
+    bool has_key = node_id_equal(sim->nodes[to].id, push->to_id); /* another machine, or this one, may have the address by now */
+    bool is_there = has_key && (to == node || (sim_runs(sim, to) && network_both_ways(sim, node, to) &&
+                                               twins_admits(sim, to, node, sim->nodes[node].id)));
     bool is_refused = push->is_question ? is_there && !blobs_hold(sim, push->blob, to)
                                         : !blobs_hold(sim, push->blob, node) || sim->nodes[to].disk.is_full;
     if (!is_there && !push->is_failed) {

@@ -25,6 +25,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_2_BECAME] = "2: ... and one became another node",
     [PREMISE_3_SUBMIT_ON_TWO] = "3: a submit was acknowledged as stored on two or more",
     [PREMISE_3_CANCEL_ON_TWO] = "3: a cancel was acknowledged as stored on two or more",
+    [PREMISE_3_STOP_ON_TWO] = "3: a stop was acknowledged as stored on two or more",
+    [PREMISE_3_RETRY_ON_TWO] = "3: a retry was acknowledged as stored on two or more",
     [PREMISE_3_OTHER_DISK] = "3: a node came back with an old disk or with none",
     [PREMISE_3_LOST_ONE] = "3: a holder of an acknowledged submit was lost for ever",
     [PREMISE_3_PAUSED] = "3: a node knew of a pause, acknowledged and not taken back",
@@ -56,12 +58,17 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_9_MINORITY] = "9: a minority that is to pause",
     [PREMISE_9_TWICE] = "9: two attempts of a trial lived at once",
     [PREMISE_9_TWICE_TOGETHER] = "9: ... on machines that reached each other",
+    [PREMISE_9_RETRIED] = "9: an attempt of a trial that was retried",
+    [PREMISE_9_RETRIED_FAILED] = "9: ... and that had been given up before",
     [PREMISE_9_GIVEN_UP] = "9: a trial that is given up was looked at by its coordinator",
     [PREMISE_9_QUARANTINED] = "9: a node put itself in quarantine",
     [PREMISE_9_BESIDE_QUARANTINE] = "9: an attempt was made while a node was in quarantine",
     [PREMISE_10_CANCELLED] = "10: a node that knew of a cancel was looked at",
     [PREMISE_10_STOPPED] = "10: a worker was ended because of a cancel",
     [PREMISE_10_PAUSED] = "10: a worker was asked to stop because of a pause",
+    [PREMISE_10_STOP_KNOWN] = "10: a node that knew of the stop of a trial was looked at",
+    [PREMISE_10_TRIAL_STOPPED] = "10: a worker was asked to stop because its trial was stopped",
+    [PREMISE_10_STOP_UNDONE] = "10: a node that knew of a stop learned of a later retry",
     [PREMISE_10_DELETED] = "10: at the end a node knew that an experiment is deleted",
     [PREMISE_10_RAN] = "10: ... and had run some of it",
     [PREMISE_10_COLLECTED] = "10: a disk was cleaned of what is deleted",
@@ -99,6 +106,9 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_14_DEAD] = "14: a node was dead for long enough to be known dead",
     [PREMISE_15_MESSAGES] = "15: messages of a node in one second were counted",
     [PREMISE_15_WAITING] = "15: what waits for a node's disk was counted",
+    [PREMISE_17_JUDGED] = "17: a decision of a search was computed anew",
+    [PREMISE_17_ADOPTED] = "17: ... in a log that had taken over decisions of another",
+    [PREMISE_18_STOPPED_BY_SEARCH] = "18: a stop by a search was compared with its log",
 };
 
 const char *checkers_invariant_text(int number)
@@ -133,6 +143,9 @@ const char *checkers_invariant_text(int number)
         [14] = "a reachable, unpaused node is not declared dead at up to 5 % loss; a dead one is known dead everywhere in 8 s",
         [15] = "the same seed gives the same trace and the same trials; queues, memory and messages per node and second stay under "
                "stated caps",
+        [16] = "each rung of a trial is judged once in a log of a search, in order",
+        [17] = "each decision of a search follows from what stands before it in its log",
+        [18] = "a search stops a trial only as its log says",
     };
     return number >= 0 && number < (int)(sizeof texts / sizeof texts[0]) && texts[number] != NULL ? texts[number] : "?";
 }
@@ -299,6 +312,8 @@ void checkers_on_down(struct sim *sim, int node)
     memset(sim->checkers->watch.incumbent[node], 0, sizeof sim->checkers->watch.incumbent[node]);
     memset(sim->checkers->watch.asked_ms[node], 0, sizeof sim->checkers->watch.asked_ms[node]);
     memset(sim->checkers->watch.cancelled[node], 0, sizeof sim->checkers->watch.cancelled[node]);
+    memset(sim->checkers->watch.stops[node], 0, sizeof sim->checkers->watch.stops[node]);
+    memset(sim->checkers->watch.searched[node], 0, sizeof sim->checkers->watch.searched[node]);
 }
 
 /* DESIGN 2: a boot is on disk before anything of that life leaves the node. So its number never comes again. */
@@ -334,6 +349,8 @@ void checkers_second(struct sim *sim)
             continue;
         }
         checkers_tokens(sim, node);
+        checkers_stops(sim, node);
+        checkers_search(sim, node);
         if (is_tenth) {
             checkers_state(sim, node, false);
             checkers_newest(sim, node);
@@ -378,6 +395,7 @@ void checkers_end(struct sim *sim)
             checkers_promise_kept(sim, node, e, &sim->users->experiments[e].cancelled, FACT_CONTROL);
             checkers_promise_kept(sim, node, e, &sim->users->experiments[e].deleted, FACT_TOMBSTONE);
             checkers_control_kept(sim, node, e, (sim->users->experiments[e].control.promise.disks & sim->plan.core) != 0);
+            checkers_stops_kept(sim, node, e);
             checkers_deleted(sim, node, e);
             checkers_finished(sim, node, e);
         }

@@ -15,6 +15,7 @@ struct sim;
 struct sim_blob;
 struct users_promise;
 struct users_control;
+struct users_stop;
 
 enum checkers_premise {
     PREMISE_1_WORKER_ACCEPTED,    /* a live worker's token was accepted */
@@ -31,6 +32,8 @@ enum checkers_premise {
     PREMISE_2_BECAME,
     PREMISE_3_SUBMIT_ON_TWO,      /* acknowledged as stored on two or more */
     PREMISE_3_CANCEL_ON_TWO,
+    PREMISE_3_STOP_ON_TWO,
+    PREMISE_3_RETRY_ON_TWO,
     PREMISE_3_OTHER_DISK,         /* a node came back with an old disk or none */
     PREMISE_3_LOST_ONE,
     PREMISE_3_PAUSED,             /* a node that has the last word, a pause, was looked at; */
@@ -62,12 +65,17 @@ enum checkers_premise {
     PREMISE_9_MINORITY,
     PREMISE_9_TWICE,              /* two attempts of a trial were alive at once */
     PREMISE_9_TWICE_TOGETHER,     /* ... on machines that reached each other already, or still */
+    PREMISE_9_RETRIED,            /* an attempt of a trial that was retried was made; */
+    PREMISE_9_RETRIED_FAILED,     /* ... though it had been given up before */
     PREMISE_9_GIVEN_UP,           /* a coordinator knew that a trial failed too often, or is in quarantine */
     PREMISE_9_QUARANTINED,        /* a node put itself in quarantine */
     PREMISE_9_BESIDE_QUARANTINE,  /* an attempt was made while a node was */
     PREMISE_10_CANCELLED,
     PREMISE_10_STOPPED,
     PREMISE_10_PAUSED,            /* a worker of a paused experiment was asked to stop, or ended */
+    PREMISE_10_STOP_KNOWN,        /* a node that knew of the stop of a trial was looked at */
+    PREMISE_10_TRIAL_STOPPED,     /* a worker of a stopped trial was asked to leave, or ended */
+    PREMISE_10_STOP_UNDONE,       /* a node that had known of a stop learned of a later retry */
     PREMISE_10_DELETED,           /* at the end a node knew that an experiment is deleted */
     PREMISE_10_RAN,               /* ... and had run some of it */
     PREMISE_10_COLLECTED,
@@ -105,6 +113,9 @@ enum checkers_premise {
     PREMISE_14_DEAD,
     PREMISE_15_MESSAGES,
     PREMISE_15_WAITING,           /* something waited for a node's disk */
+    PREMISE_17_JUDGED,
+    PREMISE_17_ADOPTED,           /* a log took over decisions of another */
+    PREMISE_18_STOPPED_BY_SEARCH,
     PREMISE_COUNT
 };
 
@@ -134,6 +145,7 @@ void checkers_on_boot(struct sim *sim, int node);    /* after it */
 void checkers_on_other_disk(struct sim *sim, int node);
 void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
                          enum fact_kind kind);
+void checkers_on_stop(struct sim *sim, int node, uint32_t experiment, uint32_t trial, struct users_stop *stop); /* completes it */
 void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct users_control *control); /* completes it */
 void checkers_on_heal(struct sim *sim);
 

@@ -39,6 +39,10 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
             }
         }
     }
+    if (fact.retried != view_trial_retried(trial)) {
+        sim_fail(sim, 9, "n%d makes attempt %u of trial %u and records retry %llu, though it knows of %llu", node, attempt->number,
+                 attempt->trial, (unsigned long long)fact.retried, (unsigned long long)view_trial_retried(trial));
+    }
     checkers_on_restart(sim, node, attempt, fact.start_step);
     if (fact.start_step > 0) {
         checkers_met(sim, PREMISE_11_RESUMED);
@@ -114,6 +118,8 @@ static struct choice_made choice_of(const struct sim *sim, int node, uint32_t in
     }
     for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
         choice.promised |= gangs[t].step > 0 && gangs[t].seen_ms >= chosen_ms ? 1u << t : 0;
+        bool is_stopped = view_trial_stopped(view_find_trial(experiment, t)) || view_search_course(experiment, t) == VIEW_ENDS;
+        choice.stopped |= is_stopped ? 1u << t : 0;
     }
     return choice;
 }
@@ -141,7 +147,7 @@ static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t
 {
     const struct trial *trials = sim->checkers->trials[experiment];
     const struct choice_made *ours = &trials[index].choices[trials[index].attempt_count - 1];
-    uint32_t begun = 0, not_free = ours->promised | ours->unseen;
+    uint32_t begun = 0, not_free = ours->promised | ours->unseen | ours->stopped;
     bool is_twice = false;
     for (uint32_t t = 0; t < sim->plan.experiments[experiment].trials; t++) {
         begun |= trials[t].attempt_count > 0 ? 1u << t : 0;
@@ -149,7 +155,7 @@ static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t
             const struct choice_made *theirs = &trials[t].choices[i];
             if (t == index && is_beyond_cut(sim, ours, theirs)) {
                 is_twice = true;
-                not_free |= theirs->promised | theirs->unseen;
+                not_free |= theirs->promised | theirs->unseen | theirs->stopped;
             }
         }
     }
@@ -231,6 +237,7 @@ void checkers_on_attempt(struct sim *sim, int node, const struct record *record)
         sim_fail(sim, 10, "n%d makes attempt %u of trial %u though it knows that the experiment is cancelled or paused",
                  node, attempt.number, attempt.trial);
     }
+    checkers_begins_stopped(sim, node, &attempt, "makes");
     checkers_on_begun(sim, node, &attempt);
     checkers_on_begun_where(sim, node, &attempt);
     check_start_step(sim, node, record, &attempt);

@@ -151,7 +151,8 @@ static void check_side(struct sim *sim, int node, struct sim_blob *const *blobs,
             }
             const struct sim_blob *blob = row != NULL ? blobs_find(sim, row->blob) : NULL;
             uint32_t there = blob != NULL ? copies_good(blob) & machines : 0;
-            if (there == 0 || (state != VIEW_TRIAL_QUEUED && state != VIEW_TRIAL_RUNNING)) {
+            if (there == 0 || (state != VIEW_TRIAL_QUEUED && state != VIEW_TRIAL_RUNNING) ||
+                checkers_is_before_retry(experiment->trials[t], row)) {
                 continue;
             }
             checkers_met(sim, PREMISE_11_ON_SIDE);

@@ -63,6 +63,8 @@ static uint64_t hash_members(const struct view *view)
 static uint64_t hash_trial(const struct view_experiment *experiment, const struct view_trial *trial)
 {
     uint64_t hash = view_trial_state(experiment, trial->index);
+    const struct fact_stop stop = view_trial_stop(trial);
+    mix_word(&hash, stop.lamport << 33 | (uint64_t)stop.stopped << 32 | stop.since);
     mix_word(&hash, view_trial_failures(trial));
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         mix_attempt(&hash, &a->id);
@@ -89,6 +91,17 @@ static uint64_t hash_trial(const struct view_experiment *experiment, const struc
     return hash;
 }
 
+static uint64_t hash_annotations(const struct view_experiment *experiment)
+{
+    uint64_t hash = 0;
+    for (const struct view_annotation *row = view_annotation_first(experiment); row != NULL; row = view_annotation_next(row)) {
+        mix(&hash, row->entry->record.key, row->entry->record.key_bytes);
+        mix(&hash, row->writer.bytes, sizeof row->writer.bytes);
+        mix_word(&hash, row->lamport << 1 | row->is_set);
+    }
+    return hash;
+}
+
 static uint64_t hash_experiments(const struct view *view)
 {
     uint64_t hash = view->jump_count;
@@ -101,11 +114,76 @@ static uint64_t hash_experiments(const struct view *view)
             mix(&hash, claim->writer.bytes, sizeof claim->writer.bytes);
             mix_word(&hash, claim->fact.term << 1 | claim->fact.released);
         }
+        hash = random_mix(hash ^ hash_annotations(experiment));
         for (uint32_t t = 0; t < experiment->trial_slots; t++) {
             mix_word(&hash, experiment->trials[t] != NULL ? hash_trial(experiment, experiment->trials[t]) : 0);
         }
     }
     return hash;
+}
+
+#define NOTES 12
+
+struct note {
+    uint8_t bytes[RECORD_ENVELOPE_BYTES_MAX];
+    size_t count;
+};
+
+/* A note of one of the nodes about one of three experiments, some far ahead. No two have the same record's key and version. */
+static void make_note(const struct sim *sim, struct random *random, uint32_t number, struct note *out)
+{
+    static const char *const labels[] = {"a", "ab", "b"};
+    enum fact_subject subject = (enum fact_subject)random_below(random, FACT_SUBJECTS);
+    struct fact_annotation fact = {.lamport = 1 + random_below(random, 3), .is_set = random_below(random, 3) > 0};
+    fact.lamport += random_below(random, 8) == 0 ? UINT64_C(1) << 40 : 0;
+    fact.value[0] = (char)('a' + number);
+    experiment_id id = {{1 + (uint8_t)random_below(random, 3)}};
+    struct fact_key key = fact_key_annotation(id, subject, subject == FACT_LABEL ? labels[random_below(random, 3)] : "");
+    uint8_t body[FACT_NOTE_BYTES + 32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, body, sizeof body);
+    fact_annotation_pack(&writer, &fact);
+    struct record record = {.kind = FACT_ANNOTATION,
+                            .writer = sim->nodes[random_below(random, sim->plan.node_count)].id,
+                            .version = {1, 1 + number},
+                            .key = key.bytes,
+                            .key_bytes = key.count,
+                            .body = body,
+                            .body_bytes = (uint16_t)writer.used_bytes};
+    out->count = record_encode(&record, out->bytes, sizeof out->bytes);
+    CHECK(out->count > 0);
+}
+
+/* People make no notes in these worlds. So some are made up, and folded in two orders: they give the same. */
+static void check_notes(struct sim *sim, int node, struct arena *arena)
+{
+    static struct note notes[NOTES];
+    struct random random;
+    uint64_t hashes[2];
+    random_init_stream(&random, sim->now_ms, (uint64_t)node);
+    for (uint32_t i = 0; i < NOTES; i++) {
+        make_note(sim, &random, i, &notes[i]);
+    }
+    for (uint32_t order = 0; order < 2; order++) {
+        struct records records;
+        struct view view;
+        CHECK(records_init(&records, arena) == 0);
+        view_init(&view, arena, &records, sim->mesh);
+        for (uint32_t i = 0; i < NOTES; i++) {
+            const struct note *note = &notes[order == 0 ? i : NOTES - 1 - i];
+            struct records_entry *entry;
+            if (put_envelope(&records, note->bytes, note->count, true, &entry) == 0) {
+                CHECK(view_apply(&view, entry) == 0);
+            }
+        }
+        hashes[order] = view.jump_count;
+        for (uint32_t i = 0; i < view.experiment_count; i++) {
+            mix_word(&hashes[order], hash_annotations(view.experiments[i]));
+        }
+    }
+    if (hashes[0] != hashes[1]) {
+        sim_fail(sim, 6, "n%d: notes about experiments in another order give others", node);
+    }
 }
 
 void checkers_fold(struct sim *sim, int node)
@@ -148,4 +226,5 @@ void checkers_fold(struct sim *sim, int node)
     } else if (hash_experiments(&view) != hash_experiments(&core->view)) {
         sim_fail(sim, 6, "n%d: its %u records in another order give other experiments", node, gathered.count);
     }
+    check_notes(sim, node, &arena);
 }

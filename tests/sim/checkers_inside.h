@@ -51,6 +51,8 @@ struct checkers_watch {
     uint32_t side[PLAN_NODES_MAX]; /* bits: whom it trusts, itself included, */
     uint64_t side_ms[PLAN_NODES_MAX]; /* ... since when */
     bool cancelled[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];        /* known, in this life */
+    struct fact_stop stops[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX]; /* likewise: the register */
+    bool searched[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX]; /* likewise: the search's stop */
 };
 
 struct token {
@@ -68,6 +70,7 @@ struct choice_made {
     uint32_t side;
     uint32_t promised; /* bits: trials whose gangs it formed when it chose this one, or since */
     uint32_t unseen;   /* ... that may be running beyond the cut, as far as it can tell */
+    uint32_t stopped;  /* ... that a user has stopped, as it knows */
 };
 
 struct trial {
@@ -120,6 +123,9 @@ struct policy {
     uint64_t quarantine_ms[PLAN_NODES_MAX]; /* when it began, or its daemon did */
     uint64_t taking_ms[PLAN_NODES_MAX][PLAN_NODES_MAX]; /* since when the other accepts work, as the node sees it; 0: it does not */
     uint64_t known_ms[PLAN_NODES_MAX][PLAN_NODES_MAX]; /* since when the node knows that the other is in quarantine */
+    /* Since when the node knows, while one is in quarantine, that two others (the larger number first) have a network in
+     * common on which they reached each other. */
+    uint64_t joined_ms[PLAN_NODES_MAX][PLAN_NODES_MAX][PLAN_NODES_MAX];
     uint64_t withheld_ms[PLAN_NODES_MAX][PLAN_NODES_MAX][PLAN_SLOTS_MAX]; /* when the node last knew that the slot is withheld */
     uint32_t level[PLAN_NODES_MAX]; /* how often in a row it was */
 };
@@ -279,6 +285,16 @@ void checkers_control_lost(struct sim *sim, int node, uint32_t experiment); /* p
 void checkers_learn_cancel(struct sim *sim, int node, const struct record *record);
 void checkers_deleted(struct sim *sim, int node, uint32_t experiment);
 void checkers_same_state(struct sim *sim);
+
+/* 3, 10: single trials that people stop and retry. `what` of the attempt the node does: "makes". */
+void checkers_stops(struct sim *sim, int node); /* once a virtual second */
+void checkers_search(struct sim *sim, int node); /* once a virtual second */
+void checkers_stops_kept(struct sim *sim, int node, uint32_t experiment); /* at the end */
+void checkers_stops_lost(struct sim *sim, int node, uint32_t experiment); /* perhaps: its disk is another one */
+void checkers_begins_stopped(struct sim *sim, int node, const attempt_id *attempt, const char *what);
+
+/* The checkpoint was made before the trial's present retry: it may have been let go while the trial was over. */
+bool checkers_is_before_retry(const struct view_trial *trial, const struct view_manifest *row);
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 

@@ -262,7 +262,8 @@ void checkers_one_coordinator(struct sim *sim)
     }
     for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
         const struct users_promise *promise = &sim->users->experiments[e].submitted;
-        if (!promise->is_acknowledged || sim->now_ms < promise->at_ms + ELECT_MS) {
+        uint64_t retried_ms = sim->users->experiments[e].retried_ms; /* from then on it may be live again */
+        if (!promise->is_acknowledged || sim->now_ms < promise->at_ms + ELECT_MS || (retried_ms != 0 && sim->now_ms < retried_ms + ELECT_MS)) {
             continue;
         }
         uint32_t leaders = 0, live = 0, up = 0;

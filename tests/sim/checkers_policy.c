@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "node/core/coordinator/coordination.h"
+#include "node/core/members/links.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/owner/owner.h"
 #include "tests/sim/checkers_inside.h"
@@ -148,18 +149,19 @@ static void watch_duplicates(struct sim *sim)
 
 /* DESIGN 7: a trial is quarantined "if it fails on 3 distinct nodes from the same step, or if its host dies within 60 s
  * of its start twice", and max_restarts counts the program's own failures. Failures between which it has got on count
- * anew, deaths for which another trial may be to blame only when there are three (node/core/view/failures.c). */
-static bool is_given_up(const struct view_experiment *experiment, const struct view_trial *trial)
+ * anew, deaths for which another trial may be to blame only when there are three (node/core/view/failures.c). After a retry,
+ * `retried`, only what was made with knowledge of it counts. */
+static bool is_given_up(const struct view_experiment *experiment, const struct view_trial *trial, uint64_t retried)
 {
     node_id nodes[3];
     uint32_t count = 0, deaths = 0, alone = 0, failures = 0;
     uint64_t step = 0;
     hash256 files = {{0}}; /* with which the last failure began */
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        const struct view_death *death = view_attempt_death(a);
+        const struct view_death *death = a->retried >= retried ? view_attempt_death(a) : NULL;
         alone += deaths > 0 && death != NULL && death->fact.suspects == 0;
         deaths += death != NULL;
-        const struct view_verdict *verdict = view_attempt_verdict(a);
+        const struct view_verdict *verdict = a->retried >= retried ? view_attempt_verdict(a) : NULL;
         if (verdict == NULL || verdict->reason != FACT_FAILED) {
             continue;
         }
@@ -192,7 +194,7 @@ static void watch_given_up(struct sim *sim, int node, uint32_t e, const struct c
     for (uint32_t t = 0; t < PLAN_TRIALS_MAX && t < experiment->trial_slots; t++) {
         const struct view_trial *trial = experiment->trials[t];
         uint64_t *since_ms = &sim->checkers->policy.given_up_ms[node][e][t];
-        if (trial == NULL || view_trial_completed(trial) != NULL || !is_given_up(experiment, trial)) {
+        if (trial == NULL || view_trial_completed(trial) != NULL || !is_given_up(experiment, trial, view_trial_retried(trial))) {
             *since_ms = 0;
             continue;
         }
@@ -212,11 +214,45 @@ void checkers_on_begun(struct sim *sim, int node, const attempt_id *attempt)
 {
     const struct view_experiment *experiment = view_find_experiment(&sim->nodes[node].core->view, attempt->experiment);
     const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
-    if (trial != NULL && experiment->known && is_given_up(experiment, trial)) {
+    uint64_t retried = view_trial_retried(trial);
+    if (retried != 0) {
+        checkers_met(sim, PREMISE_9_RETRIED);
+    }
+    if (retried != 0 && is_given_up(experiment, trial, 0)) {
+        checkers_met(sim, PREMISE_9_RETRIED_FAILED);
+    }
+    if (trial != NULL && experiment->known && is_given_up(experiment, trial, retried)) {
         sim_fail(sim, 9,
                  "n%d makes attempt %u of trial %u, which failed too often, or on three nodes, or took its hosts down",
                  node, attempt->number, attempt->trial);
     }
+}
+
+/* DESIGN 7: a failure counts only if the trial's experiment works on another node, and a worker that could not be started only
+ * if another node has started one. So an experiment of which a worker failed on this node has had a worker on another node that
+ * started and did not fail, or one of which a worker could not be started here has had one that started there. */
+static bool knows_a_difference(const struct node_core *core, node_id self)
+{
+    for (uint32_t e = 0; e < core->view.experiment_count; e++) {
+        const struct view_experiment *experiment = core->view.experiments[e];
+        bool fails_here = false, is_unstarted_here = false, works_elsewhere = false, starts_elsewhere = false;
+        for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+            const struct view_trial *trial = experiment->trials[i];
+            for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+                for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
+                    bool is_here = node_id_equal(w->writer, self), has_ended = w->state == FACT_WORKER_ENDED;
+                    fails_here |= is_here && has_ended && w->reason != FACT_COMPLETED;
+                    is_unstarted_here |= is_here && has_ended && !w->has_started;
+                    starts_elsewhere |= !is_here && w->has_started;
+                    works_elsewhere |= !is_here && w->has_started && !(has_ended && w->reason == FACT_FAILED);
+                }
+            }
+        }
+        if ((fails_here && works_elsewhere) || (is_unstarted_here && starts_elsewhere)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* DESIGN 7: a node is in quarantine "for a growing while if 3 different trials fail there within 60 s of their
@@ -236,6 +272,9 @@ void checkers_on_quarantine(struct sim *sim, int node, const struct record *reco
     if (fact.is_active) {
         checkers_met(sim, PREMISE_9_QUARANTINED);
         policy->quarantine_ms[node] = sim->now_ms;
+        if (!is_ambiguous && !knows_a_difference(sim->nodes[node].core, sim->nodes[node].id)) {
+            sim_fail(sim, 9, "n%d is in quarantine, and no experiment that fails there works on another node", node);
+        }
         if ((fact.level != next || fact.minutes != minutes) && !is_ambiguous) {
             sim_fail(sim, 9, "n%d is in quarantine for %u min, the %u-th time in a row; it should be %u min", node,
                      fact.minutes, next, minutes);
@@ -272,6 +311,21 @@ static void watch_withheld(struct sim *sim, int node, const struct view_member *
     }
 }
 
+static void watch_joined(struct sim *sim, int node, bool any_in_quarantine)
+{
+    for (int a = 0; a < (int)sim->plan.node_count; a++) {
+        for (int b = 0; b < a; b++) {
+            const node_id pair[2] = {sim->nodes[a].id, sim->nodes[b].id};
+            char network[FACT_NETWORK_BYTES];
+            node_id apart[2];
+            bool is_joined = any_in_quarantine &&
+                             links_common(sim->nodes[node].core, pair, 2, network, &apart[0], &apart[1]);
+            uint64_t *since_ms = &sim->checkers->policy.joined_ms[node][a][b];
+            *since_ms = !is_joined ? 0 : *since_ms == 0 ? sim->now_ms : *since_ms;
+        }
+    }
+}
+
 static void watch_quarantine(struct sim *sim, int node)
 {
     struct policy *policy = &sim->checkers->policy;
@@ -288,8 +342,10 @@ static void watch_quarantine(struct sim *sim, int node)
         uint64_t *since_ms = &policy->taking_ms[node][other];
         *since_ms = !core_node_accepts(core, sim->nodes[other].id) ? 0 : *since_ms == 0 ? sim->now_ms : *since_ms;
     }
+    bool any_in_quarantine = false;
     for (uint32_t i = 0; i < core->view.member_count; i++) {
         watch_withheld(sim, node, core->view.members[i]);
+        any_in_quarantine |= core->view.members[i]->quarantine.is_active;
         int other = core->view.members[i]->quarantine.is_active ? sim_find_node(sim, core->view.members[i]->id) : -1;
         if (other >= 0 && policy->known_ms[node][other] == 0) {
             policy->known_ms[node][other] = sim->now_ms;
@@ -300,6 +356,7 @@ static void watch_quarantine(struct sim *sim, int node)
             policy->known_ms[node][other] = 0;
         }
     }
+    watch_joined(sim, node, any_in_quarantine);
 }
 
 /* A slot that could be asked for, now or once it is free, and so it was when the gang was begun: one that refused then may have
@@ -326,6 +383,27 @@ static bool is_left_out(const struct view_trial *trial, node_id node)
     return core_quarantine_avoids(trial, node) || core_quarantine_unstarted_count(trial, &node) > 0;
 }
 
+/* The most slots on nodes of which the coordinator knew, when the gang was begun, that every two reach each other: no group is
+ * made of others. (All nodes have one address, so every two have the same network in common.) */
+static uint32_t most_joined(const struct sim *sim, int node, const uint32_t slots[PLAN_NODES_MAX])
+{
+    uint32_t most = 0;
+    for (uint32_t set = 1; set < 1u << sim->plan.node_count; set++) {
+        uint32_t sum = 0;
+        bool is_joined = true;
+        for (uint32_t a = 0; a < sim->plan.node_count; a++) {
+            sum += set >> a & 1 ? slots[a] : 0;
+            for (uint32_t b = 0; b < a; b++) {
+                uint64_t joined_ms = sim->checkers->policy.joined_ms[node][a][b];
+                bool is_pair = (set >> a & 1) != 0 && (set >> b & 1) != 0;
+                is_joined &= !is_pair || (joined_ms != 0 && sim->now_ms - joined_ms > QUARANTINE_KNOWN_MS);
+            }
+        }
+        most = is_joined && sum > most ? sum : most;
+    }
+    return most;
+}
+
 /* A node in quarantine gets no new attempt while the others could hold its gang, be they busy now: it would always be
  * the one that is free. The nodes on which the trial itself has failed, or which could not start it, are left out first. */
 void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
@@ -346,7 +424,7 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
                             : in_quarantine;
     }
     bool any = false;
-    uint32_t others = 0;
+    uint32_t slots[PLAN_NODES_MAX] = {0};
     for (uint32_t i = 0; i < core->view.member_count; i++) {
         const struct view_member *member = core->view.members[i];
         any |= member->quarantine.is_active;
@@ -360,12 +438,13 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
                         sim->now_ms - since_ms >= CALM_MS && member->has_node && was_taking && member->slots != NULL &&
                         core_node_accepts(core, member->id) && !core_quarantine_is_false(core, member->id);
         for (uint32_t slot = 0; is_other && trial != NULL && slot < member->slot_count; slot++) {
-            others += !is_left_out(trial, member->id) && is_usable(sim, node, member, slot);
+            slots[host] += !is_left_out(trial, member->id) && is_usable(sim, node, member, slot);
         }
     }
     if (any) {
         checkers_met(sim, PREMISE_9_BESIDE_QUARANTINE);
     }
+    uint32_t others = in_quarantine >= 0 ? most_joined(sim, node, slots) : 0;
     if (in_quarantine >= 0 && others >= experiment->config->slots_per_trial) {
         sim_fail(
             sim, 9,
@@ -419,7 +498,7 @@ static bool waits_after_losses(const struct view_trial *trial)
 static bool is_pending(const struct view_experiment *experiment, uint32_t index)
 {
     const struct view_trial *trial = view_find_trial(experiment, index);
-    bool is_free = view_trial_state(experiment, index) == VIEW_TRIAL_QUEUED;
+    bool is_free = view_trial_state(experiment, index) == VIEW_TRIAL_QUEUED && view_search_course(experiment, index) != VIEW_ENDS;
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
         is_free &= !a->assigned || a->verdicts != NULL;
     }
@@ -432,7 +511,7 @@ static void watch_waiting(struct sim *sim, int node, uint32_t e, const struct vi
     const struct node_core *core = sim->nodes[node].core;
     const struct plan_experiment *plan = &sim->plan.experiments[e];
     bool is_stopped = view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
-                      core_node_drained(core, core->options.self) || plan->pauses_minority;
+                      core_node_drained(core, core->options.self) || plan->pauses_minority || plan->is_crowded;
     /* A gang has 5 s to be recorded: a disk that takes longer for two commits, each up to ten times the mean, ends it. */
     is_stopped |= !sim->healed && 20 * sim->plan.disk_ms > CORE_GANG_RESERVE_MS;
     uint64_t since_ms = checkers_together_ms(sim, node, node);
@@ -470,6 +549,7 @@ void checkers_policy_began(struct sim *sim, int node)
     policy->quarantine_ms[node] = sim->now_ms;
     memset(policy->known_ms[node], 0, sizeof policy->known_ms[node]);
     memset(policy->taking_ms[node], 0, sizeof policy->taking_ms[node]);
+    memset(policy->joined_ms[node], 0, sizeof policy->joined_ms[node]);
     memset(policy->withheld_ms[node], 0, sizeof policy->withheld_ms[node]);
     memset(policy->waits_ms[node], 0, sizeof policy->waits_ms[node]);
     memset(policy->given_up_ms[node], 0, sizeof policy->given_up_ms[node]);

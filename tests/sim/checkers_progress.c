@@ -201,7 +201,7 @@ void checkers_missed(struct sim *sim, int node, uint32_t e, const struct view_ex
         const struct view_attempt *attempt = trial != NULL ? view_trial_highest(trial) : NULL;
         struct missed *missed = &sim->checkers->progress.missed[node][e][t];
         bool is_lost = false;
-        if (is_watched && attempt != NULL && attempt->assigned && attempt->verdicts == NULL) {
+        if (is_watched && !view_trial_stopped(trial) && attempt != NULL && attempt->assigned && attempt->verdicts == NULL) {
             bool is_known = true; /* who may run on beyond a cut is waited for, first of all */
             for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
                 enum fate fate = fate_of(sim, node, attempt, rank);
@@ -234,6 +234,9 @@ static void check_newest(struct sim *sim, int node, const struct view_trial *tri
     const struct view_manifest *newest = trial->manifests;
     while (newest != NULL && newest->holder_count == 0) {
         newest = newest->next;
+    }
+    if (newest != NULL && checkers_is_before_retry(trial, newest)) {
+        return;
     }
     bool is_named = false;
     for (const struct view_manifest *row = newest; row != NULL && row->step == newest->step; row = row->next) {

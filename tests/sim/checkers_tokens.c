@@ -27,6 +27,7 @@ void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effe
                  effect->u.worker.attempt.trial);
         return;
     }
+    checkers_begins_stopped(sim, node, &effect->u.worker.attempt, "starts");
     lease_token token = effect->u.worker.token;
     if (lease_token_is_none(token)) {
         sim_fail(sim, 2, "n%d starts a worker in slot %u without a token", node, slot);

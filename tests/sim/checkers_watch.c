@@ -34,6 +34,7 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
     bool is_cancelled = experiment != NULL && view_experiment_cancelled(experiment);
     /* What runs of it saves first; so it is only asked to, and ended when it takes too long. */
     bool is_paused = experiment != NULL && view_experiment_state(experiment) == VIEW_PAUSED && attempt != NULL && attempt->assigned;
+    bool is_stopped = experiment != NULL && experiment->known && view_trial_stopped(view_find_trial(experiment, process->attempt.trial));
     const struct view_member *self = view_find_member(&core->view, sim->nodes[node].id);
     bool is_out = self != NULL && view_member_is_out(self);
     if (is_out) {
@@ -45,10 +46,13 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
     if (process->is_alive && (process->is_stopping || process->is_killed) && is_paused) {
         checkers_met(sim, PREMISE_10_PAUSED);
     }
+    if (process->is_alive && (process->is_stopping || process->is_killed) && is_stopped) {
+        checkers_met(sim, PREMISE_10_TRIAL_STOPPED);
+    }
     bool is_same = process->serial == watch->serial[node][slot];
     watch->serial[node][slot] = process->serial;
     if (!process->is_alive || process->is_killed || process->is_stopping || !is_same ||
-        (!has_verdict && !is_cancelled && !is_out && !is_paused)) {
+        (!has_verdict && !is_cancelled && !is_out && !is_paused && !is_stopped)) {
         *since_ms = 0;
         return;
     }
@@ -65,6 +69,7 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
                  is_cancelled  ? "that it is cancelled"
                  : is_out      ? "that it is out of the mesh itself"
                  : has_verdict ? "the verdict"
+                 : is_stopped  ? "that it is stopped"
                                : "that it is paused");
     }
 }

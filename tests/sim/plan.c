@@ -369,6 +369,11 @@ static void allow_time(struct plan *plan, uint64_t whole_ms)
     plan->end_ms = plan->heal_ms + needed_ms > whole_ms ? plan->heal_ms + needed_ms : whole_ms;
 }
 
+bool plan_has_retries(const struct plan *plan)
+{
+    return plan->version > 13;
+}
+
 void plan_leave_out(struct plan *plan, int node)
 {
     plan->core &= ~(1u << node);
@@ -465,6 +470,56 @@ static void draw_kept(struct plan_experiment *experiment, struct random *random,
     config_pack(&writer, &config);
     CHECK(!writer.failed);
     experiment->config_bytes = (uint32_t)writer.used_bytes;
+}
+
+/* Single trials that people stop, of every second experiment (version 13). */
+static void draw_stops(struct plan_experiment *experiment, uint64_t heal_ms, struct random *random)
+{
+    bool has_any = sim_chance(random, 500);
+    for (uint32_t t = 0; t < experiment->trials; t++) {
+        bool is_in = sim_chance(random, 400);
+        uint64_t after_ms = sim_log_between(random, 100, heal_ms);
+        experiment->stop_ms[t] = has_any && is_in ? experiment->submit_ms + after_ms : 0;
+    }
+}
+
+/* A search that stops trials early, in every second experiment (version 15). */
+static void draw_search(struct plan_experiment *experiment, struct random *random)
+{
+    uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
+    struct config config;
+    struct pack_reader reader;
+    struct pack_writer writer;
+    if (!sim_chance(random, 500)) {
+        return;
+    }
+    memcpy(bytes, experiment->config, experiment->config_bytes);
+    pack_reader_init(&reader, bytes, experiment->config_bytes);
+    CHECK(config_unpack(&reader, &config) == 0);
+    config.searcher = SEARCH_ASHA;
+    config.num_rungs = experiment->rungs = (uint32_t)sim_between(random, 1, PLAN_RUNGS_MAX);
+    config.divisor = experiment->divisor = (double)sim_between(random, 3, 8) / 2;
+    config.smaller_is_better = experiment->smaller_is_better = sim_chance(random, 500);
+    config.max_time = experiment->steps;
+    experiment->is_crowded = sim_chance(random, 300);
+    config.max_concurrent_trials = experiment->is_crowded ? (uint32_t)sim_between(random, 1, 3) : PLAN_TRIALS_MAX;
+    bytes_copy_text(config.time_metric, sizeof config.time_metric, "steps");
+    pack_writer_init(&writer, experiment->config, sizeof experiment->config);
+    config_pack(&writer, &config);
+    CHECK(!writer.failed);
+    experiment->config_bytes = (uint32_t)writer.used_bytes;
+}
+
+/* Single trials that people retry when they are over, of every second experiment (version 14). */
+static void draw_retries(struct plan_experiment *experiment, uint64_t heal_ms, struct random *random)
+{
+    bool has_any = sim_chance(random, 500);
+    for (uint32_t t = 0; t < experiment->trials; t++) {
+        bool is_in = sim_chance(random, 600);
+        uint64_t after_ms = sim_log_between(random, 1000, heal_ms);
+        experiment->retries[t] = (uint32_t)sim_between(random, 1, 3);
+        experiment->retry_ms[t] = has_any && is_in ? experiment->submit_ms + after_ms : 0;
+    }
 }
 
 /* How long ranks that hang or are left behind are waited for (version 12), also where none do. */
@@ -590,5 +645,20 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
         struct random waits;
         random_init_stream(&waits, run->seed, 1000 + i);
         draw_waits(&plan->experiments[i], &waits);
+    }
+    for (uint32_t i = 0; i < plan->experiment_count && plan->version > 12; i++) {
+        struct random stops;
+        random_init_stream(&stops, run->seed, 1010 + i);
+        draw_stops(&plan->experiments[i], plan->heal_ms, &stops);
+    }
+    for (uint32_t i = 0; i < plan->experiment_count && plan->version > 14; i++) {
+        struct random search;
+        random_init_stream(&search, run->seed, 1030 + i);
+        draw_search(&plan->experiments[i], &search);
+    }
+    for (uint32_t i = 0; i < plan->experiment_count && plan_has_retries(plan); i++) {
+        struct random retries;
+        random_init_stream(&retries, run->seed, 1020 + i);
+        draw_retries(&plan->experiments[i], plan->heal_ms, &retries);
     }
 }

@@ -22,6 +22,7 @@
 #define PLAN_EXPERIMENTS_MAX 3
 #define PLAN_TRIALS_MAX 8
 #define PLAN_CONFIG_BYTES_MAX 1024
+#define PLAN_RUNGS_MAX 4
 #define PLAN_LINK_MOST 2 /* times the seed's loss and delay has the worst of the links */
 
 enum plan_fault {
@@ -99,6 +100,14 @@ struct plan_experiment {
     bool fails_fast;     /* a rank whose peer's process died ends with status 1, as programs on gloo do */
     bool pauses_minority;
     uint64_t submit_ms, cancel_ms, pause_ms, resume_ms, delete_ms; /* 0: never */
+    uint64_t stop_ms[PLAN_TRIALS_MAX]; /* of single trials, from version 13 on; 0: never */
+    uint64_t retry_ms[PLAN_TRIALS_MAX]; /* from when on people look whether the trial is over and can be retried, from version 14 on; 0: never */
+    uint32_t retries[PLAN_TRIALS_MAX];  /* how often they do so with success */
+    /* A search that stops trials early (version 15). */
+    uint32_t rungs; /* 0: none */
+    double divisor;
+    bool smaller_is_better;
+    bool is_crowded; /* fewer trials may be under way than there are */
 };
 
 struct sim_run;
@@ -132,8 +141,8 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 12 /* the newest; 10 is as 9 */
-#define PLAN_DEFAULT 12 /* where no version is asked for */
+#define PLAN_VERSION 15 /* the newest; 10 is as 9 */
+#define PLAN_DEFAULT 15 /* where no version is asked for */
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */
 
@@ -149,6 +158,9 @@ void plan_be_patient(struct plan *plan);
 /* Work is left at the end, perhaps since trials waited for other nodes than those where they had failed. False: that time is
  * over, too. */
 bool plan_be_choosy(struct plan *plan);
+
+/* People retry single trials. Not in version 15: its seeds are older. */
+bool plan_has_retries(const struct plan *plan);
 
 /* The core has slots for a trial of this experiment. */
 bool plan_fits(const struct plan *plan, const struct plan_experiment *experiment);

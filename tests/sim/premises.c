@@ -24,6 +24,25 @@ static bool is_of_hangs(int premise)
     return premise == PREMISE_8_HUNG || premise == PREMISE_8_LEFT_BEHIND;
 }
 
+/* Single trials are stopped in plans of version 13. */
+static bool is_of_stops(int premise)
+{
+    return premise == PREMISE_3_STOP_ON_TWO || premise == PREMISE_10_STOP_KNOWN || premise == PREMISE_10_TRIAL_STOPPED;
+}
+
+/* Searches stop trials in plans of version 15. */
+static bool is_of_search(int premise)
+{
+    return premise == PREMISE_17_JUDGED || premise == PREMISE_17_ADOPTED || premise == PREMISE_18_STOPPED_BY_SEARCH;
+}
+
+/* Single trials are retried in plans from version 14 on. */
+static bool is_of_retries(int premise)
+{
+    return premise == PREMISE_3_RETRY_ON_TWO || premise == PREMISE_9_RETRIED || premise == PREMISE_9_RETRIED_FAILED ||
+           premise == PREMISE_10_STOP_UNDONE;
+}
+
 static bool is_of_versions(int premise)
 {
     return premise == PREMISE_6_LATER_KIND || premise == PREMISE_6_REFUSED_VERSION;
@@ -39,7 +58,8 @@ static bool is_of_groups(int premise)
 static uint64_t needed(int premise, uint64_t seeds, uint32_t plan_version)
 {
     bool is_later = (is_of_groups(premise) && plan_version < 4) || ((is_of_copies(premise) || is_of_versions(premise)) && plan_version < 7) ||
-                    (is_of_hangs(premise) && plan_version < 12);
+                    (is_of_hangs(premise) && plan_version < 12) || (is_of_stops(premise) && plan_version < 13) ||
+                    (is_of_retries(premise) && plan_version < 14) || (is_of_search(premise) && plan_version < 15);
     if (is_later || seeds < NEED_SEEDS || (is_rare(premise) && seeds < RARE_NEED_SEEDS)) {
         return 0;
     }

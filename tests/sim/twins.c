@@ -404,6 +404,14 @@ void twins_heal(struct sim *sim)
 
 /* ---- what is looked at ---------------------------------------------------------------------------------------------- */
 
+/* A daemon that the members reach at another address is found by its own words, so it has to know where the member is. One that
+ * came to know few members before its disk was copied, all of them behind a blocked link now, tells nobody (roof/twin.c). */
+static bool has_address_of(const struct sim *sim, int node, int member)
+{
+    const struct core_peer *peer = core_find_peer(sim->nodes[node].core, sim->nodes[member].id);
+    return peer != NULL && peer->address[0] != '\0';
+}
+
 /* Somebody tells them of each other. */
 static bool have_witness(const struct sim *sim, int a, int b)
 {
@@ -411,7 +419,8 @@ static bool have_witness(const struct sim *sim, int a, int b)
         const struct sim_node *self = &sim->nodes[node];
         if (node != a && sim_runs(sim, node) && !self->is_evicted && !self->leaves && !self->core->is_out &&
             self->calm_from_ms <= sim->now_ms && network_talks(sim, node, a) && network_talks(sim, node, b) &&
-            core_find_peer(self->core, sim->nodes[a].id) != NULL) {
+            core_find_peer(self->core, sim->nodes[a].id) != NULL && has_address_of(sim, a, node) &&
+            has_address_of(sim, b, node)) {
             return true;
         }
     }

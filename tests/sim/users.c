@@ -6,11 +6,20 @@
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 
-static void push_act(struct sim *sim, uint64_t at_ms, uint32_t experiment, enum node_request_kind kind)
+#define LOOK_MS 10000 /* so often people look whether a trial that they want to retry is over */
+
+/* `trial`: of a stop or a retry; else 0. */
+static void push_act_on(struct sim *sim, uint64_t at_ms, uint32_t experiment, uint32_t trial, enum node_request_kind kind)
 {
     struct sim_event *event = sim_push(sim, at_ms, SIM_USER, 0);
     event->arg = (uint8_t)experiment;
     event->slot = (uint8_t)kind;
+    event->serial = trial;
+}
+
+static void push_act(struct sim *sim, uint64_t at_ms, uint32_t experiment, enum node_request_kind kind)
+{
+    push_act_on(sim, at_ms, experiment, 0, kind);
 }
 
 void users_init(struct sim *sim)
@@ -27,6 +36,14 @@ void users_init(struct sim *sim)
         }
         if (experiment->delete_ms != 0) {
             push_act(sim, experiment->delete_ms, i, NODE_REQUEST_DELETE);
+        }
+        for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
+            if (experiment->stop_ms[t] != 0) {
+                push_act_on(sim, experiment->stop_ms[t], i, t, NODE_REQUEST_STOP);
+            }
+            if (experiment->retry_ms[t] != 0) {
+                push_act_on(sim, experiment->retry_ms[t], i, t, NODE_REQUEST_RETRY);
+            }
         }
     }
 }
@@ -62,6 +79,30 @@ static bool is_over(const struct sim *sim, int node, uint32_t experiment)
     return seen != NULL && seen->known && !view_experiment_live(seen);
 }
 
+static bool is_trial_over(const struct sim *sim, int node, uint32_t experiment, uint32_t trial)
+{
+    const struct view_experiment *seen =
+        view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id);
+    return seen != NULL && seen->known && view_trial_over(view_trial_state(seen, trial)) &&
+           !view_trial_stopped(view_find_trial(seen, trial));
+}
+
+/* The node knows that the trial is over and not completed, in an experiment that is not cancelled. */
+static bool can_be_retried(const struct sim *sim, int node, uint32_t experiment, uint32_t trial)
+{
+    const struct view_experiment *seen =
+        view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id);
+    enum view_trial_state state = seen != NULL && seen->known ? view_trial_state(seen, trial) : VIEW_TRIAL_QUEUED;
+    return (state == VIEW_TRIAL_FAILED || state == VIEW_TRIAL_STOPPED) && !view_experiment_cancelled(seen);
+}
+
+static uint64_t stop_lamport(const struct sim *sim, int node, uint32_t experiment, uint32_t trial)
+{
+    const struct view_experiment *seen =
+        view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id);
+    return seen != NULL ? view_trial_stop(view_find_trial(seen, trial)).lamport : 0;
+}
+
 static bool is_paused(const struct sim *sim, int node, uint32_t experiment)
 {
     const struct view_experiment *seen =
@@ -90,6 +131,9 @@ void users_act(struct sim *sim, struct sim_event *event)
     if (kind == NODE_REQUEST_PAUSE && sim->healed) {
         return; /* too late: nobody would resume it */
     }
+    if (kind == NODE_REQUEST_RETRY && sim->healed) {
+        return; /* what is left has to be finished */
+    }
     int node = pick_node(sim);
     struct users_request *request = NULL;
     for (int i = 0; i < USERS_REQUESTS_MAX && request == NULL; i++) {
@@ -97,22 +141,32 @@ void users_act(struct sim *sim, struct sim_event *event)
     }
     bool is_early = kind != NODE_REQUEST_SUBMIT && !users->experiments[index].submitted.is_acknowledged;
     if (node < 0 || request == NULL || is_early) {
-        push_act(sim, sim->now_ms + 2000, index, kind);
+        push_act_on(sim, sim->now_ms + 2000, index, event->serial, kind);
         return;
     }
-    if (kind != NODE_REQUEST_SUBMIT && kind != NODE_REQUEST_DELETE && is_over(sim, node, index)) {
+    if (kind == NODE_REQUEST_STOP && is_trial_over(sim, node, index, event->serial)) {
+        return;
+    }
+    if (kind == NODE_REQUEST_RETRY && !can_be_retried(sim, node, index, event->serial)) {
+        push_act_on(sim, sim->now_ms + LOOK_MS, index, event->serial, kind);
+        return;
+    }
+    bool may_be_over = kind == NODE_REQUEST_SUBMIT || kind == NODE_REQUEST_DELETE || kind == NODE_REQUEST_RETRY;
+    if (!may_be_over && is_over(sim, node, index)) {
         return;
     }
     if (kind == NODE_REQUEST_RESUME && sim->healed && !is_paused(sim, node, index)) {
         push_act(sim, sim->now_ms + 15000, index, kind);
         return;
     }
-    *request = (struct users_request){++users->clients, sim->now_ms, (uint8_t)index, (uint8_t)kind, (uint8_t)node, 0};
+    *request = (struct users_request){++users->clients, sim->now_ms, (uint8_t)index, (uint8_t)kind, (uint8_t)node,
+                                      (uint8_t)event->serial, 0, 0};
     sim_push(sim, sim->now_ms + USERS_PATIENCE_MS, SIM_USER_WAITS, node)->serial = (uint32_t)request->client;
     struct node_event core_event = {.kind = NODE_EVENT_REQUEST};
     core_event.u.request.client = request->client;
     core_event.u.request.kind = kind;
     core_event.u.request.experiment = experiment->id;
+    core_event.u.request.trial = event->serial;
     if (kind == NODE_REQUEST_SUBMIT) {
         blobs_put(sim, experiment->code, node, true, 0); /* the client has uploaded it */
         core_event.u.request.code = experiment->code;
@@ -126,6 +180,8 @@ void users_act(struct sim *sim, struct sim_event *event)
     sim_step(sim, node, &core_event);
     users->experiments[index].controls += record_version_compare(own_control(sim, node, index), before) != 0;
     request->control = users->experiments[index].controls;
+    request->lamport = stop_lamport(sim, node, index, event->serial);
+    users->experiments[index].retried_ms = kind == NODE_REQUEST_RETRY ? sim->now_ms : users->experiments[index].retried_ms;
 }
 
 void users_wait_over(struct sim *sim, struct sim_event *event)
@@ -134,7 +190,7 @@ void users_wait_over(struct sim *sim, struct sim_event *event)
         struct users_request *request = &sim->users->requests[i];
         if (request->client == event->serial) {
             request->client = 0; /* a late answer is nobody's */
-            push_act(sim, sim->now_ms + 1, request->experiment, (enum node_request_kind)request->kind);
+            push_act_on(sim, sim->now_ms + 1, request->experiment, request->trial, (enum node_request_kind)request->kind);
         }
     }
 }
@@ -154,7 +210,20 @@ void users_reply(struct sim *sim, int node, const struct node_effect *effect)
     enum node_request_kind kind = (enum node_request_kind)request->kind;
     request->client = 0;
     if (effect->u.reply.code != 0) {
-        push_act(sim, sim->now_ms + 3000, request->experiment, kind);
+        push_act_on(sim, sim->now_ms + (kind == NODE_REQUEST_RETRY ? LOOK_MS : 3000), request->experiment, request->trial, kind);
+        return;
+    }
+    if (kind == NODE_REQUEST_STOP || kind == NODE_REQUEST_RETRY) {
+        struct users_stop *stop = &experiment->stopped[request->trial];
+        *stop = (struct users_stop){.promise = {.is_acknowledged = true, .asked_ms = request->asked_ms, .at_ms = sim->now_ms,
+                                                .stored_on = effect->u.reply.stored_on},
+                                    .stops = kind == NODE_REQUEST_STOP,
+                                    .lamport = request->lamport};
+        checkers_on_stop(sim, node, request->experiment, request->trial, stop);
+        uint32_t most = sim->plan.experiments[request->experiment].retries[request->trial];
+        if (kind == NODE_REQUEST_RETRY && ++experiment->retried[request->trial] < most) {
+            push_act_on(sim, sim->now_ms + LOOK_MS, request->experiment, request->trial, kind);
+        }
         return;
     }
     if (kind == NODE_REQUEST_SUBMIT || kind == NODE_REQUEST_CANCEL || kind == NODE_REQUEST_DELETE) {

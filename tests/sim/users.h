@@ -1,6 +1,6 @@
 #ifndef TESTS_SIM_USERS_H
 #define TESTS_SIM_USERS_H
-/* People who submit, cancel, pause, resume and delete at whatever node is up, and try again until somebody says that it is done;
+/* People who submit, cancel, pause, resume, delete, and stop and retry single trials at whatever node is up, and try again until somebody says that it is done;
  * and the oracle, which remembers what was acknowledged and on whose disks it was then. */
 
 #include <stdbool.h>
@@ -34,8 +34,18 @@ struct users_control {
     struct record_version version;
 };
 
+/* The stop or retry of a trial that was acknowledged last. */
+struct users_stop {
+    struct users_promise promise; /* disks: with a record of that clock or a higher one */
+    bool stops;
+    uint64_t lamport; /* of the trial's register where it was asked, right then */
+};
+
 struct users_experiment {
     struct users_promise submitted, cancelled, deleted;
+    struct users_stop stopped[PLAN_TRIALS_MAX];
+    uint32_t retried[PLAN_TRIALS_MAX]; /* how often a retry was acknowledged */
+    uint64_t retried_ms;               /* when a retry of any of its trials was asked for last; 0: never */
     struct users_control control;
     uint32_t controls; /* pauses and resumes that some node wrote, acknowledged or not */
 };
@@ -44,7 +54,9 @@ struct users_request {
     uint64_t client; /* 0: free */
     uint64_t asked_ms;
     uint8_t experiment, kind, node;
+    uint8_t trial; /* STOP, RETRY */
     uint32_t control; /* PAUSE, RESUME: see struct users_control */
+    uint64_t lamport; /* STOP, RETRY: see struct users_stop */
 };
 
 struct users {

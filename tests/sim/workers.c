@@ -1,3 +1,4 @@
+#include <math.h>
 #include "tests/sim/workers.h"
 
 #include <string.h>
@@ -57,6 +58,12 @@ static void prepared(struct sim *sim, struct sim_event *event)
         const struct sim_blob *saved = blobs_find(sim, prepare->checkpoint);
         SIM_TRACE(sim, node, "slot %u: not fetched: code on %x, checkpoint on %x", event->slot,
                   code != NULL ? code->holders : 0, saved != NULL ? saved->holders : 0);
+        for (uint32_t i = 0; i < prepare->beginning_count; i++) {
+            const struct sim_blob *files = blobs_find(sim, prepare->beginnings[i].blob);
+            SIM_TRACE(sim, node, "slot %u: files of attempt %u, step %llu, on %x", event->slot,
+                      files != NULL ? files->attempt.number : 0, files != NULL ? (unsigned long long)files->step : 0,
+                      files != NULL ? files->holders : 0);
+        }
     }
     sim->nodes[node].prepared[event->slot] = prepare->checkpoint;
     struct node_event core_event = {.kind = NODE_EVENT_PREPARED};
@@ -496,6 +503,24 @@ static uint32_t pack_metric(uint8_t *out, size_t size, double value)
     return (uint32_t)writer.used_bytes;
 }
 
+/* What a trial of a search has reached: any number, now and then none. */
+static double searched_metric(const struct worker_process *process, uint64_t step)
+{
+    uint64_t dice = random_mix(random_mix(process->attempt.trial * 1009u + 7) ^ step);
+    return dice % 16 == 0 ? NAN : (double)(dice >> 8 & 63);
+}
+
+static void report_result(struct sim *sim, int node, uint32_t slot, uint64_t step)
+{
+    const struct worker_process *process = &sim->nodes[node].processes[slot];
+    struct node_event event = {.kind = NODE_EVENT_WORKER_RESULT};
+    event.u.worker.slot = slot;
+    event.u.worker.attempt = process->attempt;
+    event.u.worker.step = event.u.worker.length = step;
+    event.u.worker.metric = searched_metric(process, step);
+    sim_step(sim, node, &event);
+}
+
 void workers_report(struct sim *sim, int node, uint32_t slot, uint64_t step)
 {
     const struct worker_process *process = &sim->nodes[node].processes[slot];
@@ -509,6 +534,9 @@ void workers_report(struct sim *sim, int node, uint32_t slot, uint64_t step)
     event.u.worker.attempt = process->attempt;
     event.u.worker.step = step;
     sim_step(sim, node, &event);
+    if (sim->plan.version > 14 && process->rank == 0) {
+        report_result(sim, node, slot, step);
+    }
 }
 
 /* The owners notice once it has lasted; a daemon that begins meanwhile looks anew. */

@@ -1,0 +1,145 @@
+/* Stories of notes about experiments: they reach every node, and a pin forbids a deletion. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "tests/scenario/core_story.h"
+
+static void a_note_is_acknowledged_and_reaches_every_node(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    (void)story_begin(world, 20, 5);
+    world_annotate(world, 1, FACT_LABEL, true, "lr", "low");
+    world_run(world, 5000);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(world->reply.stored_on, 2);
+    world_annotate(world, 2, FACT_LABEL, true, "lr", "high"); /* a later one, elsewhere */
+    world_annotate(world, 2, FACT_DESCRIPTION, true, "", "warm restarts");
+    world_run(world, 5000);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct view_label_text labels[VIEW_LABELS_MAX];
+        char text[FACT_NOTE_BYTES];
+        assert_int_equal(view_experiment_labels(world_experiment(world, i), labels), 1);
+        assert_string_equal(labels[0].value, "high");
+        view_experiment_description(world_experiment(world, i), text);
+        assert_string_equal(text, "warm restarts");
+    }
+    world_annotate(world, 0, FACT_LABEL, false, "lr", "");
+    world_run(world, 5000);
+    assert_int_equal(world->reply.code, 0);
+    assert_null(view_find_experiment(&world->nodes[2].core->view, make_experiment_id(1)));
+    world_annotate(world, 0, FACT_LABEL, false, "lr", "");
+    assert_int_equal(world->reply.code, ERR_NOT_FOUND);
+    world_free(world);
+}
+
+static void a_pinned_experiment_is_not_deleted_until_it_is_unpinned(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 20, 5);
+    world_annotate(world, 0, FACT_PINNED, true, "", "");
+    world_run(world, 5000);
+    world_request(world, 1, NODE_REQUEST_DELETE);
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_non_null(world_experiment(world, 0));
+    world_annotate(world, 1, FACT_PINNED, false, "", "");
+    world_run(world, 5000);
+    world_request(world, 0, NODE_REQUEST_DELETE);
+    world_run(world, 5000);
+    assert_int_equal(world->reply.code, 0);
+    assert_null(world_experiment(world, 0));
+    assert_null(world_experiment(world, 1));
+    world_free(world);
+}
+
+static void only_an_experiment_that_is_over_is_archived(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 20, 5);
+    world_annotate(world, 0, FACT_ARCHIVED, true, "", "");
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    world_request(world, 1, NODE_REQUEST_CANCEL);
+    world_run(world, 5000);
+    world_annotate(world, 0, FACT_ARCHIVED, true, "", "");
+    world_run(world, 5000);
+    assert_int_equal(world->reply.code, 0);
+    assert_true(view_experiment_archived(world_experiment(world, 1)));
+    world_free(world);
+}
+
+static void an_older_version_forbids_a_pin_but_no_label(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world->nodes[1].is_older = true;
+    (void)story_begin(world, 20, 5);
+    world_annotate(world, 0, FACT_PINNED, true, "", "");
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    world_annotate(world, 0, FACT_LABEL, true, "lr", "low");
+    world_run(world, 5000);
+    assert_int_equal(world->reply.code, 0);
+    world_free(world);
+}
+
+static void a_priority_is_obeyed_from_then_on(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 20, 5);
+    assert_int_equal(view_experiment_priority(world_experiment(world, 1)), 42);
+    world_annotate(world, 0, FACT_PRIORITY, true, "", "7");
+    world_run(world, 5000);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(view_experiment_priority(world_experiment(world, 0)), 7);
+    assert_int_equal(view_experiment_priority(world_experiment(world, 1)), 7);
+    world_annotate(world, 1, FACT_PRIORITY, true, "", "700"); /* of a stranger: the configuration's counts */
+    world_run(world, 5000);
+    assert_int_equal(view_experiment_priority(world_experiment(world, 0)), 42);
+    world_request(world, 1, NODE_REQUEST_CANCEL);
+    world_run(world, 5000);
+    world_annotate(world, 0, FACT_PRIORITY, true, "", "7");
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    world_free(world);
+}
+
+static void there_are_no_more_labels_than_are_shown(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 20, 5);
+    for (uint32_t i = 0; i < VIEW_LABELS_MAX; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "l%u", i);
+        world_annotate(world, 0, FACT_LABEL, true, name, "");
+        world_run(world, 1000);
+        assert_int_equal(world->reply.code, 0);
+    }
+    world_annotate(world, 0, FACT_LABEL, true, "more", "");
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    world_annotate(world, 0, FACT_LABEL, true, "l3", "another value");
+    world_run(world, 1000);
+    assert_int_equal(world->reply.code, 0);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_note_is_acknowledged_and_reaches_every_node),
+        cmocka_unit_test(a_pinned_experiment_is_not_deleted_until_it_is_unpinned),
+        cmocka_unit_test(only_an_experiment_that_is_over_is_archived),
+        cmocka_unit_test(an_older_version_forbids_a_pin_but_no_label),
+        cmocka_unit_test(a_priority_is_obeyed_from_then_on),
+        cmocka_unit_test(there_are_no_more_labels_than_are_shown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
