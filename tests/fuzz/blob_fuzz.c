@@ -1,14 +1,43 @@
-/* Manifests: of checkpoints, code and configuration files, from any peer. */
+/* Manifests: of checkpoints, code and configuration files, from any peer; and the same bytes as cuts, from a worker. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "base/err.h"
 #include "store/blob.h"
 #include "tests/fuzz/fuzz.h"
 
+#define CUTS_MAX 512
+
+/* u64 total_bytes, then the cuts. */
+static void plan_cuts(const uint8_t *data, size_t size)
+{
+    uint64_t cuts[CUTS_MAX];
+    size_t count = 0;
+    if (size < 8) {
+        return;
+    }
+    for (size_t at = 8; at + 8 <= size && count < CUTS_MAX; at += 8) {
+        cuts[count++] = bytes_get_u64(data + at);
+    }
+    struct blob_cut cut;
+    uint64_t total_bytes = bytes_get_u64(data);
+    int rc = blob_cut_plan_at(total_bytes, cuts, count, &cut);
+    CHECK(rc == 0 || rc == ERR_USAGE || (rc == ERR_FULL && total_bytes > BLOB_BYTES_MAX));
+    struct blob_cut_walk walk = {0};
+    uint64_t end = 0;
+    uint32_t chunks = 0;
+    for (; rc == 0 && blob_cut_next(&cut, &walk); chunks++) {
+        CHECK(walk.offset == end && walk.bytes > 0 && walk.bytes <= cut.chunk_bytes);
+        end += walk.bytes;
+    }
+    CHECK(rc != 0 || (end == total_bytes && chunks == cut.chunk_count && chunks <= BLOB_CHUNKS_MAX));
+}
+
 void fuzz_one(const uint8_t *data, size_t size)
 {
+    plan_cuts(data, size);
     uint32_t chunk_count;
     uint64_t total_bytes;
     struct blob_manifest manifest, again;
@@ -64,8 +93,21 @@ static void seed(uint64_t total_bytes, uint32_t chunk_bytes)
     fuzz_seed(encoded, count);
 }
 
+static void seed_cuts(uint64_t total_bytes, uint64_t distance)
+{
+    uint8_t bytes[8 * 65];
+    bytes_put_u64(bytes, total_bytes);
+    for (uint64_t i = 0; i < 64; i++) {
+        bytes_put_u64(bytes + 8 + 8 * i, i * distance);
+    }
+    fuzz_seed(bytes, sizeof bytes);
+}
+
 void fuzz_seeds(void)
 {
+    seed_cuts(64 << 20, (1 << 20) - 77);
+    seed_cuts(1 << 20, 1000);
+    seed_cuts(BLOB_BYTES_MAX, BLOB_BYTES_MAX / 64);
     seed(0, 0);
     seed(100, 0);
     seed((5u << 20) + 3, 0);

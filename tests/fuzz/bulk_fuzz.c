@@ -46,7 +46,7 @@ void fuzz_one(const uint8_t *data, size_t size)
 
 void fuzz_seeds(void)
 {
-    static const uint8_t kinds[] = {BULK_GET,  BULK_PUT,  BULK_HAS,  BULK_APPEND, BULK_READ,
+    static const uint8_t kinds[] = {BULK_GET,  BULK_PUT,  BULK_HAS,  BULK_APPEND, BULK_READ, BULK_ASK,
                                     BULK_VERIFY, BULK_DATA, BULK_HELD, BULK_ITEMS,  BULK_STATUS};
     uint8_t hashes[3 * HASH_BYTES] = {1, 2, 3}, bits[] = {5}, entries[64];
     struct pack_writer writer;
@@ -56,6 +56,7 @@ void fuzz_seeds(void)
     for (size_t i = 0; i < sizeof kinds; i++) {
         struct bulk_message message = {.kind = kinds[i], .tag = 77, .hashes = hashes, .hash_count = 3,
                                        .prefix = (const uint8_t *)"m-prefix", .prefix_bytes = 8, .from_sequence = 4,
+                                       .question = (const uint8_t *)"question", .question_bytes = 8,
                                        .bytes_max = 65536, .bits = bits, .bits_bytes = 1, .status = BULK_FULL, .more = true};
         uint8_t input[512];
         size_t head_bytes = 0, used = 0;

@@ -39,6 +39,12 @@ static void check_trial(const struct config *config, uint32_t index)
     free(entrypoint);
 }
 
+static void count_report(void *context, const char *sentence)
+{
+    CHECK(sentence[0] != '\0');
+    (*(uint32_t *)context)++;
+}
+
 static void check_form(const uint8_t *data, size_t size, enum config_form form)
 {
     static uint8_t first[CONFIG_WHOLE_BYTES_MAX], second[CONFIG_WHOLE_BYTES_MAX];
@@ -56,7 +62,10 @@ static void check_form(const uint8_t *data, size_t size, enum config_form form)
         CHECK(search_trial_count(&space, &trials) == 0 && trials >= 1 && trials <= SEARCH_TRIALS_MAX);
         char error[HPARAMS_ERROR_BYTES];
         CHECK((hparams_check_variables(&space, error) == 0) == (error[0] == '\0'));
-        CHECK((hparams_check_entrypoint(config_entrypoint(&config), &space, error) == 0) == (error[0] == '\0'));
+        uint32_t count = 0;
+        int result = hparams_check_entrypoint(config_entrypoint(&config), &space, count_report, &count);
+        CHECK((result == 0) == (count == 0));
+        hparams_near_misses(config_entrypoint(&config), &space, count_report, &count);
         check_trial(&config, 0);
         check_trial(&config, trials - 1);
         (void)config_is_plain(&config);
@@ -82,19 +91,30 @@ void fuzz_one(const uint8_t *data, size_t size)
 }
 
 /* The parameters of each kind, and what may be said about them. */
-static uint32_t space_make(uint8_t *out, size_t size)
+static uint32_t space_make(enum search_kind kind, uint8_t *out, size_t size)
 {
-    static const uint8_t one[] = {0x01}, three[] = {0x93, 0x01, 0xa1, 'x', 0xc3};
+    static const uint8_t one[] = {0x01}, three[] = {0x93, 0x01, 0xa1, 'x', 0xc3}, when[] = {0x92, 0x92, 0x01, 0x92, 0x00, 0x02, 0x92, 0x02, 0x91, 0x03},
+                         initial[] = {0x91, 0x92, 0x92, 0x01, 0x02, 0x92, 0x05, 0x10};
     static const struct search_parameter parameters[] = {
         {.name = "hidden", .kind = SEARCH_CONST, .values = one, .values_bytes = sizeof one},
         {.name = "a.choice", .kind = SEARCH_CATEGORICAL, .values = three, .values_bytes = sizeof three},
         {.name = "a.layers", .kind = SEARCH_INT, .minval = 1, .maxval = 4, .count = 2},
         {.name = "b", .kind = SEARCH_DOUBLE, .minval = 0.5, .maxval = 1.5, .count = 3},
-        {.name = "c", .kind = SEARCH_LOG, .minval = -4, .maxval = -1, .base = 10, .count = 2}};
+        {.name = "c", .kind = SEARCH_LOG, .minval = -4, .maxval = -1, .base = 10, .count = 2},
+        {.name = "d", .kind = SEARCH_INT, .minval = 16, .maxval = 64, .is_log = true, .count = 3},
+        {.name = "e", .kind = SEARCH_DOUBLE, .minval = 0, .maxval = 1, .step = 0.5, .when = when, .when_bytes = sizeof when}};
+    static const struct search_head head = {
+        .sampler = SEARCH_SAMPLER_SOBOL, .initial = initial, .initial_bytes = sizeof initial};
+    static const uint32_t plain_count = 5;
     struct pack_writer writer;
     pack_writer_init(&writer, out, size);
-    pack_array(&writer, sizeof parameters / sizeof parameters[0]);
-    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
+    uint32_t count = kind == SEARCH_SINGLE ? plain_count : sizeof parameters / sizeof parameters[0];
+    if (kind == SEARCH_RANDOM) {
+        search_head_pack(&writer, &head, count);
+    } else {
+        pack_array(&writer, count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
         search_parameter_pack(&writer, &parameters[i]);
     }
     CHECK(!writer.failed);
@@ -105,17 +125,22 @@ void fuzz_seeds(void)
 {
     static uint8_t packed[CONFIG_PACKED_BYTES_MAX], space[1024];
     static const uint8_t environment[] = {0x81, 0xa1, 'A', 0xa1, '1'}, labels[] = {0x91, 0xa4, 'f', 'a', 's', 't'};
-    for (int kind = SEARCH_SINGLE; kind <= SEARCH_RANDOM; kind++) {
+    for (int kind = SEARCH_SINGLE; kind <= SEARCH_ADAPTIVE_ASHA; kind++) {
         struct config config;
         make_config(&config, 5, 2);
         config.searcher = (enum search_kind)kind;
         config.hyperparameters = space;
-        config.hyperparameters_bytes = space_make(space, sizeof space);
+        config.hyperparameters_bytes = space_make((enum search_kind)kind, space, sizeof space);
         config.environment = environment;
         config.environment_bytes = sizeof environment;
         config.labels = labels;
         config.labels_bytes = sizeof labels;
         config.balance = kind == SEARCH_GRID;
+        config.num_rungs = 3;
+        config.max_time = 900;
+        config.divisor = kind == SEARCH_ADAPTIVE_ASHA ? 2.5 : config.divisor;
+        config.bracket_count = kind == SEARCH_ADAPTIVE_ASHA ? 2 : 0;
+        memset(config.bracket_rungs, 3, sizeof config.bracket_rungs);
         (void)bytes_copy_text(config.entrypoint, sizeof config.entrypoint,
                               "t {{hp.hidden}} ${{ hp.a.layers }} \"{{hp.b}}\" '{{hp.a.choice}}' # {{hp.c");
         if (kind == SEARCH_SINGLE) {

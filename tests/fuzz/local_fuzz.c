@@ -26,6 +26,7 @@ static void read_arguments(const struct pack_reader *map)
     experiment_id experiment;
     struct request_submit submit;
     struct request_report report;
+    struct request_save save;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         (void)request_u64(map, keys[i], &number);
     }
@@ -41,6 +42,9 @@ static void read_arguments(const struct pack_reader *map)
         for (uint32_t i = 0; i < submit.override_count; i++) {
             CHECK(memchr(submit.overrides[i].text, 0, submit.overrides[i].bytes) == NULL);
         }
+    }
+    if (request_save_read(map, &save) == 0) {
+        CHECK(save.cut_count <= REQUEST_CUTS_MAX);
     }
     if (request_report_read(map, &report) == 0) {
         CHECK(pack_read_map(&report.metrics) <= BUFFER_BYTES && strlen(report.group) < sizeof report.group);
@@ -174,6 +178,14 @@ void fuzz_seeds(void)
     begin(&writer, bytes, "worker_open", 1);
     pack_text(&writer, "token");
     pack_text(&writer, "000102030405060708090a0b0c0d0e0f");
+    end(&all, &writer);
+    begin(&writer, bytes, "worker_save", 3);
+    pack_text(&writer, "step");
+    pack_u64(&writer, 100);
+    pack_text(&writer, "bytes");
+    pack_u64(&writer, 1 << 20);
+    pack_text(&writer, "cuts");
+    pack_u64(&writer, 44);
     end(&all, &writer);
     begin(&writer, bytes, "worker_report", 3);
     pack_text(&writer, "group");

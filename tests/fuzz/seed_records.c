@@ -49,7 +49,27 @@ static void say_experiment(struct maker *maker, const struct person people[2])
         struct fact_control control = {.lamport = 3 + i, .paused = i == 0};
         struct fact_claim claim = {.term = 4 + i, .released = i == 0};
         say(maker, people[i].id, FACT_CONTROL, fact_key_experiment(id), &control);
+        struct fact_stop stop = {.lamport = 1 + i, .stopped = i == 0, .since = i};
         say(maker, people[i].id, FACT_CLAIM, fact_key_experiment(id), &claim);
+        say(maker, people[i].id, FACT_STOP, fact_key_trial(id, i), &stop);
+        const attempt_id attempt = make_attempt_id(0, i, 1, 4 + i, people[0].id);
+        const struct fact_log_name name = {{(uint8_t)(7 + i)}};
+        const struct fact_result result = {.step = 15, .length = 15, .metric = 0.5 + i};
+        const struct fact_search_stop search_stop = {.number = 1, .rung = i, .writer = people[0].id, .log = name};
+        const struct fact_search_log log = {
+            .term = 4 + i,
+            .boot = 2,
+            .adopted_count = i,
+            .adopted = {{.writer = people[0].id, .log = {{7}}, .until = 1}},
+            .judged_count = 1,
+            .judged = {{.attempt = attempt, .decision = (enum fact_decision)i, .step = 15, .length = 15, .metric = 0.5 + i}},
+        };
+        say(maker, people[i].id, FACT_RESULT, fact_key_result(&attempt, i), &result);
+        say(maker, people[i].id, FACT_SEARCH_LOG, fact_key_search_log(id, name, 0), &log);
+        say(maker, people[i].id, FACT_SEARCH_STOP, fact_key_trial(id, i), &search_stop);
+        struct fact_annotation annotation = {.lamport = 1 + i, .is_set = i == 0, .value = "warm restarts"};
+        say(maker, people[i].id, FACT_ANNOTATION, fact_key_annotation(id, i == 0 ? FACT_LABEL : FACT_DESCRIPTION, i == 0 ? "lr" : ""),
+            &annotation);
     }
 }
 
@@ -79,7 +99,7 @@ static void say_attempt(struct maker *maker, const struct person people[2], uint
     attempt_id id = make_attempt_id(0, trial, 1, 5, people[1].id);
     uint8_t metrics[FACT_METRICS_BYTES_MAX];
     uint32_t metrics_bytes = make_metrics(metrics, 0.5 + trial);
-    struct fact_attempt attempt = {.member_count = 1, .members = {{people[0].id, trial}}};
+    struct fact_attempt attempt = {.member_count = 1, .members = {{people[0].id, trial}}, .retried = trial};
     struct fact_slot slot = {.state = LEASE_LEASED, .attempt = id, .token_hash = {9}};
     struct fact_worker worker = {.state = FACT_WORKER_ENDED, .host = "a.host", .master_port = 4000, .data_port = 4001,
                                  .generation = 1, .step = 70, .reason = reason, .exit_code = reason == FACT_FAILED ? 3 : 0,

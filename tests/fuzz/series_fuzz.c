@@ -7,6 +7,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "node/bulk/wire.h"
+#include "node/series/hooks.h"
+#include "node/series/levels.h"
+#include "node/series/log_search.h"
 #include "store/chunks_lmdb.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"
@@ -60,6 +63,39 @@ static size_t read_entries(const uint8_t *bytes, size_t count, const uint8_t *pr
     return entries;
 }
 
+/* Sums over what reads as points, and lines of what reads as a log. */
+static void ask(const uint8_t *prefix, size_t prefix_bytes, const struct series_entry *entries, size_t count)
+{
+    static uint8_t question[LEVELS_QUESTION_BYTES], out[BULK_WIRE_BODY_BYTES_MAX];
+    struct levels_start start = {.generation = 2, .step = 5};
+    struct levels_question sums = {.points = 3, .last_step = 100, .shows_void = true, .starts = &start, .start_count = 1};
+    struct log_question lines = {.tail = 2, .is_last = true, .pattern_bytes = 2, .pattern = "l+"};
+    for (int round = 0; round < 3; round++) {
+        struct pack_writer writer;
+        size_t bytes;
+        bool more;
+        lines.pattern_bytes = round == 1 ? 0 : lines.pattern_bytes;
+        CHECK((prefix[0] == 'l' ? log_question_pack(&lines, question, sizeof question, &bytes)
+                                : levels_question_pack(&sums, question, sizeof question, &bytes)) == 0);
+        pack_writer_init(&writer, out, sizeof out);
+        (void)series_hooks_answer(store(), prefix, prefix_bytes, entries[0].sequence % 3, question, bytes, 1000, &writer, &more);
+        series_hooks_stored(store(), entries, count);
+    }
+}
+
+/* Deletes the entries and the rows of sums that were made of them: the next input begins with nothing. */
+static void forget(const uint8_t *prefix, size_t prefix_bytes)
+{
+    uint8_t rows[SERIES_PREFIX_BYTES_MAX];
+    CHECK(series_delete(store(), prefix, prefix_bytes) == 0);
+    for (uint8_t level = 1; prefix[0] == 'm' && prefix_bytes < sizeof rows && level <= 8; level++) {
+        memcpy(rows, prefix, prefix_bytes);
+        rows[0] = 'M';
+        rows[prefix_bytes] = level;
+        CHECK(series_delete(store(), rows, prefix_bytes + 1) == 0);
+    }
+}
+
 void fuzz_one(const uint8_t *data, size_t size)
 {
     struct series_entry entries[ENTRIES_MAX];
@@ -80,7 +116,8 @@ void fuzz_one(const uint8_t *data, size_t size)
         highest = entries[i].sequence > highest ? entries[i].sequence : highest;
     }
     CHECK(series_last(store(), prefix, prefix_bytes, &last) == 0 && last == highest);
-    CHECK(series_delete(store(), prefix, prefix_bytes) == 0);
+    ask(prefix, prefix_bytes, entries, count);
+    forget(prefix, prefix_bytes);
     struct walk none = {0};
     CHECK(series_read(store(), prefix, prefix_bytes, 0, see_entry, &none) == 0 && none.count == 0);
 }
@@ -98,4 +135,6 @@ void fuzz_seeds(void)
     CHECK(!writer.failed);
     fuzz_seed(input, 5 + writer.used_bytes);
     fuzz_seed(input, 5 + 4);
+    input[1] = 'l';
+    fuzz_seed(input, 5 + writer.used_bytes);
 }

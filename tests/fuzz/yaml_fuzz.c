@@ -83,7 +83,10 @@ void fuzz_seeds(void)
         "hyperparameters:\n  hidden: 128\n  optimizer:\n    learning_rate: {type: log, minval: -4, maxval: -1, base: 10}\n"
         "    momentum: {type: double, minval: 0.1, maxval: 0.9, count: 3}\n"
         "  layers: {type: int, minval: 1, maxval: 4}\n  activation: {type: categorical, vals: [relu, tanh]}\n"
-        "searcher: {name: random, metric: accuracy, smaller_is_better: false, max_trials: 4}\n"
+        "  width: {type: int, minval: 16, maxval: 64, log: true}\n  slope: {type: double, minval: 0, maxval: 1, step: 0.5, when: "
+        "{activation: relu, layers: [1, 2]}}\n"
+        "searcher: {name: random, metric: accuracy, smaller_is_better: false, max_trials: 4, sampler: sobol, "
+        "initial: [{layers: 2, optimizer.momentum: 0.5}]}\n"
         "resources:\n  slots_per_trial: 2\n  min_slots: 1\n  max_slots: 4\n  priority: 30\n  slot_kind: cpu\n"
         "checkpoint:\n  replicas: 3\nmax_restarts: 2\nseed: 17\npreemption_timeout: 30\non_partition: pause_minority\nbalance: on\n";
     seed(whole, NULL);
