@@ -16,6 +16,7 @@ WANTED = """
     usr/bin/shoal usr/bin/shoald usr/bin/shoal-train usr/libexec/shoal/shoal-keep
     usr/lib/*/libshoal.so usr/lib/*/libshoal.so.0 usr/lib/*/pkgconfig/shoal.pc usr/include/shoal/shoal.h
     usr/share/man/man1/shoal.1.gz usr/share/man/man1/shoal-train.1.gz usr/share/man/man8/shoald.8.gz usr/share/man/man8/shoal-keep.8.gz
+    usr/share/man/man5/shoal-config.5.gz
     usr/share/bash-completion/completions/shoal usr/share/bash-completion/completions/shoald
     usr/share/zsh/vendor-completions/_shoal usr/share/fish/vendor_completions.d/shoal.fish
     usr/share/fish/vendor_completions.d/shoald.fish usr/lib/systemd/system/shoald@.service usr/lib/systemd/user/shoald.service
@@ -55,8 +56,8 @@ def check_contents(tree, file):
     check(owners == {"root/root"}, f"files belong to {owners}")
     for pattern in WANTED:
         check(list(tree.glob(pattern)), f"the package has no {pattern}")
-    for program in ("shoal", "shoald", "shoal-train"):
-        page = next(tree.glob(f"usr/share/man/man?/{program}.?.gz"))
+    for name in ("shoal", "shoald", "shoal-train", "shoal-config"):
+        page = next(tree.glob(f"usr/share/man/man?/{name}.?.gz"))
         check("\n.SH NAME\n" in run("gzip", "-dc", page), f"{page} is no manual page")
     fields = dict(re.findall(r"^(\S+): (.*)$", run("dpkg-deb", "-f", file), re.MULTILINE))
     check(re.match(r"libc6 \(>= 2\.\d+\)", next(d for d in fields["Depends"].split(", ") if d.startswith("libc6"))), fields["Depends"])

@@ -42,6 +42,22 @@ def a_cancel_meets_a_trial_anywhere_in_its_start(lab):
     rounds_of_cancels(lab, 16)
 
 
+@case(limit_s=120)
+def a_cancel_does_not_wait_for_code_on_its_way(lab):
+    """At 200 kB/s the code takes minutes to come."""
+    mesh = lab.mesh(["alder", "birch"], start=False, slots="cpu:1")
+    alder, birch = mesh.nodes
+    alder.slots = "none"
+    alder.options = ["--bandwidth", "200000"]
+    mesh.start()
+    files = {"data.txt": lab.random.randbytes(30_000_000).hex()}
+    identity = lab.submit(alder, {"name": "large", "entrypoint": POLITE, "searcher": {"name": "single", "metric": "accuracy"}}, files)
+    wait_until(lambda: set(slots_of(birch, "birch").values()) == {"leased"}, 30, "birch to prepare the trial")
+    alder.run("cancel", identity)
+    wait_until(lambda: set(slots_of(birch, "birch").values()) == {"free"}, 30, "the slot to be free while the code is on its way")
+    expect(not workers_of(identity), "the trial has begun")
+
+
 @case(limit_s=900, whole=True)
 def sixty_cancels_meet_trials_anywhere_in_their_start(lab):
     rounds_of_cancels(lab, 60)

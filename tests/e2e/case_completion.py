@@ -1,10 +1,11 @@
 """What the completion scripts offer: all that the table of commands has, in each shell that this machine has."""
 
+import os
 import re
 import shutil
 import subprocess
 
-from lab import case, expect
+from lab import case, expect, wait_over
 
 
 def commands_of(lab):
@@ -70,3 +71,45 @@ def completion_offers_every_command_and_option(lab):
         for name, options in commands.items():
             expect(offers[name] == options, f"for {name} fish offers {offers[name] ^ options} too much or not")
     return f"without {' and '.join(missing)}" if missing else None
+
+
+@case(limit_s=90)
+def completion_offers_what_the_daemon_knows(lab):
+    mesh = lab.mesh(1, slots="cpu:2")
+    node = mesh.nodes[0]
+    identity = lab.submit(node, {"name": "digits", "entrypoint": "true", "searcher": {"name": "grid"},
+                                 "hyperparameters": {"a": {"type": "int", "minval": 1, "maxval": 3}}})
+    wait_over(mesh, identity, 60)
+    node.run("invite")
+    invite = node.run("invite", "--list").splitlines()[1].split()[0]
+    trials = {f"digits/{number}" for number in range(3)}
+    asks = [("show ''", {identity, "digits"}), ("cancel dig", {"digits"}), ("wait dig", {"digits"}), ("delete x dig", {"digits"}),
+            ("logs dig", {"digits"}), ("stop dig", {"digits/"}), ("logs digits/", trials), ("logs digits/2", {"digits/2"}), ("metrics dig", {"digits"}),
+            ("checkpoint get digits/", trials), ("output ls digits/", trials), ("checkpoint ls dig", {"digits"}),
+            ("drain ''", {node.name}), ("evict ''", {node.name}), ("withhold ''", {"0", "1"}), ("withhold 0 1", {"1"}),
+            ("invite --revoke ''", {invite}), ("submit --set resources.slots", {"resources.slots_per_trial="}),
+            ("submit --set seed = 4 exp.yam", {"exp.yaml"}), ("submit --context co", {"code"}), ("submit exp", {"exp.yaml"}),
+            ("checkpoint get digits/0 co", {"code"}), ("completion z", {"zsh"})]
+    (lab.dir / "there" / "code").mkdir(parents=True)
+    (lab.dir / "there" / "exp.yaml").write_text("")
+    # The scripts give up after a second; here they wait, however slow the machine is.
+    script = f". {script_of(lab, 'bash')}\ntimeout() {{ shift; \"$@\"; }}\n" + "".join(
+        f"COMP_WORDS=(shoal --dir {node.dir} {ask}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _shoal; echo ${{COMPREPLY[*]}}\n"
+        for ask, _ in asks)
+    environment = {**os.environ, "PATH": f"{lab.build}:{os.environ['PATH']}"}
+    said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, env=environment,
+                          cwd=lab.dir / "there")
+    expect(said.returncode == 0 and said.stderr == "", f"bash: {said.stderr}")
+    for (ask, wanted), line in zip(asks, said.stdout.splitlines(), strict=True):
+        expect(set(line.split()) == wanted, f"for {ask} bash offers {line!r}, not {sorted(wanted)}")
+    if shutil.which("fish") is None:
+        return "without fish"
+    some = [("show dig", {"digits"}), ("logs digits/", trials), ("withhold ", {"0", "1"}), ("invite --revoke ", {invite}),
+            ("submit --set resources.slots", {"resources.slots_per_trial="})]
+    script = f"source {script_of(lab, 'fish')}\nfunction timeout; $argv[2..]; end\n" + "".join(
+        f"echo '> '; complete -C 'shoal --dir {node.dir} {ask}'\n" for ask, _ in some)
+    said = subprocess.run(["fish", "-c", script], capture_output=True, text=True, timeout=60, env=environment)
+    for (ask, wanted), part in zip(some, said.stdout.split("> \n")[1:], strict=True):
+        found = {line.split("\t")[0] for line in part.splitlines()}
+        expect(found == wanted, f"for {ask} fish offers {found}, not {sorted(wanted)}: {said.stderr}")
+    return None

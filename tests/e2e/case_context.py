@@ -14,6 +14,7 @@ from lab import Skip, case, expect, wait_over, wait_until
 from look import refusal
 
 LIST = "find . -mindepth 1 ! -type d -print0"
+LIST_EMPTY_TOO = "find . -mindepth 1 \\( ! -type d -o -empty \\) -print0"
 
 
 def context_of(node, name, entrypoint=LIST):
@@ -21,7 +22,7 @@ def context_of(node, name, entrypoint=LIST):
     context = Path(node.tree) / name
     context.mkdir()
     (context / "c.yaml").write_text(json.dumps({"name": name, "entrypoint": f"{entrypoint} >{context}.written",
-                                                "searcher": {"name": "single", "metric": "accuracy"}}))
+                                                "searcher": {"name": "single", "metric": "loss"}}))
     return context
 
 
@@ -57,7 +58,7 @@ def a_virtual_environment_beside_the_code_stays_behind(lab):
     (context / ".venv/bin").mkdir(parents=True)
     (context / ".venv/bin/python").symlink_to("/usr/bin/python3")
     (context / ".venv/pyvenv.cfg").write_text("home = /usr/bin\n")
-    for name in ("__pycache__", "node_modules", ".ipynb_checkpoints", "wandb", "mlruns"):
+    for name in ("__pycache__", "node_modules", ".ipynb_checkpoints", "wandb", "mlruns", "shoal-runs"):
         (context / name).mkdir()
         (context / name / "file").write_text("x" * 1000)
     (context / "train.py").write_text("pass\n")
@@ -139,7 +140,7 @@ def a_dry_run_sends_nothing_and_needs_no_daemon(lab):
 def odd_files_arrive_or_are_named(lab):
     mesh = lab.mesh(1)
     node = mesh.nodes[0]
-    context = context_of(node, "odd")
+    context = context_of(node, "odd", LIST_EMPTY_TOO)
     names = [b"caf\xe9.txt", b"a\nb", b"-rf", "\U0001f41f".encode(), b"\x1b[31m"]
     for name in names:
         with open(os.fsencode(context) + b"/" + name, "wb"):
@@ -180,7 +181,7 @@ def odd_files_arrive_or_are_named(lab):
         ends.set()
         writer.join()
         listening.close()
-    expected = {*names, b"a", b"b", b"dangling", b"one", b"two", b".gitignore", b"growing.log", b"c.yaml"}
+    expected = {*names, b"empty", b"a", b"b", b"dangling", b"one", b"two", b".gitignore", b"growing.log", b"c.yaml"}
     found = copied(mesh, identity, context)
     expect(found == expected, f"not byte for byte: {found ^ expected}")
     expect("pi\\npe (a pipe)" in said and "socket (a socket)" in said and said.count("left out") == 1, said)
@@ -203,6 +204,25 @@ def odd_files_arrive_or_are_named(lab):
     os.close(descriptor)
     said = refusal(node, "submit", context / "c.yaml", code=1)
     expect("longer than 4095 bytes" in said and "odd/sub/nnn" in said and len(said) < 600, said)
+
+
+@case(limit_s=60)
+def a_file_that_may_not_be_read_is_named(lab):
+    mesh = lab.mesh(1)
+    node = mesh.nodes[0]
+    context = context_of(node, "closed")
+    (context / "sub").mkdir()
+    secret = context / "sub/sec\nret"
+    secret.write_text("for nobody\n")
+    secret.chmod(0)
+    if os.geteuid() == 0:  # root may read everything, but for these two capabilities
+        node.wrap = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    for options in [[], ["--dry-run"]]:
+        said = refusal(node, "submit", context / "c.yaml", *options, code=1)
+        expect("closed/sub/sec\\nret: Permission denied; make it readable, or name it in .shoalignore" in said, said)
+    (context / ".shoalignore").write_text("sub/\n")
+    identity = node.run("submit", context / "c.yaml").split()[-1]
+    expect(copied(mesh, identity, context) == {b"c.yaml", b".shoalignore"}, "what is left out was looked into")
 
 
 @case(limit_s=90)

@@ -131,7 +131,7 @@ def a_full_disk_grants_nothing_new_and_loses_nothing(lab):
     fill(4 * MIB)
     wait_until(lambda: birch.json("status")["disk_full"], 20, "birch to notice that its disk is full")
     expect(any("the disk is full" in text for text in events_of(birch)), f"no event says so: {events_of(birch)}")
-    (birch.tree / "more.yaml").write_text("name: more\nentrypoint: 'true'\nsearcher: {name: single, metric: accuracy}\n")
+    (birch.tree / "more.yaml").write_text("name: more\nentrypoint: 'true'\nsearcher: {name: single, metric: loss}\n")
     expect("full" in refusal(birch, "submit", birch.tree / "more.yaml", code=1), "submit does not say why")
     waiting = lab.submit(alder, {"name": "waiting", "entrypoint": "true", **waits})
 

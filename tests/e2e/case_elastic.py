@@ -130,7 +130,8 @@ def lose_a_node(lab, how, coordinates):
     log = lab.dir / "steps"
     identity = lab.submit(mesh.nodes[0], elastic(log, 4, 2, 4, epochs=60))
     whole = wait_until(lambda: generation_of(log, identity, 4), 60, "four to train")  # fewer may begin before all may grant
-    name = show(mesh, identity)["coordinator_name"]
+    seen = show(mesh, identity)
+    name, begun = seen["coordinator_name"], seen["trials"][0]["attempt"]  # the first, unless two nodes began to coordinate at once
     victim = next(node for node in mesh.nodes if (node.name == name) == coordinates)
     viewer = next(node for node in mesh.nodes if node is not victim)
     lost_ms = time.time_ns() // 1_000_000
@@ -143,7 +144,7 @@ def lose_a_node(lab, how, coordinates):
     sizes = {s.generation: s.size for s in steps_of_all(log, identity, 4)}
     lab.note(f"{how}, {'coordinator' if coordinates else 'another'}: trained again after {first - lost_ms} ms, {sizes}")
     final = wait_over(mesh, identity, 120, viewer=viewer)
-    expect(final["trials"][0]["attempt"] == 1, f"attempt {final['trials'][0]['attempt']} completed, not the first")
+    expect(final["trials"][0]["attempt"] == begun, f"attempt {final['trials'][0]['attempt']} completed, not {begun}")
     prove_ledger(lab, mesh, log)
 
 

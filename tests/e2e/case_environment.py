@@ -32,7 +32,7 @@ REASONS = {
     "NCCL_ASYNC_ERROR_HANDLING": "as the one before: one of the two is torchrun's",
 }
 ADDRESSES = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"}
-PATHS = {"PWD", "OLDPWD", "_", "PATH", "TORCHELASTIC_ERROR_FILE"}
+PATHS = {"PWD", "OLDPWD", "_", "PATH", "PYTHONPATH", "TORCHELASTIC_ERROR_FILE"}
 
 
 def output(lab, node, config, files=None, state="completed", timeout=60):
@@ -85,6 +85,20 @@ def three_ranks_here_and_one_there_are_counted_by_host(lab):
                   "LOCAL_WORLD_SIZE": hosts.count(host), "GROUP_RANK": order.index(host), "GROUP_WORLD_SIZE": 2}
         wrong = {name: found.get(name) for name in wanted if found.get(name) != str(wanted[name])}
         expect(not wrong, f"rank {rank} of {hosts}: {wrong}")
+
+
+@case()
+def even_hosts_have_the_same_number_of_ranks_and_a_trial_waits_for_them(lab):
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    mesh.nodes[0].slots, mesh.nodes[1].slots = "cpu:3", "cpu:1"
+    mesh.start()
+    node = mesh.nodes[0]
+    waiting = lab.submit(node, {"name": "four", "entrypoint": "env", "resources": {"slots_per_trial": 4, "even_hosts": True}})
+    wait_until(lambda: "no nodes have 4 slots in such parts" in node.run("show", waiting), 30, "show says that no hosts are even")
+    identity = lab.submit(node, {"name": "two", "entrypoint": "env", "resources": {"slots_per_trial": 2, "even_hosts": True}})
+    wait_over(mesh, identity, 60)
+    expect(of_rank(node, identity, 1).count("LOCAL_WORLD_SIZE=2") == 1, "two ranks are not on one host")
+    node.run("cancel", waiting)
 
 
 @case()
@@ -290,7 +304,7 @@ def variables_of_the_host_pass_by_two_lists_and_the_owners_choice(lab):
                                                                "GLOO_SOCKET_IFNAME": "mine0"}}})
     found = variables(text)
     for name, value in {"http_proxy": "http://p:3128", "HTTPS_PROXY": "http://p:3128", "HF_HOME": "/x", "CUDA_HOME": "/c",
-                        "PYTHONPATH": "/p", "XDG_RUNTIME_DIR": "/r", "LAB_DATA": "/d", "GIVEN": "a b=c", "RANK": "0",
+                        "PYTHONPATH": f"/p:{node.bin}/python", "XDG_RUNTIME_DIR": "/r", "LAB_DATA": "/d", "GIVEN": "a b=c", "RANK": "0",
                         "OMP_NUM_THREADS": "3", "ROLE_NAME": "mine", "GLOO_SOCKET_IFNAME": "mine0"}.items():
         expect(found.get(name) == value, f"{name} is {found.get(name)!r}, not {value!r}")
     for name in ("OTHER", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
@@ -351,38 +365,38 @@ def debian_torch():
 LIBUV = ["USE_LIBUV=0"] if debian_torch() >= (2, 4) else []
 
 
-def under_torchrun(lab, mesh, python, script, per_host):
-    """The script by torchrun, on the first host: two agents, one for each host of the mesh. The ranks are named in their lines.
+def under_torchrun(lab, mesh, python, script, per_host, words=("train.py",)):
+    """The words, a script of the directory `script` and its options, by torchrun, on the first host: two agents, one for each host of the mesh. The ranks are named in their lines.
     torchrun itself hangs or fails now and then on a loaded machine: up to three tries."""
     for attempt in range(3):
         try:
-            return torchrun_once(mesh, python, script, per_host, 29411 + attempt)
+            return torchrun_once(mesh, python, script, per_host, words, 29411 + attempt)
         except (Broken, TimeoutError) as error:
             lab.note(str(error))
             last = error
     raise last
 
 
-def torchrun_once(mesh, python, script, per_host, port):
+def torchrun_once(mesh, python, script, per_host, words, port):
     agents, texts = [], []
     for index in range(len(mesh.nodes)):
         command = [python, "-m", "torch.distributed.run", "--nnodes", str(len(mesh.nodes)), "--nproc_per_node", str(per_host),
                    "--rdzv_backend", "c10d", "--rdzv_endpoint", f"127.0.0.1:{port}", "--rdzv_id", "x", "--max_restarts", "5",
                    "--rdzv_conf", f"is_host={index == 0}",  # both agents stand where the endpoint is, and would race for it
                    "-r", "1", "-t", "1", "--log_dir", str(script / "log"),  # Debian's fails without: its Std.NONE is no Std
-                   "train.py"]
+                   *words]
         agents.append(subprocess.Popen([*mesh.nodes[0].wrap, "PYTHONUNBUFFERED=1", *LIBUV, "bash", "-c", 'exec "$@"', "bash",
                                         *command], cwd=script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     try:
         for agent in agents:
-            text, errors = agent.communicate(timeout=60)
+            text, errors = agent.communicate(timeout=120)
             expect(agent.returncode == 0, f"torchrun ended with {agent.returncode}: {errors[-1500:]}")
             texts.append(text)
     except subprocess.TimeoutExpired:
         for agent in agents:
             agent.kill()
         said = [agent.communicate()[1][-1500:] for agent in agents]
-        raise TimeoutError(f"torchrun is not done after 60 s: {said}") from None
+        raise TimeoutError(f"torchrun is not done after 120 s: {said}") from None
     return "\n".join(texts)
 
 

@@ -4,6 +4,7 @@ import array
 import os
 import signal
 import socket
+import stat
 import struct
 
 from lab import case, expect, show, wait_until
@@ -39,6 +40,10 @@ class Relic:
         body = packed({"v": 1, "id": self.id, "op": op, **arguments})
         rights = [] if memory is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory]))]
         self.socket.sendmsg([struct.pack(">I", len(body)) + body], rights)
+        return self.reply()
+
+    def reply(self):
+        """The next reply, of whatever request."""
         while True:
             reply = self.receive(struct.unpack(">I", self.receive(4))[0])
             if b"notice" not in reply[:8]:
@@ -108,3 +113,34 @@ def an_attempt_that_is_over_is_not_listened_to(lab):
     trial = show(mesh, identity)["trials"][0]
     expect(trial["attempt"] == 2 and trial["step"] != 1000, f"{trial}")
     expect(trial["checkpoint"] is None or trial["checkpoint"]["step"] == 1, f"checkpoint {trial['checkpoint']}")
+
+
+SHOALS_OWN = {"SOCKET", "TOKEN", "PORTS", "EXPERIMENT", "TRIAL", "ATTEMPT", "RANK", "SIZE", "SEED", "COLLECTIVE_TIMEOUT", "HPARAMS",
+              "HPARAMS_FILE", "OUTPUT_DIR", "CHECKPOINT_DIR"}
+
+
+@case(limit_s=90)
+def what_a_program_prints_of_its_environment_opens_nothing_elsewhere(lab):
+    """Every member can read the log. The token in it is good at one socket, which is closed to all but the user, and no longer than
+    the lease; nothing else there is a secret of Shoal."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    identity = lab.submit(alder, {"name": "talker", "entrypoint": "env; echo the end; exec sleep 600", "hyperparameters": {"x": 1},
+                                  "searcher": {"name": "single", "metric": "loss"}})
+    said = wait_until(lambda: "the end\n" in (text := alder.run("logs", f"{identity}/0", check=False)) and text, 30, "the log")
+    read = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+    shown = {name.removeprefix("SHOAL_") for name in read if name.startswith("SHOAL_") and not name.startswith("SHOAL_HP_")}
+    expect(shown == SHOALS_OWN, f"is one of these a secret? {shown ^ SHOALS_OWN}")
+    for node in mesh.nodes:
+        key = (node.dir / "key").read_text().split()[0]
+        expect(len(key) == 64 and key not in said, f"the key of {node.name} is in the log")
+        for path, mode in ((node.dir, 0o700), (node.dir / "shoald.sock", 0o600)):
+            expect(stat.S_IMODE(path.stat().st_mode) == mode, f"{path} has the mode {path.stat().st_mode:o}")
+    elsewhere = Relic({**read, "SHOAL_SOCKET": str(alder.dir / "shoald.sock")})
+    expect(is_refused(elsewhere.open(), b"not valid here"), "the token opens on another node")
+    expect(b"experiment" in Relic(read).open(), "the token in the log is not the worker's")  # else the lines above show nothing
+    alder.run("cancel", identity)
+    wait_until(lambda: not workers_of(identity), 30, "the worker to be gone")
+    expect(is_refused(Relic(read).open(), b"not valid here"), "the token opens after its lease")

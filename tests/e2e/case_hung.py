@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from lab import Skip, case, expect, show, wait_over, wait_until
-from look import workers_of
+from look import parent_of, program_of, workers_of
 from case_owners import slots_of
 
 
@@ -43,6 +43,24 @@ def a_program_that_does_nothing_is_shown_and_ended(lab):
     identity = lab.submit(node, config("idle", "echo begins; exec sleep 3600", stall_timeout=6, max_restarts=0))
     trial = wait_over(mesh, identity, 60, state="failed")["trials"][0]
     expect("has written nothing and used no processor time for 6 s (stall_timeout)" in trial["reason"], f"the reason is {trial}")
+
+
+@case(limit_s=900, whole=True)
+def a_program_that_writes_nothing_for_five_minutes_is_shown(lab):
+    """With the default of every key. It runs on: a long sleep is no fault of the program's."""
+    mesh = lab.mesh(1, slots="cpu:2")
+    node = mesh.nodes[0]
+    wanted = {"asleep": ("echo begins; exec sleep 3600", "no output, no progress and no processor time used for"),
+              "busy": ("echo begins; exec python3 -c 'while True: sum(range(10000)); __import__(\"time\").sleep(0.01)'",
+                       "no output and no progress for")}
+    identities = {name: lab.submit(node, config(name, entrypoint)) for name, (entrypoint, _) in wanted.items()}
+    for name, (_, sentence) in wanted.items():
+        identity = identities[name]
+        wait_until(lambda: any(note.startswith(f"rank 0 on alder: {sentence}") for note in notes_of(mesh, identity)), 480, f"the note on {name}")
+        expect(sentence in node.run("show", identity), f"show does not print it: {node.run('show', identity)}")
+        trial = show(mesh, identity)["trials"][0]
+        expect((trial["state"], trial["attempt"]) == ("running", 1), f"{name}: {trial}")
+        node.run("cancel", identity)
 
 
 @case(limit_s=90)
@@ -89,9 +107,11 @@ def what_a_killed_keeper_leaves_behind_is_ended_before_the_slot_is_free(lab):
     gate = lab.dir / "gate"
     identity = lab.submit(node, config("orphan", f"exec python3 orphan.py {gate}"), {"orphan.py": ORPHAN})
     for is_away in (False, True):
-        found = wait_until(lambda: len(workers_of(identity)) >= 2 and workers_of(identity), 30, "the worker and its child")
-        before = {pid for pid, _ in found}
-        keepers = {int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1]) for pid in before} - before
+        # The shell and the helpers of the worker's start have ended by then.
+        wait_until(lambda: "sleep" in [program_of(pid) for pid, _ in workers_of(identity)], 30, "the child of the worker")
+        before = {pid for pid, _ in workers_of(identity)}
+        keepers = {parent_of(pid) for pid in before} - before - {None}
+        expect(keepers, f"no keeper above the processes {before}")
         if is_away:
             node.kill_daemon()
         for keeper in keepers:

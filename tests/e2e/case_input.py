@@ -37,7 +37,7 @@ def a_wrong_configuration_is_refused_with_line_and_key(lab):
     node = mesh.nodes[0]
     bystander, release = submit_bystander(lab, node)
     before = len(node.json("ls")["experiments"])
-    good = "name: a\nentrypoint: 'true'\nsearcher: {name: single, metric: accuracy}\n"
+    good = "name: a\nentrypoint: 'true'\nsearcher: {name: single, metric: loss}\n"
     for text, line, parts in (
             (good + "max_restart: 5\n", 4, ["max_restart", "max_restarts", "allowed"]),
             (good + "resources:\n  slots_per_trial: two\n", 5, ["resources.slots_per_trial", "'two'", "1 ... 256"]),
@@ -45,7 +45,7 @@ def a_wrong_configuration_is_refused_with_line_and_key(lab):
             (good.replace("single", "rando"), 3, ["searcher.name", "'rando'", "single, grid, random"]),
             (good + "max_restarts: 5\nmax_restarts: 6\n", 5, ["max_restarts"]),
             (good + "resources: [\n", 5, ["not valid YAML"]),
-            ("name: a\nsearcher: {name: single, metric: accuracy}\n", None, ["entrypoint"])):
+            ("name: a\nsearcher: {name: single, metric: loss}\n", None, ["entrypoint"])):
         path = node.tree / "wrong.yaml"
         path.write_text(text)
         said = refusal(node, "submit", path, code=1)

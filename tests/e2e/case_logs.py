@@ -1,7 +1,9 @@
 """What a worker prints: all of it is kept, however fast it comes."""
 
+import json
 import select
 import subprocess
+import time
 
 from lab import case, expect, over, show, wait_over, wait_until
 
@@ -27,9 +29,8 @@ def has_stored(node, words):
     return any(words in path.read_bytes() for path in node.dir.glob("chunks*/data.mdb"))
 
 
-@case(limit_s=90)
-def who_cannot_be_reached_is_named_where_nobody_else_has_what_was_said(lab):
-    """birch ran it, and one of the two others has a copy: asked alone, that one has everything and the other one says what it lacks."""
+def talker(lab):
+    """A mesh of three and an experiment that is over: birch ran it, and one of the others has a copy of its log."""
     mesh = lab.mesh(["alder", "birch", "cedar"], start=False)
     alder, birch, cedar = mesh.nodes
     alder.slots, birch.slots, cedar.slots = "none", "cpu:1", "none"
@@ -38,6 +39,14 @@ def who_cannot_be_reached_is_named_where_nobody_else_has_what_was_said(lab):
     wait_over(mesh, identity, 40)
     wait_until(lambda: all(over(node.json("show", identity)["experiment"]) for node in mesh.nodes), 20, "all to know its end")
     wait_until(lambda: any(has_stored(node, b"the last 42 words") for node in (alder, cedar)), 20, "a copy of the log")
+    return mesh, identity
+
+
+@case(limit_s=90)
+def who_cannot_be_reached_is_named_where_nobody_else_has_what_was_said(lab):
+    """birch ran it, and one of the two others has a copy: asked alone, that one has everything and the other one says what it lacks."""
+    mesh, identity = talker(lab)
+    alder, birch, cedar = mesh.nodes
     birch.kill_daemon()
     silent = []
     for asked, other in ((alder, cedar), (cedar, alder)):
@@ -115,10 +124,10 @@ def a_progress_bar_is_live_while_one_follows_and_its_last_state_later(lab):
     gate.touch()
     states = follower.stdout.read().splitlines()
     expect(follower.wait(timeout=30) == 0 and len(states) >= 3, f"{len(states)} states were shown")
-    expect(all(state.startswith("[rank=0] ") and state.endswith("%|") for state in states), states)
-    expect(states[-1] == "[rank=0] 99%|", states[-1])
+    expect(all(state.endswith("%|") for state in states), states)
+    expect(states[-1] == "99%|", states[-1])
     expect(len(states) < 60, f"{len(states)} states of 5 s are kept")
-    expect(node.run("logs", f"{identity}/0") == "[rank=0] 99%|\n", "the bar is not folded")
+    expect(node.run("logs", f"{identity}/0") == "99%|\n", "the bar is not folded")
     wait_over(mesh, identity, 30, "failed")
     expect(show(mesh, identity)["trials"][0]["tail"].strip() == "99%|", show(mesh, identity)["trials"][0]["tail"])
 
@@ -133,11 +142,11 @@ def a_long_line_is_whole_and_a_longer_one_is_cut_between_characters(lab):
     wait_over(mesh, identity, 40)
     lines = node.run("logs", f"{identity}/0").splitlines()
     mark = " [shoal: this line goes on below]"
-    expect(lines[0] == "[rank=0] " + "x" * 900_000, "the first line is not whole")
-    parts = [line.removeprefix("[rank=0] ") for line in lines[1:-1]]
+    expect(lines[0] == "x" * 900_000, "the first line is not whole")
+    parts = lines[1:-1]
     expect(all(part.endswith(mark) for part in parts[:-1]) and len(parts) == 3, f"{len(parts)} parts")
     expect("".join(part.removesuffix(mark) for part in parts) == "\u20ac" * 700_000, "characters are lost or broken")
-    expect(lines[-1] == "[rank=0] end", lines[-1][:80])
+    expect(lines[-1] == "end", lines[-1][:80])
 
 
 @case(limit_s=90)
@@ -171,3 +180,168 @@ def a_followed_log_goes_on_with_the_next_attempt(lab):
     expect(reader.returncode == 0, f"{reader}")
     expect("words of 1" in reader.stdout and "words of 2" in reader.stdout, f"an attempt is not shown: {reader}")
     expect(reader.stderr.count("attempt 2") == 1, f"the change is not told once: {reader.stderr}")
+
+
+@case(limit_s=60)
+def a_log_is_followed_from_the_first_attempt_of_a_trial_that_waits(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    search = {"name": "single", "metric": "a"}
+    holder = lab.submit(node, {"name": "holder", "entrypoint": "sleep 600", "searcher": search})
+    wait_until(lambda: show(mesh, holder)["trials"][0]["state"] == "running", 20, "the slot to be taken")
+    identity = lab.submit(node, {"name": "next", "entrypoint": "echo the first words", "searcher": search})
+    with subprocess.Popen([node.bin / "shoal", "logs", f"{identity}/0", "--follow", "--dir", node.dir], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as reader:
+        told = reader.stderr.readline()
+        expect("waiting: no slot is free" in told, f"the reader is told {told!r}")
+        node.run("cancel", holder)
+        said = reader.communicate(timeout=40)[0]
+    expect(reader.returncode == 0 and said == "the first words\n", f"exit {reader.returncode}, {said!r}")
+    refused(node, "logs", f"{holder}/0", "--follow", "--attempt", "7")
+    waiting = lab.submit(node, {"name": "late", "entrypoint": "true", "searcher": search, "resources": {"slots_per_trial": 2}})
+    refused(node, "logs", f"{waiting}/0")
+
+
+@case(limit_s=90)
+def the_last_lines_of_an_attempt_are_followed_though_it_ended_while_they_were_read(lab):
+    """The reader has read what rank 0 said so far, and is busy with the long log of rank 1, when rank 0 says more and fails."""
+    mesh = lab.mesh(1, slots="cpu:2")
+    node = mesh.nodes[0]
+    gate, lines = lab.dir / "gate", 1_000_000
+    words = "; ".join(["[ $SHOAL_ATTEMPT = 1 ] || { echo the second attempt; exit 0; }", f"[ $RANK = 0 ] || {{ seq 1 {lines}; exec sleep 1000; }}",
+                       "echo the first words", f"while [ ! -e {gate} ]; do sleep 0.1; done", "echo the last $((40 + 2)) words; exit 1"])
+    identity = lab.submit(node, {"name": "talker", "retry": "any", "max_restarts": 1, "entrypoint": words, "resources": {"slots_per_trial": 2},
+                                 "searcher": {"name": "single", "metric": "a"}})
+    wait_until(lambda: show(mesh, identity)["trials"][0]["state"] == "running", 30, "it to run")
+    wait_until(lambda: node.run("logs", f"{identity}/0", "--rank", "1").endswith(f"{lines}\n"), 30, "the long log")
+    reader = subprocess.Popen([node.bin / "shoal", "logs", f"{identity}/0", "--follow", "--dir", node.dir], stdout=subprocess.PIPE, text=True)
+    said = reader.stdout.readline()
+    expect("the first words" in said, said)  # from here on the daemon waits for us, with most of the long log before it
+    gate.touch()
+    wait_over(mesh, identity, 40)
+    said += reader.stdout.read()
+    expect(reader.wait(timeout=30) == 0, f"exit status {reader.returncode}")
+    expect("the second attempt" in said, "the second attempt is not shown")
+    expect("the last 42 words" in said, "what rank 0 said at last is lost")
+    expect(len(said.splitlines()) == lines + 4, f"{len(said.splitlines())} lines")
+
+
+@case(limit_s=60)
+def lines_of_several_workers_are_told_apart(lab):
+    """Two workers on alder, one on birch: by rank, as torchrun does, by host, or not at all."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "cpu:2", "cpu:1"
+    mesh.start()
+    identity = lab.submit(alder, {"name": "talker", "entrypoint": "echo $RANK $LOCAL_RANK $(basename $SHOAL_SOCKET)",
+                                  "resources": {"slots_per_trial": 3}, "searcher": {"name": "single", "metric": "a"}})
+    final = wait_over(mesh, identity, 40)
+    hosts = [slot["node_name"] for slot in final["trials"][0]["slots"]]
+    local = [hosts[:rank].count(host) for rank, host in enumerate(hosts)]
+    said = [f"{rank} {local[rank]} shoald.sock" for rank in range(3)]
+    for asked in mesh.nodes:
+        def logs(*words):
+            return sorted(asked.run("logs", f"{identity}/0", *words).splitlines())
+        expect(logs() == [f"[rank={rank}] {said[rank]}" for rank in range(3)], logs())
+        expect(logs("--raw") == said, logs("--raw"))
+        prefixed = logs("--prefix", "[${role_name}${local_rank}]:")
+        expect(prefixed == sorted(f"[default{local[rank]}]:{said[rank]}" for rank in range(3)), prefixed)
+        prefixed = logs("--prefix", "${host} ${rank} ${attempt}|")
+        expect(prefixed == sorted(f"{hosts[rank]} {rank} 1|{said[rank]}" for rank in range(3)), prefixed)
+
+
+def refused(node, *words):
+    """The status and the sentence of a command that fails."""
+    done = subprocess.run([node.bin / "shoal", *words, "--dir", node.dir], capture_output=True, text=True, timeout=60)
+    expect(done.returncode != 0 and done.stdout == "", f"{words}: {done}")
+    return done.returncode, done.stderr
+
+
+@case(limit_s=90)
+def the_log_of_an_earlier_attempt_is_read_from_any_node(lab):
+    """Two attempts fail, the third one does not: each has its log, also where only the copy is left."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    identity = lab.submit(alder, {"name": "talker", "retry": "any", "max_restarts": 2,
+                                  "entrypoint": "echo words $((40 + SHOAL_ATTEMPT)); test $SHOAL_ATTEMPT = 3",
+                                  "searcher": {"name": "single", "metric": "a"}})
+    wait_over(mesh, identity, 60)
+    trial = f"{identity}/0"
+    wait_until(lambda: over(alder.json("show", identity)["experiment"]), 20, "alder to know the end")
+    wait_until(lambda: all(has_stored(alder, f"words {number}".encode()) for number in (41, 42, 43)), 20, "the copies")
+    for node in (birch, alder):
+        if node is alder:
+            birch.kill_daemon()
+        for attempt in (1, 2, 3):
+            said = node.run("logs", trial, "--attempt", str(attempt), "--rank", "0")
+            expect(said == f"words {40 + attempt}\n", f"{node.name}, attempt {attempt}: {said!r}")
+        expect(node.run("logs", trial, "--rank", "0") == "words 43\n", "the newest attempt is not what is shown by default")
+        every = [json.loads(line) for line in node.run("logs", trial, "--attempt", "all", "--json").splitlines()]
+        expect([(line["attempt"], line["text"]) for line in every] == [(n, f"words {40 + n}") for n in (1, 2, 3)], f"{every}")
+        told = subprocess.run([node.bin / "shoal", "logs", trial, "--attempt", "all", "--dir", node.dir], capture_output=True, text=True, timeout=60)
+        ended = "ended: a worker failed: rank 0 ended with status 1"
+        expect(told.stderr == f"shoal: attempt 1 of the trial\nshoal: attempt 2 of the trial; attempt 1 {ended}\n"
+                              f"shoal: attempt 3 of the trial; attempt 2 {ended}\n", told.stderr)
+    status, sentence = refused(alder, "logs", trial, "--attempt", "7")
+    expect(status == 4 and "has had no attempt 7, but these: 1, 2, 3" in sentence, f"{status}: {sentence}")
+    status, sentence = refused(alder, "logs", trial, "--attempt", "last")
+    expect(status == 2 and "give a number" in sentence, f"{status}: {sentence}")
+    one = subprocess.run([alder.bin / "shoal", "logs", trial, "--attempt", "2", "--follow", "--dir", alder.dir], capture_output=True,
+                         text=True, timeout=60)
+    expect(one.returncode == 0 and "words 42" in one.stdout and "words 43" not in one.stdout, f"{one}")
+
+
+@case(limit_s=90)
+def a_log_that_is_kept_no_more_is_said_to_be_lost(lab):
+    """The node that ran it and the node with the copy leave the mesh."""
+    mesh, identity = talker(lab)
+    alder, birch, cedar = mesh.nodes
+    holder, other = (alder, cedar) if has_stored(alder, b"the last 42 words") else (cedar, alder)
+    birch.run("leave")
+    expect("the last 42 words" in other.run("logs", f"{identity}/0"), "the copy is not shown")
+    holder.run("leave")
+    done = subprocess.run([other.bin / "shoal", "logs", f"{identity}/0", "--dir", other.dir], capture_output=True, text=True, timeout=60)
+    expect(done.returncode == 0 and done.stdout == "", f"{done}")
+    expect("what only birch may have had is kept no more, since it has left the mesh" in done.stderr, done.stderr)
+
+
+@case(limit_s=90)
+def lines_of_a_log_are_chosen_where_the_log_is(lab):
+    """alder is asked; birch, which runs the trial, or a copy has the log. Of ten megabytes only some lines come."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    gate = lab.dir / "gate"
+    script = (f"seq -f 'step %.0f of many, loss 0.5' 1 300000; printf 'half a line'; while [ ! -e {gate} ]; do sleep 0.1; done; "
+              "echo; echo step 7 again; echo the last $((40 + 2)) words")
+    identity = lab.submit(alder, {"name": "talker", "entrypoint": script, "searcher": {"name": "single", "metric": "a"}})
+    target = f"{identity}/0"
+
+    def lines(*words):
+        return alder.run("logs", target, *words).splitlines()
+
+    wait_until(lambda: lines("--tail", "1") == ["half a line"], 40, "the log")
+    expect(lines("--grep", "^step (7|299999) of") == ["step 7 of many, loss 0.5", "step 299999 of many, loss 0.5"], "not these two lines")
+    expect(len(lines("--grep", "step \\d*000 of")) == 300, "not the 300 lines")
+    expect(lines("--tail", "3")[:2] == ["step 299999 of many, loss 0.5", "step 300000 of many, loss 0.5"], lines("--tail", "3"))
+    expect(lines("--tail", "2", "--grep", "99 of") == ["step 299899 of many, loss 0.5", "step 299999 of many, loss 0.5"], "the last two matches")
+    before = time.time()
+    follower = subprocess.Popen([alder.bin / "shoal", "logs", target, "--follow", "--grep", "step 7|last", "--tail", "1", "--dir", alder.dir],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    expect(follower.stdout.readline().startswith("step 7"), "the last match before is not shown")
+    time.sleep(1.1)  # --since counts whole seconds
+    gate.touch()
+    out, error = follower.communicate(timeout=40)
+    expect((follower.returncode, out, error) == (0, "step 7 again\nthe last 42 words\n", ""), f"{follower.returncode}: {out!r}, {error!r}")
+    wait_over(mesh, identity, 30)
+    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(before + 1))
+    expect(lines("--since", since) == ["half a line", "step 7 again", "the last 42 words"], lines("--since", since)[:5])
+    expect(lines("--since", "7d", "--grep", "^the last") == ["the last 42 words"], "since a week")
+    error = subprocess.run([alder.bin / "shoal", "logs", target, "--grep", "(", "--dir", alder.dir], capture_output=True, text=True)
+    expect(error.returncode == 2 and "a ( has no )" in error.stderr, error.stderr)
+    wait_until(lambda: has_stored(alder, b"the last 42 words"), 30, "the copy")
+    birch.kill_daemon()
+    expect(lines("--grep", "last|7 of many")[-1] == "the last 42 words", "the copy is not searched")

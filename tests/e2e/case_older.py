@@ -4,8 +4,8 @@ import signal
 from pathlib import Path
 
 from lab import case, expect, show, wait_over, wait_until
-from older import older_build
-from look import workers_of
+from older import BEFORE_LARGE, LAST, older_build
+from look import refusal, workers_of
 
 
 def config(name, epochs=2, slots=1, trials=2, restarts=5):
@@ -34,9 +34,8 @@ def checkpoint_bytes(node, identity, to):
     return {str(file.relative_to(to)): file.read_bytes() for file in sorted(to.rglob("*")) if file.is_file()}
 
 
-@case(limit_s=420)
-def a_newer_daemon_opens_the_data_directory_of_an_older_one(lab):
-    older = older_build()
+def open_data_directories(lab, commit):
+    older = older_build(commit)
     mesh = lab.mesh(["alder", "birch"], start=False)
     for node in mesh.nodes:
         node.bin = older
@@ -77,8 +76,17 @@ def a_newer_daemon_opens_the_data_directory_of_an_older_one(lab):
 
 
 @case(limit_s=420)
-def one_mesh_holds_daemons_of_two_versions(lab):
-    older = older_build()
+def a_newer_daemon_opens_the_data_directory_of_an_older_one(lab):
+    open_data_directories(lab, LAST)
+
+
+@case(limit_s=420, whole=True)
+def a_newer_daemon_opens_the_data_directory_of_a_much_older_one(lab):
+    open_data_directories(lab, BEFORE_LARGE)
+
+
+def mix(lab, commit):
+    older = older_build(commit)
     mesh = lab.mesh(["alder", "birch", "cedar"], start=False)
     alder, birch, cedar = mesh.nodes
     alder.bin = birch.bin = older
@@ -87,6 +95,10 @@ def one_mesh_holds_daemons_of_two_versions(lab):
     final = wait_over(mesh, both, 120)
     names = {slot["node_name"] for trial in final["trials"] for slot in trial["slots"]}
     expect(names == {"alder", "birch", "cedar"}, f"the group of six had members on {sorted(names)} only")
+    waits = lab.submit(cedar, config("waits", slots=7, trials=1))  # there are six
+    text = refusal(cedar, "stop", f"{waits}/0", code=1)
+    expect("runs a version of Shoal that cannot stop a single trial" in text, f"a stop beside an older daemon: {text}")
+    cedar.run("delete", waits)
     identity = lab.submit(alder, config("each", trials=6, epochs=6))
     wait_until(lambda: any((trial["step"] or 0) >= 60 for trial in show(mesh, identity)["trials"]), 60, "a trial to train")
     coordinator = wait_until(lambda: show(mesh, identity)["coordinator_name"], 20, "a coordinator")
@@ -106,9 +118,19 @@ def one_mesh_holds_daemons_of_two_versions(lab):
 
 
 @case(limit_s=420)
+def one_mesh_holds_daemons_of_two_versions(lab):
+    mix(lab, LAST)
+
+
+@case(limit_s=420, whole=True)
+def one_mesh_holds_daemons_of_two_versions_far_apart(lab):
+    mix(lab, BEFORE_LARGE)
+
+
+@case(limit_s=420, whole=True)
 def a_large_experiment_runs_beside_an_older_daemon(lab):
     """The older daemon cannot read it: it gets no work of it, and disturbs nobody; then it is updated."""
-    older = older_build()
+    older = older_build(BEFORE_LARGE)
     mesh = lab.mesh(["alder", "birch", "cedar"], start=False)
     alder, birch, cedar = mesh.nodes
     alder.bin = older

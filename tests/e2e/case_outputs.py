@@ -9,11 +9,13 @@ import subprocess
 from pathlib import Path
 
 from lab import Skip, case, expect, show, wait_over, wait_until
-from look import workers_of
+from look import refusal, workers_of
 from mesh import ROOT
+from torch_venv import python_with
 
 PYTHON = "/usr/bin/python3"
 SCRIPTS = Path(__file__).parent / "scripts"
+PROGRAMS = Path(__file__).parent / "programs"
 
 
 def submit(node, entrypoint, script, **more):
@@ -75,6 +77,12 @@ def a_killed_program_goes_on_from_its_own_newest_file(lab):
         expect(sorted(os.listdir(target))[-1] == "epoch_00025.bin", f"{node.name} has {sorted(os.listdir(target))}")
 
 
+def code_holders(mesh, submitter):
+    """The names of the nodes that have had the code."""
+    told = "".join(node.log.read_text(errors="replace") for node in mesh.nodes)
+    return {submitter.name, *re.findall(r"the code of plain-save is on (\w+)", told)}
+
+
 @case(limit_s=180)
 def kept_files_survive_the_submitter_the_coordinator_and_the_node(lab):
     """The same script; its submitter, its coordinator and the host of its worker die for good, one after the other."""
@@ -88,7 +96,7 @@ def kept_files_survive_the_submitter_the_coordinator_and_the_node(lab):
     for victim in ("submitter", "coordinator", "host"):
         viewer = mesh.living()[-1]
         wait_until(lambda: viewer.json("status")["nodes_alive"] == len(mesh.living()), 30, "the dead to be known")
-        kept = newest(viewer, identity, r"epoch_0*(\d+)")  # the code gets a second copy again meanwhile
+        kept = newest(viewer, identity, r"epoch_0*(\d+)")
         wait_until(lambda: newest(viewer, identity, r"epoch_0*(\d+)") >= kept + 12, 60, "twelve further epochs to be kept")
         kept = newest(viewer, identity, r"epoch_0*(\d+)")
         living = [node.name for node in mesh.living()]
@@ -96,6 +104,8 @@ def kept_files_survive_the_submitter_the_coordinator_and_the_node(lab):
                           "a living coordinator")
         name = {"submitter": alder.name, "coordinator": seen["coordinator_name"],
                 "host": seen["trials"][0]["slots"][0]["node_name"]}[victim]
+        others = {node.name for node in mesh.living()} - {name}
+        wait_until(lambda: others & code_holders(mesh, alder), 40, "a copy of the code elsewhere")
         lab.note(f"epoch {kept}: the {victim}, {name}, dies")
         mesh.by_name(name).kill_machine()
         if name == seen["trials"][0]["slots"][0]["node_name"]:
@@ -209,7 +219,7 @@ def a_directory_that_is_renamed_at_the_end_is_kept_whole(lab):
 def shards_of_two_hosts_are_united(lab):
     """Each rank leaves its shard on its own host; after the death of a host the next attempt finds both on each."""
     mesh = lab.mesh(3, slots="cpu:1")
-    identity = submit(mesh.nodes[2], f"{PYTHON} shard_save.py 4 2.7", "shard_save.py", keep=["dcp/"], keep_ranks="all",
+    identity = submit(mesh.nodes[2], f"{PYTHON} shard_save.py 8 2.7", "shard_save.py", keep=["dcp/"], keep_ranks="all",
                       resources={"slots_per_trial": 2}, max_restarts=0)
     viewer = mesh.nodes[2]
     wait_until(lambda: newest(viewer, identity, r"dcp/step_(\d+)/.metadata") >= 1, 60, "a step to be kept")
@@ -223,7 +233,79 @@ def shards_of_two_hosts_are_united(lab):
     went_on = re.findall(r"rank (\d) goes on from step (\d+) with 2 shards", log)
     expect({rank for rank, _ in went_on} == {"0", "1"}, f"not both ranks went on with both shards: {log}")
     kept = {entry["path"] for entry in outputs(viewer, identity)}
-    expect({f"work/dcp/step_4/__{rank}_0.distcp" for rank in (0, 1)} <= kept, f"not both shards are kept: {sorted(kept)}")
+    expect({f"work/dcp/step_8/__{rank}_0.distcp" for rank in (0, 1)} <= kept, f"not both shards are kept: {sorted(kept)}")
+
+
+def distributed_checkpoint(lab, python, dies):
+    """Of three hosts one is free; the host of rank `dies` is killed after a few steps, and both ranks go on from both shards."""
+    steps = 8
+    mesh = lab.mesh(3, slots="cpu:1")
+    viewer = mesh.nodes[2]
+    identity = submit(viewer, f"exec {python} dcp_train.py {steps} 2.7", PROGRAMS / "dcp_train.py", keep=["dcp/"], keep_ranks="all",
+                      resources={"slots_per_trial": 2}, max_restarts=0)
+    wait_until(lambda: newest(viewer, identity, r"dcp/step_(\d+)/.metadata") >= 2, 150, "two steps to be kept")
+    hosts = [slot["node_name"] for slot in show(mesh, identity)["trials"][0]["slots"]]
+    expect(len(set(hosts)) == 2, f"both ranks are on one host: {hosts}")
+    victim = mesh.by_name(hosts[dies])
+    victim.kill_machine()
+    viewer = next(node for node in mesh.nodes if node is not victim)
+    kept = newest(viewer, identity, r"dcp/step_(\d+)/.metadata")
+    wait_over(mesh, identity, 240, viewer=viewer)
+    log = logs(viewer, identity)
+    went_on = dict(re.findall(r"rank (\d) goes on from step (\d+)", log))
+    # The copy of the last step or two may still have been under way.
+    expect(went_on.keys() == {"0", "1"} and went_on["0"] == went_on["1"] and int(went_on["0"]) >= max(1, kept - 2),
+           f"{kept} steps were kept, and the ranks went on from {went_on}: {log}")
+    last = sorted(entry["path"] for entry in outputs(viewer, identity)
+                  if entry["kind"] == "file" and entry["path"].startswith(f"work/dcp/step_{steps}/"))
+    expect(last == [f"work/dcp/step_{steps}/{name}" for name in (".metadata", "__0_0.distcp", "__1_0.distcp")], f"kept are {last}")
+    totals = set(re.findall(r"rank \d of 2 is done with (\S+)", log))
+    expect(len(totals) == 1, f"the ranks ended with {totals}: {log}")
+    return totals.pop()
+
+
+@case(limit_s=1500, whole=True)
+def shards_of_torchs_distributed_checkpoint_are_united(lab):
+    """FSDP over two hosts, saved by torch.distributed.checkpoint. Whichever host dies, the model at the end is the same."""
+    python = python_with()
+    totals = [distributed_checkpoint(lab, python, dies) for dies in (0, 1)]
+    expect(totals[0] == totals[1], f"the models come to {totals}")
+
+
+@case(limit_s=1500, whole=True)
+def a_trainer_of_hugging_face_goes_on_after_its_host_died(lab):
+    """The Trainer's own checkpoint directories, the model that save_pretrained writes at the end, and what is read of it elsewhere."""
+    python = python_with("transformers==5.24.0", "accelerate")
+    mesh = lab.mesh(2, slots="cpu:1")
+    alder, birch = mesh.nodes
+    identity = submit(alder, f"exec {python} hub_train.py 8 2.7", PROGRAMS / "hub_train.py", keep=["out/"], max_restarts=0,
+                      environment={"variables": {"HF_HUB_OFFLINE": "1"}})
+    wait_until(lambda: newest(birch, identity, r"out/checkpoint-(\d+)/trainer_state.json") >= 2, 150, "two directories to be kept")
+    victim = mesh.by_name(show(mesh, identity)["trials"][0]["slots"][0]["node_name"])
+    viewer = birch if victim is alder else alder
+    victim.kill_machine()
+    kept = newest(viewer, identity, r"out/checkpoint-(\d+)/trainer_state.json")
+    wait_over(mesh, identity, 240, viewer=viewer)
+    log = logs(viewer, identity)
+    went_on = re.findall(r"goes on from out/checkpoint-(\d+)", log)
+    expect(went_on and int(went_on[-1]) >= max(1, kept - 2), f"{kept} steps were kept: {log}")
+    files = {}
+    for entry in outputs(viewer, identity):
+        if entry["kind"] == "file":
+            files.setdefault(str(Path(entry["path"]).parent), set()).add(Path(entry["path"]).name)
+    names = {"config.json", "generation_config.json", "model.safetensors", "optimizer.pt", "rng_state.pth", "scheduler.pt",
+             "trainer_state.json", "training_args.bin"}
+    expect(files["work/out/checkpoint-8"] == names, f"of the last checkpoint are kept {files}")
+    shards = {name for name in files["work/out/model"] if name.endswith(".safetensors")}
+    expect(len(shards) > 1 and "model.safetensors.index.json" in files["work/out/model"], f"of the model are kept {files}")
+    viewer.run("output", "get", f"{identity}/0", "work/out/model", viewer.tree / "model")
+    reads = ("import sys, transformers; m = transformers.GPT2LMHeadModel.from_pretrained(sys.argv[1]); "
+             "print('read', repr(sum(p.double().sum().item() for p in m.parameters())))")
+    done = subprocess.run([python, "-c", reads, viewer.tree / "model"], capture_output=True, text=True, timeout=200,
+                          env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    expect(done.returncode == 0, f"the model cannot be read: {done.stderr[-1500:]}")
+    written = re.findall(r"is done after 8 steps with (\S+)", log)
+    expect(written == [done.stdout.split("read ")[1].strip()], f"written {written}, and {done.stdout}")
 
 
 @case(limit_s=60)
@@ -253,6 +335,11 @@ done
     expect(lines[-1] == "step 14", f"the history ends with {lines[-3:]}")
     paths = [entry["path"] for entry in outputs(birch, identity)]
     expect(sum(path.startswith("checkpoint/step-") and path.endswith("/step") for path in paths) == 1, f"not one checkpoint: {paths}")
+    listed = birch.json("checkpoint", "ls", identity)["checkpoints"]
+    expect([(c["trial"], c["path"], c["bytes"]) for c in listed] == [(0, "step-14", 3)], f"checkpoint ls: {listed}")
+    expect(listed[0]["holders"], f"no node holds the checkpoint: {listed}")
+    said = refusal(birch, "checkpoint", "get", f"{identity}/0", birch.tree / "none", code=4)
+    expect("is checkpoint/step-14, which its program has left; `shoal output get EXP/0 checkpoint DIR` gets it" in said, said)
 
 
 @case(limit_s=60)

@@ -28,7 +28,7 @@ def hosts(mesh, identity):
 
 def expect_moved(mesh, log, identity, ranks, steps=STEPS):
     """Completed by a second attempt that began where the first one had saved, and no failure was counted."""
-    trial = wait_over(mesh, identity, 120)["trials"][0]
+    trial = wait_over(mesh, identity, 120 * steps / STEPS)["trials"][0]
     expect(trial["attempt"] == 2 and trial["restarts"] == 0, f"not completed by the second attempt: {trial}")
     expect_each_once(log, identity, ranks, steps)
 
@@ -63,7 +63,7 @@ def withhold_a_slot_under_a_group(lab):
     return f"the slot was its owner's after {seconds:.1f} s"
 
 
-@case(limit_s=240)
+@case(limit_s=600)
 def drain_a_node_under_a_trial(lab):
     """From another node: what runs there saves and moves, or finishes there; nothing new comes until it is undrained."""
     mesh = lab.mesh(3, slots="cpu:1")

@@ -372,7 +372,7 @@ def join_while_a_trial_waits(lab):
     return f"leased {seconds:.1f} s and {again:.1f} s after the new daemon answered"
 
 
-@case(limit_s=90, pairs=True)
+@case(limit_s=240, pairs=True)
 def restart_daemons_under_a_trial(lab):
     """SIGTERM and SIGKILL of shoald alone, of each of two nodes in turn: workers go on and are adopted, no step is lost."""
     mesh = lab.mesh(2, slots="cpu:1")
@@ -394,7 +394,7 @@ def restart_daemons_under_a_trial(lab):
                 node.listen = node.json("status")["address"]
     reached = read_steps(log, identity)[-1].step
     expect(reached < epochs * 22, "the trial was over before the last restart")
-    final = wait_over(mesh, identity, 60)
+    final = wait_over(mesh, identity, 180)
     expect(final["trials"][0]["attempt"] == 1, f"its attempt 1 was ended: {trial_states(final)}")
     expect_each_once(log, identity, 2, epochs * 22, attempt=1)
     return f"four restarts before step {reached} of {epochs * 22}"

@@ -33,6 +33,14 @@ def program_of(pid):
         return ""
 
 
+def parent_of(pid):
+    """Its parent's number; None if it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return None
+
+
 def is_sanitized(pid):
     """Built with a sanitizer: what it uses of memory and processor says nothing about the program."""
     maps = Path(f"/proc/{pid}/maps").read_text()

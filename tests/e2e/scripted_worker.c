@@ -5,6 +5,8 @@
  *     flush              waits for all answers
  *     await:FILE         until FILE exists
  *     stops              until it is asked to save and leave
+ *     rest:MS            so many milliseconds; ends with status 0 once it is asked to save and leave
+ *     reason             prints why
  *     touch:FILE
  *     barrier            meets the other workers of its group
  *     many:GROUP:COUNT   reports as many metrics with long names, all of them 0
@@ -34,6 +36,18 @@ static int await_stop(struct shoal *shoal)
 {
     while (!shoal_should_stop(shoal)) {
         (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    return 0;
+}
+
+static int rest(struct shoal *shoal, uint64_t ms)
+{
+    for (uint64_t passed = 0; passed < ms; passed += 10) {
+        if (shoal_should_stop(shoal)) {
+            shoal_close(&shoal);
+            exit(0);
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
     return 0;
 }
@@ -97,6 +111,12 @@ static int perform(struct shoal *shoal, char *word)
     }
     if (count == 1 && strcmp(fields[0], "stops") == 0) {
         return await_stop(shoal);
+    }
+    if (count == 2 && strcmp(fields[0], "rest") == 0) {
+        return rest(shoal, strtoull(fields[1], NULL, 10));
+    }
+    if (count == 1 && strcmp(fields[0], "reason") == 0) {
+        return printf("asked to leave: %s\n", shoal_stop_reason(shoal)) > 0 && fflush(stdout) == 0 ? 0 : -1;
     }
     if (count == 2 && strcmp(fields[0], "touch") == 0) {
         return touch(fields[1]);
