@@ -24,19 +24,25 @@ def number(value, form="{:.4f}"):
     return form.format(value) if value is not None else "-"
 
 
-def trial_line(trial):
+def parameters_of(trial):
+    return ", ".join(f"{name} {value:.5g}" if isinstance(value, float) else f"{name} {value}"
+                     for name, value in trial["hyperparameters"].items())
+
+
+def trial_line(trial, of_best):
     where = " ".join(f"{slot['node_name']}/{slot['index']}" for slot in trial.get("slots") or [])
-    parameters = trial["hyperparameters"]
+    value = metric(trial, "validation", of_best)
+    shown = "validation" if value is not None else "training"
     return (f"  trial {trial['index']}  {trial['state']:<10} attempt {trial['attempt'] or 0}  step {trial['step'] or 0:>6}  "
-            f"accuracy {number(metric(trial, 'validation', 'accuracy'))}  "
-            f"{DIM}hidden {parameters['hidden']}, rate {parameters['learning_rate']:.5f}, batch {parameters['batch_size']}"
-            f"{'  on ' + where if trial['state'] == 'running' else ''}{END}")
+            f"{shown} {of_best} {number(metric(trial, shown, of_best))}  "
+            f"{DIM}{parameters_of(trial)}{'  on ' + where if trial['state'] == 'running' else ''}{END}")
 
 
 class Screen:
     """Shows the experiment: redrawn in place on a terminal, changes only in a pipe."""
 
-    def __init__(self):
+    def __init__(self, of_best):
+        self.of_best = of_best
         self.lines = 0
         self.shown = {}
 
@@ -49,7 +55,7 @@ class Screen:
         if not sys.stdout.isatty():
             self.plain(head, experiment)
             return
-        out = [head, *(trial_line(trial) for trial in experiment["trials"])]
+        out = [head, *(trial_line(trial, self.of_best) for trial in experiment["trials"])]
         sys.stdout.write(f"\033[{self.lines}F" if self.lines else "")
         sys.stdout.write("".join(f"\033[2K{line}\n" for line in out))
         sys.stdout.flush()
@@ -60,10 +66,10 @@ class Screen:
             self.shown["head"] = head
             say(head)
         for trial in experiment["trials"]:
-            key = (trial["state"], trial["attempt"], metric(trial, "validation", "accuracy"))
+            key = (trial["state"], trial["attempt"], metric(trial, "validation", self.of_best))
             if self.shown.get(trial["index"]) != key and trial["state"] != "queued":
                 self.shown[trial["index"]] = key
-                say(trial_line(trial))
+                say(trial_line(trial, self.of_best))
 
     def interrupt(self, text):
         self.lines = 0
@@ -98,8 +104,13 @@ def follow(mesh, identity, screen, limit_s):
 
 def main():
     parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
+    parser.add_argument("--torch", action="store_true", help="search with PyTorch")
     parser.add_argument("--keep", action="store_true", help="leave the mesh running")
     arguments = parser.parse_args()
+    example, file, options, of_best = "mlp-fashion", "random.yaml", [], "accuracy"
+    if arguments.torch:
+        example, file, of_best = "pytorch-shoal", "search.yaml", "loss"
+        options = ["--set", "entrypoint=/usr/bin/python3 train.py --steps 400"]  # Debian's PyTorch, whichever python3 is first
     base = Path(tempfile.mkdtemp(prefix="shoal-demo-"))
     mesh = Mesh(base, ["alder", "birch", "cedar"])
     code = 1
@@ -108,26 +119,26 @@ def main():
         mesh.start()
         say(mesh.nodes[0].run("nodes").rstrip())
         context = mesh.nodes[0].tree / "search"
-        shutil.copytree(ROOT / "examples" / "mlp-fashion", context)
-        say(f"\n{BOLD}==>{END} shoal submit random.yaml: 8 trials, each data-parallel over 2 workers")
-        identity = mesh.nodes[0].run("submit", context / "random.yaml").split()[-1]
+        shutil.copytree(ROOT / "examples" / example, context, ignore=shutil.ignore_patterns("__pycache__", "shoal-runs"))
+        say(f"\n{BOLD}==>{END} shoal submit {file}: 8 trials, each data-parallel over 2 workers")
+        identity = mesh.nodes[0].run("submit", context / file, *options).split()[-1]
         shutil.rmtree(context)  # the mesh has its own copies
         began = time.monotonic()
-        experiment, killed = follow(mesh, identity, Screen(), 480)
+        experiment, killed = follow(mesh, identity, Screen(of_best), 480)
         seconds = time.monotonic() - began
         viewer = mesh.living()[0]
         say(f"\n{BOLD}==>{END} {experiment['state']} after {seconds:.0f} s"
             + (f", although {killed} died on the way; {experiment['coordinator_name']} took over" if killed else ""))
         say(f"\n{'trial':>5} {'state':<10} {'attempts':>8} {'steps':>7} {'validation':>10} {'test':>7}  hyperparameters")
         for trial in experiment["trials"]:
-            p = trial["hyperparameters"]
             say(f"{trial['index']:>5} {trial['state']:<10} {trial['attempt'] or 0:>8} {trial['step'] or 0:>7} "
-                f"{number(metric(trial, 'validation', 'accuracy')):>10} {number(metric(trial, 'test', 'accuracy')):>7}  "
-                f"hidden {p['hidden']}, learning_rate {p['learning_rate']:.6f}, batch_size {p['batch_size']}")
+                f"{number(metric(trial, 'validation', of_best)):>10} {number(metric(trial, 'test', of_best)):>7}  "
+                f"{parameters_of(trial)}")
         best = experiment["best"]
         if best is not None:
-            test = metric(experiment["trials"][best["trial"]], "test", "accuracy")
-            say(f"\n{GREEN}{BOLD}Best: trial {best['trial']}, test accuracy {number(test)}{END}")
+            group = "validation" if arguments.torch else "test"
+            value = metric(experiment["trials"][best["trial"]], group, of_best)
+            say(f"\n{GREEN}{BOLD}Best: trial {best['trial']}, {group} {of_best} {number(value)}{END}")
         code = 0 if experiment["state"] == "completed" and killed is not None else 1
         say("\nLook further:")
         for command, what in (("show", identity), ("metrics", f"{identity}/0"), ("logs", f"{identity}/0"),

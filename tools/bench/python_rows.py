@@ -1,0 +1,296 @@
+"""The programs that tools/bench/python measures, one a mode; each appends its results to a file, a JSON object a line.
+
+usage: python_rows.py MODE OUT LAYERS COUNT [MORE]"""
+
+import contextlib
+import json
+import os
+import signal
+import statistics
+import sys
+import threading
+import time
+
+DURABLE_S = 300  # a save that takes longer to be durable has failed
+WIDTH, WORDS, PLACES = 768, 50257, 1024
+PAUSE_S = 10.0  # how long the daemon is stopped
+
+
+def shapes(layers):
+    """Name and shape of each weight of GPT-2 (small: 12 layers, 148 tensors, 124 million elements)."""
+    yield "wte.weight", (WORDS, WIDTH)
+    yield "wpe.weight", (PLACES, WIDTH)
+    for i in range(layers):
+        for part in ("ln_1", "ln_2"):
+            yield f"h.{i}.{part}.weight", (WIDTH,)
+            yield f"h.{i}.{part}.bias", (WIDTH,)
+        for part, inputs, outputs in (("attn.c_attn", 1, 3), ("attn.c_proj", 1, 1), ("mlp.c_fc", 1, 4), ("mlp.c_proj", 4, 1)):
+            yield f"h.{i}.{part}.weight", (inputs * WIDTH, outputs * WIDTH)
+            yield f"h.{i}.{part}.bias", (outputs * WIDTH,)
+    yield "ln_f.weight", (WIDTH,)
+    yield "ln_f.bias", (WIDTH,)
+
+
+def training_state(layers):
+    """Weights and AdamW's two moments of each: random, since equal chunks would be stored once."""
+    import torch
+
+    torch.manual_seed(1)
+    weights = {name: torch.randn(shape) for name, shape in shapes(layers)}
+    moments = {i: {"step": 1, "exp_avg": torch.randn_like(w), "exp_avg_sq": torch.rand_like(w)} for i, w in enumerate(weights.values())}
+    groups = [{"lr": 1e-3, "betas": (0.9, 0.999), "params": list(moments)}]
+    return {"model": weights, "optimizer": {"state": moments, "param_groups": groups}}
+
+
+def tensors(state):
+    import torch
+
+    if isinstance(state, torch.Tensor):
+        return [state]
+    return [t for value in state.values() for t in tensors(value)] if isinstance(state, dict) else []
+
+
+def change(state):
+    for tensor in tensors(state):
+        tensor.add_(0.001)
+
+
+class Copy:
+    """One warm copy of the state: into memory that has been written before."""
+
+    def __init__(self, state):
+        self.sources = tensors(state)
+        self.bytes = sum(t.numel() * t.element_size() for t in self.sources)
+        self.targets = [t.clone() for t in self.sources]
+
+    def seconds(self):
+        began = time.perf_counter()
+        for source, target in zip(self.sources, self.targets):
+            target.copy_(source)
+        return time.perf_counter() - began
+
+
+class Loop:
+    """Steps of a training, products of matrices on one thread: what of their time a save takes while it is under way."""
+
+    def __init__(self):
+        import torch
+
+        self.a, self.b = torch.randn(768, 768), torch.randn(768, 768)
+
+    def step(self):
+        began = time.perf_counter()
+        self.a @ self.b
+        return time.perf_counter() - began
+
+    def usual(self):
+        with one_thread():
+            return statistics.median(self.step() for _ in range(30))
+
+    def lost_until(self, is_over, usual):
+        """Steps until is_over(); the seconds that they took beyond the usual."""
+        until = time.monotonic() + DURABLE_S
+        lost = 0.0
+        with one_thread():
+            while not is_over():
+                if time.monotonic() > until:
+                    raise TimeoutError(f"the save was not durable after {DURABLE_S} s")
+                lost += self.step() - usual
+        return lost
+
+
+@contextlib.contextmanager
+def one_thread():
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def say(out, **values):
+    with open(out, "a") as file:
+        print(json.dumps(values), file=file)
+
+
+def each_save(out, layers, count, save):
+    """Saves of a state that changes as a whole, one copy before each. save(state, number) gives a function that says whether
+    the save is durable."""
+    state = training_state(layers)
+    copy, loop = Copy(state), Loop()
+    copy.seconds()
+    for number in range(1, count + 1):
+        change(state)
+        usual, one_copy = loop.usual(), copy.seconds()
+        began = time.perf_counter()
+        is_durable = save(state, number)
+        held = time.perf_counter() - began
+        lost = held + loop.lost_until(is_durable, usual)
+        say(out, number=number, bytes=copy.bytes, copy=one_copy, held=held, lost=lost, durable=time.perf_counter() - began)
+
+
+def waits(out, layers, count):
+    """Saves with nothing beside them."""
+    import shoal
+
+    run = shoal.init()
+    state = training_state(layers)
+    whole = sum(t.numel() * t.element_size() for t in tensors(state))
+    for number in range(1, count + 1):
+        change(state)
+        began = time.perf_counter()
+        run.save(state, step=number)
+        wait_durable(run, number)
+        say(out, number=number, bytes=whole, durable=time.perf_counter() - began)
+
+
+def wait_durable(run, number):
+    until = time.monotonic() + DURABLE_S
+    while run.durable_step < number:
+        if time.monotonic() > until:
+            raise TimeoutError(f"the save was not durable after {DURABLE_S} s")
+        time.sleep(0.005)
+
+
+def saves(out, layers, count):
+    import shoal
+
+    run = shoal.init()
+
+    def save(state, number):
+        run.save(state, step=number)
+        return lambda: run.durable_step >= number
+
+    each_save(out, layers, count, save)
+
+
+def torch_saves(out, layers, count, directory):
+    import torch
+
+    def save(state, number):
+        del number
+        torch.save(state, os.path.join(directory, "torch.pt"))
+        with open(os.path.join(directory, "torch.pt"), "rb") as file:
+            flush = threading.Thread(target=os.fsync, args=[os.dup(file.fileno())])
+        flush.start()
+        return lambda: not flush.is_alive()
+
+    each_save(out, layers, count, save)
+
+
+def async_saves(out, layers, count, directory):
+    import torch.distributed
+    import torch.distributed.checkpoint
+
+    store = torch.distributed.FileStore(os.path.join(directory, "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+
+    def save(state, number):
+        return torch.distributed.checkpoint.async_save(state, checkpoint_id=os.path.join(directory, f"dcp{number % 2}")).done
+
+    each_save(out, layers, count, save)
+    torch.distributed.destroy_process_group()
+
+
+def sent_bytes():
+    """What this network namespace has sent on its link so far."""
+    with open("/proc/self/net/dev") as file:
+        return next(int(line.split(":")[1].split()[8]) for line in file if line.strip().startswith("eth0:"))
+
+
+def changes(out, layers, count):
+    """Saves of the weights alone, of which from one to the next some here and there change: a tenth of the bytes."""
+    import shoal
+
+    run = shoal.init()
+    model = training_state(layers)["model"]
+    blocks = [list(model)[2 + 12 * i : 14 + 12 * i] for i in range(layers)]
+    names = [block[6] for block in blocks] + [block[4] for block in blocks[1::4]]  # attn.c_proj, and some attn.c_attn
+    whole, changed = Copy(model).bytes, sum(model[name].numel() * 4 for name in names)
+    for number in range(1, count + 1):
+        before, began = sent_bytes(), time.perf_counter()
+        run.save({"model": model}, step=number)
+        wait_durable(run, number)
+        say(out, number=number, bytes=whole, changed=changed, sent=sent_bytes() - before, durable=time.perf_counter() - began)
+        for name in names:
+            model[name].add_(0.001)
+
+
+def timed_calls(call, count, between=None):
+    """Nanoseconds of each call(step)."""
+    times = [0] * count
+    clock = time.perf_counter_ns
+    for step in range(count):
+        if between is not None and step == count // 2:
+            between()
+        began = clock()
+        call(step)
+        times[step] = clock() - began
+    return times
+
+
+def summary(times):
+    times = sorted(times)
+    return {"calls": len(times), "median_us": times[len(times) // 2] / 1000, "late_us": times[len(times) * 99 // 100] / 1000}
+
+
+SCALARS = {f"loss/part{i}": 0.1 * i for i in range(10)}
+
+
+def reports(out, layers, count, daemon):
+    """Reports while the daemon (a process id) stands still for a while."""
+    import shoal
+
+    del layers
+    daemon = int(daemon)
+    run = shoal.init()
+
+    def stop():
+        os.kill(daemon, signal.SIGSTOP)
+        timer = threading.Timer(PAUSE_S, os.kill, [daemon, signal.SIGCONT])
+        timer.start()
+
+    began = time.perf_counter()
+    times = timed_calls(lambda step: run.report(SCALARS, step=step), count, stop)
+    called = time.perf_counter() - began
+    run.flush(120)
+    say(out, called=called, flushed=time.perf_counter() - began, **summary(times))
+
+
+def json_lines(out, layers, count, directory):
+    del layers
+    with open(os.path.join(directory, "lines.jsonl"), "w", buffering=1) as file:
+        times = timed_calls(lambda step: file.write(json.dumps({"step": step, **SCALARS}) + "\n"), count)
+    say(out, **summary(times))
+
+
+def tensorboard(out, layers, count, directory):
+    from torch.utils.tensorboard import SummaryWriter
+
+    del layers
+    with SummaryWriter(directory) as writer:
+        def call(step):
+            for name, value in SCALARS.items():
+                writer.add_scalar(name, value, step)
+
+        times = timed_calls(call, count // 10)
+    say(out, **summary(times))
+
+
+def mlflow(out, layers, count, directory):
+    import mlflow as library
+
+    del layers
+    library.set_tracking_uri(f"sqlite:///{directory}/mlflow.db")
+    with library.start_run():
+        times = timed_calls(lambda step: library.log_metrics(SCALARS, step=step), count // 1000)
+    say(out, **summary(times))
+
+
+if __name__ == "__main__":
+    mode, results, of_layers, of_count, *more = sys.argv[1:]
+    {"saves": saves, "torch": torch_saves, "async": async_saves, "waits": waits, "changes": changes, "reports": reports, "json": json_lines,
+     "tensorboard": tensorboard, "mlflow": mlflow}[mode](results, int(of_layers), int(of_count), *more)
