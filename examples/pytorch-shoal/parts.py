@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 CONTEXT = 64  # characters that the GPT sees
+DATA = "/usr/share/datasets/fashion-mnist"
 
 
 def read_idx(directory, name, header_bytes):
@@ -15,10 +16,11 @@ def read_idx(directory, name, header_bytes):
         return torch.frombuffer(bytearray(file.read()[header_bytes:]), dtype=torch.uint8)
 
 
-def fashion(directory):
-    """Fashion-MNIST (Debian's dataset-fashion-mnist): images [60000, 784] float32, labels [60000] int64."""
-    images = read_idx(directory, "train-images-idx3-ubyte.gz", 16).view(-1, 784)
-    return (images.float() / 255 - 0.286) / 0.353, read_idx(directory, "train-labels-idx1-ubyte.gz", 8).long()
+def fashion(directory, part="train"):
+    """Fashion-MNIST (Debian's dataset-fashion-mnist): images [60000, 784] float32, labels [60000] int64; of the part "t10k",
+    which is for the test, 10000."""
+    images = read_idx(directory, f"{part}-images-idx3-ubyte.gz", 16).view(-1, 784)
+    return (images.float() / 255 - 0.286) / 0.353, read_idx(directory, f"{part}-labels-idx1-ubyte.gz", 8).long()
 
 
 def bible(file):
@@ -58,6 +60,14 @@ class Pairs:
         return self.inputs[chosen], self.targets[chosen]
 
 
+def accuracy(net, samples):
+    """The part of the images that the network classifies rightly."""
+    with torch.no_grad():
+        pieces = torch.arange(len(samples)).split(500)
+        right = sum((net(images).argmax(1) == labels).sum().item() for images, labels in (samples[piece] for piece in pieces))
+    return right / len(samples)
+
+
 def mlp(width):
     return nn.Sequential(nn.Linear(784, width), nn.ReLU(), nn.Linear(width, 10))
 
@@ -93,7 +103,7 @@ class Gpt(nn.Module):
         return self.head(self.norms[2](h)).transpose(1, 2)  # [batch, characters, CONTEXT], as cross_entropy wants it
 
 
-def build(net, width, data="/usr/share/datasets/fashion-mnist", text=None):
+def build(net, width, data=DATA, text=None):
     """The network, and samples that are chosen by a tensor of numbers."""
     if net == "gpt":
         characters, count = bible(text)
