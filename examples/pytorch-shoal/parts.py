@@ -73,11 +73,11 @@ def mlp(width):
 
 
 def cnn(width):
-    return nn.Sequential(
+    return nn.Sequential(  # channels last: its pooling and its gradients are faster on processors
         nn.Unflatten(1, (1, 28, 28)),
         nn.Conv2d(1, width // 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(width // 8, width // 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(width // 4 * 49, 10))
+        nn.Flatten(), nn.Linear(width // 4 * 49, 10)).to(memory_format=torch.channels_last)
 
 
 class Gpt(nn.Module):
