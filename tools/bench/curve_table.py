@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 EPOCHS = 27
-VALIDATION = 5000  # images
+IMAGES = 24000  # the first ones of the training set; a twelfth of them is the validation
+VALIDATION = IMAGES // 12
 RATES = [round(10 ** (-3 + 3 * i / 7), 6) for i in range(8)]
-WIDTHS = [16, 32, 64, 128]
+WIDTHS = [8, 16, 32, 64]
 MOMENTA = [0.0, 0.6, 0.85, 0.95]
 DECAYS = [0.0, 0.6, 0.9, 1.0]
 FILE = Path(__file__).resolve().parent / "curves.txt"
