@@ -304,6 +304,7 @@ class LightningTest(TrainingTest):
         self.assertEqual([step for step, metrics in training if "loss_step" in metrics], [1, 3, 5, 7, 9, 11])
         self.assertEqual(len([step for step, metrics in training if "loss_epoch" in metrics]), 2)
         self.assertEqual([sorted(metrics) for _, metrics in validation], [["epoch", "error"]] * 2)
+        self.assertEqual([step for step, _ in validation], [6, 12])  # as the checkpoints
         self.assertEqual(sorted(path.name for path in Path("run/checkpoints").iterdir()), ["step-12", "step-6"])
         self.assertEqual(self.callback.ckpt_path, str(self.directory / "run/checkpoints/step-12/trainer.ckpt"))
         self.train(None, epochs=3)
@@ -352,6 +353,10 @@ class LightningTest(TrainingTest):
         run = Asked(stop_at=2)
         trainer = self.train(run, accumulate_grad_batches=3)
         self.assertEqual((run.calls, trainer.global_step, self.model.steps), (2, 2, [0, 0, 0, 1, 1, 1]))
+
+    def test_a_validation_has_the_number_of_steps_behind_it(self):
+        self.train(Asked(), val_check_interval=2, accumulate_grad_batches=3)
+        self.assertEqual([step for step, _ in points(self.directory, "validation")], [0, 1, 2, 2, 3, 4])
 
     def test_only_rank_0_reports(self):
         run = Asked()

@@ -40,6 +40,7 @@ class ShoalCallback(Callback):
 
     - What the model logs (``self.log``) is reported, by rank 0, at the Trainer's logging points and with its steps
       (``log_every_n_steps``): in the group "training", "validation" or "test", whichever the Trainer is at, under its own name.
+      A validation has the number of steps that are behind it, as the checkpoint there, where the Trainer counts one less.
     - A checkpoint of the Trainer is saved each `save_every` steps, or at the end of each epoch, and at the end of the training;
       its file is ``trainer.ckpt``.
     - When Shoal asks the trial to leave, the Trainer saves and ends its training after the same step on all ranks, whatever its
@@ -161,6 +162,8 @@ class _RunLogger(Logger):
         if self._run.rank == 0 and not self.is_silent:
             at = self._trainer
             group = "test" if at.testing else "validation" if at.validating or at.sanity_checking else "training"
+            if group == "validation" and step is not None and step + 1 == at.global_step:
+                step += 1  # the Trainer has the index of the last batch here
             self._run.report(metrics, step=step, group=group)
 
     def log_hyperparams(self, *_arguments: Any, **_named: Any) -> None:
