@@ -16,6 +16,7 @@ struct chunks {
     MDB_env *env;
     MDB_dbi chunk_table;
     MDB_dbi series_table;
+    MDB_dbi blocks_table; /* packed entries of series */
     uint64_t map_bytes;
     pthread_mutex_t answer_mutex; /* held while chunks_has answers, and while a batch is collected */
     uint32_t opened_s; /* CLOCK_MONOTONIC */

@@ -54,7 +54,7 @@ int chunks_open(const char *dir, struct chunks **out, char *error, size_t error_
     int rc = ERR_MEMORY;
     for (uint64_t map = CHUNKS_MAP_BYTES; rc == ERR_MEMORY && map >= CHUNKS_MAP_BYTES_MIN; map /= 2) {
         chunks->map_bytes = map;
-        rc = lmdb_env_open(path, (size_t)map, 2, &chunks->env, error, error_size);
+        rc = lmdb_env_open(path, (size_t)map, 3, &chunks->env, error, error_size);
     }
     if (rc != 0) {
         goto err_free;
@@ -62,6 +62,9 @@ int chunks_open(const char *dir, struct chunks **out, char *error, size_t error_
     rc = lmdb_table_open(chunks->env, "chunks", &chunks->chunk_table);
     if (rc == 0) {
         rc = lmdb_table_open(chunks->env, "series", &chunks->series_table);
+    }
+    if (rc == 0) {
+        rc = lmdb_table_open(chunks->env, "blocks", &chunks->blocks_table);
     }
     if (rc != 0) {
         snprintf(error, error_size, "cannot open the tables of the store %s: %s", path, err_text(rc));

@@ -175,8 +175,20 @@ int series_last(struct chunks *chunks, const void *prefix, size_t prefix_bytes, 
 /* Deletes all entries of the series. 0 also if it is empty. */
 int series_delete(struct chunks *chunks, const void *prefix, size_t prefix_bytes);
 
-/* Deletes every series for whose prefix `is_dead` returns true; `is_dead` is called once per series. */
-typedef bool series_is_dead_fn(void *context, const uint8_t *prefix, size_t prefix_bytes);
-int series_collect(struct chunks *chunks, series_is_dead_fn *is_dead, void *context);
+/* Deletes the oldest entries, those with numbers up to `last`; a block that also has later ones stays whole. 0 also if there is
+ * none. */
+int series_trim(struct chunks *chunks, const void *prefix, size_t prefix_bytes, uint64_t last);
+
+#define SERIES_BLOCK_BYTES (256u << 10) /* of entries in one block, and one entry more */
+
+/* Compresses the oldest entries in blocks of about SERIES_BLOCK_BYTES, and with `all` the rest in a smaller one. Readers see no
+ * difference. A later entry with a number between those of a block unpacks that block. ERR_CORRUPT, ERR_MEMORY, ERR_NO_SPACE,
+ * ERR_IO: the blocks made so far stay. */
+int series_pack(struct chunks *chunks, const void *prefix, size_t prefix_bytes, bool all);
+
+/* Calls `callback` once for every series, in no transaction, so it may change that series. A result other than 0 ends the walk and
+ * is returned. */
+typedef int series_each_fn(void *context, const uint8_t *prefix, size_t prefix_bytes);
+int series_each(struct chunks *chunks, series_each_fn *callback, void *context);
 
 #endif

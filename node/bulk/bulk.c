@@ -205,7 +205,7 @@ int bulk_series_store(struct bulk *bulk, const struct series_entry *entries, siz
 {
     int code = bulk_store_result(bulk, series_append_batch(bulk->chunks, entries, count));
     if (code == 0 && bulk->series.stored != NULL) {
-        bulk->series.stored(bulk->chunks, entries, count);
+        bulk->series.stored(bulk->series.context, bulk->chunks, entries, count);
     }
     return code;
 }

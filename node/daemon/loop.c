@@ -331,6 +331,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     daemon_look_tick(daemon, now_ms);
     daemon_programs_tick(daemon, now_ms);
     daemon_scrub_tick(daemon, now_ms);
+    daemon_logs_tick(daemon, now_ms);
 }
 
 /* Ends the workers whose process has ended, after their last reports and requests are handled. */

@@ -122,7 +122,9 @@ static int open_bulk_at(struct daemon *daemon, const char *host, uint16_t port, 
                                 .listen = daemon->options.bulk_listen != NULL ? daemon->options.bulk_listen : listen,
                                 .chunks = daemon->chunks,
                                 .bytes_per_s_max = daemon->options.bandwidth_bytes_s,
-                                .series = {.stored = series_hooks_stored, .answer = series_hooks_answer}};
+                                .series = {.context = &daemon->disk->log_bounds,
+                                           .stored = series_hooks_stored,
+                                           .answer = series_hooks_answer}};
     return bulk_start(&bulk, &daemon->bulk, error);
 }
 
@@ -323,6 +325,7 @@ static int make_rooms(struct daemon *daemon)
         free_rooms(daemon);
         return ERR_MEMORY;
     }
+    log_bounds_init(&daemon->disk->log_bounds);
     return 0;
 }
 
@@ -403,6 +406,7 @@ static void stop(struct daemon *daemon)
     if (daemon->bulk != NULL) {
         bulk_stop(&daemon->bulk);
     }
+    log_bounds_close(&daemon->disk->log_bounds);
     if (daemon->bulk_port_fd != 0) {
         (void)close(daemon->bulk_port_fd);
         daemon->bulk_port_fd = 0;

@@ -4,11 +4,13 @@
 
 #include "base/err.h"
 #include "node/series/levels.h"
+#include "node/series/log_bounds.h"
 #include "node/series/log_search.h"
 
-void series_hooks_stored(struct chunks *chunks, const struct series_entry *entries, size_t count)
+void series_hooks_stored(void *context, struct chunks *chunks, const struct series_entry *entries, size_t count)
 {
     (void)levels_stored(chunks, entries, count); /* rows that are not made now are made by the next question */
+    (void)log_bounds_stored(context, chunks, entries, count); /* a log that is not packed now is packed by later entries */
 }
 
 static int answer_points(struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t from_sequence,

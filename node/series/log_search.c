@@ -232,6 +232,25 @@ static int begin_tail(struct chunks *chunks, const uint8_t *prefix, size_t prefi
     return code == ERR_NOT_FOUND ? 0 : code;
 }
 
+static int find_begin(void *context, uint64_t sequence, const uint8_t *bytes, size_t count)
+{
+    (void)bytes;
+    *(uint64_t *)context = count <= sequence ? sequence - count : 0;
+    return STOPPED;
+}
+
+/* Tells if bytes behind `from` are gone, and goes on behind them. */
+static int tell_begin(struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, struct pack_writer *out, uint64_t *from)
+{
+    uint64_t begin = 0;
+    int code = series_read(chunks, prefix, prefix_bytes, 0, find_begin, &begin);
+    if (code == STOPPED && begin > *from) {
+        bulk_wire_entry_write(out, begin, NULL, 0);
+        *from = begin;
+    }
+    return code == STOPPED ? 0 : code;
+}
+
 /* ---- the search -------------------------------------------------------------------------------------------------- */
 
 /* Lines that were chosen and not written yet. */
@@ -306,6 +325,9 @@ int log_search(struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes
     }
     if (code == 0 && question->from == 0 && question->tail > 0 && question->pattern_bytes == 0) {
         code = begin_tail(chunks, prefix, prefix_bytes, question->tail, part, &from);
+    }
+    if (code == 0 && question->from == 0) {
+        code = tell_begin(chunks, prefix, prefix_bytes, out, &from);
     }
     if (code == 0) {
         struct choosing choosing = {.pattern = question->pattern_bytes > 0 ? pattern : NULL,

@@ -28,7 +28,8 @@ int log_question_read(const uint8_t *bytes, size_t count, struct log_question *o
 
 /* Answers with entries (bulk_wire_entry_write): lines with their ends, and the byte of the log behind them, where the next
  * question should begin; the last entry may have no bytes. A carriage return in a line counts as its beginning: what a progress
- * bar had drawn before is neither searched nor sent. `*more`: ask again at once; one answer takes about 512 KiB of the log.
+ * bar had drawn before is neither searched nor sent. Where the log's oldest bytes are gone (log_bounds.h), the answer to the first
+ * question begins with an entry without bytes, whose number is the first byte that is left; another one follows in any case. `*more`: ask again at once; one answer takes about 512 KiB of the log.
  * ERR_MEMORY, ERR_USAGE (the pattern, the prefix), ERR_IO and others of the store. */
 int log_search(struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, const struct log_question *question,
                size_t bytes_max, struct pack_writer *out, bool *more);

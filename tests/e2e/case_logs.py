@@ -345,3 +345,65 @@ def lines_of_a_log_are_chosen_where_the_log_is(lab):
     wait_until(lambda: has_stored(alder, b"the last 42 words"), 30, "the copy")
     birch.kill_daemon()
     expect(lines("--grep", "last|7 of many")[-1] == "the last 42 words", "the copy is not searched")
+
+
+@case(limit_s=120)
+def the_oldest_lines_go_and_the_reader_is_told(lab):
+    """logs.max_bytes: the last megabyte or so stays, on the worker's node and in the copy, and is searched as any log."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    lines = 900_000
+    identity = lab.submit(alder, {"name": "talker", "entrypoint": f"sleep 4; seq 1 {lines}; echo the last words",
+                                  "searcher": {"name": "single", "metric": "a"}, "logs": {"max_bytes": "1M"}})
+    wait_over(mesh, identity, 60)
+    wait_until(lambda: "the last words" in alder.run("logs", f"{identity}/0"), 30, "the end of the log")
+
+    def check(node):
+        done = subprocess.run([node.bin / "shoal", "logs", f"{identity}/0", "--dir", node.dir], capture_output=True, text=True, timeout=60)
+        said = done.stdout.splitlines()
+        expect(said[-1] == "the last words" and said[-2] == str(lines), f"{node.name}: the end is {said[-2:]}")
+        expect(900_000 < len(done.stdout) < 2_000_000, f"{node.name}: {len(done.stdout)} bytes are kept")
+        expect("of the output of rank 0 before the next line are kept no more (logs.max_bytes)" in done.stderr, done.stderr)
+        first = json.loads(node.run("logs", f"{identity}/0", "--json").splitlines()[0])
+        everything = sum(len(str(number)) + 1 for number in range(1, lines + 1)) + len("the last words\n")
+        expect(first["dropped"] + len(done.stdout) == everything, f"{node.name}: {first}, {len(done.stdout)} of {everything} bytes")
+        done = subprocess.run([node.bin / "shoal", "logs", f"{identity}/0", "--grep", "^77$", "--dir", node.dir], capture_output=True, text=True)
+        expect(done.stdout == "" and "are kept no more" in done.stderr, f"{node.name}: {done}")
+        expect(node.run("logs", f"{identity}/0", "--tail", "2") == f"{lines}\nthe last words\n", "the tail")
+        expect(node.run("logs", f"{identity}/0", "--grep", f"^{lines - 7}$") == f"{lines - 7}\n", "a line at the end is not found")
+
+    check(alder)
+    wait_until(lambda: over(alder.json("show", identity)["experiment"]), 20, "alder to know its end")
+    birch.kill_daemon()
+    wait_until(lambda: "the last words" in alder.run("logs", f"{identity}/0"), 30, "the copy")
+    check(alder)
+
+
+@case(limit_s=90)
+def logs_go_when_their_time_is_over_unless_the_experiment_is_pinned(lab):
+    """logs.keep: a sentence tells that they are gone; the results stay."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    [node] = mesh.nodes
+    config = {"entrypoint": "echo some words", "searcher": {"name": "single", "metric": "a"}, "logs": {"keep": "5s"}}
+    gone, pinned = [lab.submit(node, {"name": name, **config}) for name in ("gone", "pinned")]
+    node.run("pin", pinned)
+    for identity in (gone, pinned):
+        wait_over(mesh, identity, 40)
+    wait_until(lambda: subprocess.run([node.bin / "shoal", "logs", f"{gone}/0", "--dir", node.dir], capture_output=True).returncode == 4,
+               30, "the logs to go")
+    status, sentence = refused(node, "logs", f"{gone}/0")
+    expect(status == 4 and "The logs of gone are gone: its logs.keep is 5s" in sentence, sentence)
+    expect(node.run("logs", f"{pinned}/0") == "some words\n", "the logs of a pinned experiment are gone")
+    expect(show(mesh, gone)["state"] == "completed", "the experiment has no result any more")
+
+    def is_deleted():
+        """The node looks every 10 s. Once the experiment is pinned, what is left of its lines is shown again."""
+        time.sleep(12)
+        node.run("pin", gone)
+        try:
+            return node.run("logs", f"{gone}/0") == ""
+        finally:
+            node.run("unpin", gone)
+    wait_until(is_deleted, 40, "the lines to be deleted")

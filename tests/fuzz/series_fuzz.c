@@ -1,5 +1,5 @@
 /* Entries of series (metric points, logs) as a peer sends them: u8 length of the prefix, the prefix, then entries. They are
- * stored, read back in order, and shown. */
+ * stored, read back in order, shown, and packed, which changes nothing for readers. The whole input is read as a block, too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +11,7 @@
 #include "node/series/levels.h"
 #include "node/series/log_search.h"
 #include "store/chunks_lmdb.h"
+#include "store/series_block.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"
 
@@ -79,7 +80,7 @@ static void ask(const uint8_t *prefix, size_t prefix_bytes, const struct series_
                                 : levels_question_pack(&sums, question, sizeof question, &bytes)) == 0);
         pack_writer_init(&writer, out, sizeof out);
         (void)series_hooks_answer(store(), prefix, prefix_bytes, entries[0].sequence % 3, question, bytes, 1000, &writer, &more);
-        series_hooks_stored(store(), entries, count);
+        series_hooks_stored(NULL, store(), entries, count);
     }
 }
 
@@ -96,8 +97,40 @@ static void forget(const uint8_t *prefix, size_t prefix_bytes)
     }
 }
 
+/* Packs the series, and appends entries that it has, and one between them. */
+static void pack(const uint8_t *prefix, size_t prefix_bytes, const struct series_entry *entries, size_t count, size_t read)
+{
+    struct walk packed = {0}, more = {0};
+    CHECK(series_pack(store(), prefix, prefix_bytes, true) == 0);
+    CHECK(series_append_batch(store(), entries, count) == 0);
+    CHECK(series_read(store(), prefix, prefix_bytes, 0, see_entry, &packed) == 0 && packed.count == read);
+    uint64_t between = entries[0].sequence / 2 + entries[count - 1].sequence / 2;
+    CHECK(series_append(store(), prefix, prefix_bytes, between, "x", 1) == 0);
+    CHECK(series_pack(store(), prefix, prefix_bytes, true) == 0);
+    CHECK(series_read(store(), prefix, prefix_bytes, 0, see_entry, &more) == 0 && (more.count == read || more.count == read + 1));
+}
+
+static void read_block(const uint8_t *data, size_t size)
+{
+    struct series_block block;
+    struct series_block_entry entry;
+    if (series_block_open(data, size, &block) != 0) {
+        return;
+    }
+    uint64_t next = 0;
+    size_t sum = 0;
+    while (series_block_next(&block, &entry)) {
+        CHECK(entry.sequence >= next && entry.count <= block.plain_bytes);
+        next = entry.sequence;
+        sum += entry.count > 0 ? entry.bytes[entry.count - 1] != 0 : 0;
+    }
+    CHECK(sum <= block.plain_bytes);
+    series_block_close(&block);
+}
+
 void fuzz_one(const uint8_t *data, size_t size)
 {
+    read_block(data, size);
     struct series_entry entries[ENTRIES_MAX];
     size_t prefix_bytes = size > 0 ? data[0] : 0;
     if (size < 1 + prefix_bytes) {
@@ -117,6 +150,7 @@ void fuzz_one(const uint8_t *data, size_t size)
     }
     CHECK(series_last(store(), prefix, prefix_bytes, &last) == 0 && last == highest);
     ask(prefix, prefix_bytes, entries, count);
+    pack(prefix, prefix_bytes, entries, count, walk.count);
     forget(prefix, prefix_bytes);
     struct walk none = {0};
     CHECK(series_read(store(), prefix, prefix_bytes, 0, see_entry, &none) == 0 && none.count == 0);
@@ -137,4 +171,10 @@ void fuzz_seeds(void)
     fuzz_seed(input, 5 + 4);
     input[1] = 'l';
     fuzz_seed(input, 5 + writer.used_bytes);
+    struct series_block_entry lines[2] = {{.sequence = 7, .bytes = (const uint8_t *)"a line\n", .count = 7}, {.sequence = 300}};
+    uint8_t *block;
+    size_t block_bytes;
+    CHECK(series_block_make(lines, 2, &block, &block_bytes) == 0);
+    fuzz_seed(block, block_bytes);
+    free(block);
 }

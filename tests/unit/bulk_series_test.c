@@ -102,8 +102,9 @@ static void series_reach_all_copies(void **state)
 
 static atomic_uint stored_count; /* entries that a hook was told of */
 
-static void count_stored(struct chunks *chunks, const struct series_entry *entries, size_t count)
+static void count_stored(void *context, struct chunks *chunks, const struct series_entry *entries, size_t count)
 {
+    (void)context;
     (void)chunks;
     (void)entries;
     atomic_fetch_add(&stored_count, (unsigned)count);

@@ -787,10 +787,149 @@ static void what_is_collected_while_a_blob_is_stored_is_stored_again(void **stat
     free(bytes);
 }
 
-static bool begins_with_x(void *context, const uint8_t *prefix, size_t prefix_bytes)
+/* All entries of a series, compared with a text for each that follows from its number. */
+struct line_walk {
+    uint64_t next, step;
+    unsigned count;
+};
+
+static size_t line_of(uint64_t sequence, char out[128])
 {
-    (*(uint32_t *)context)++;
-    return prefix_bytes > 1 && prefix[1] == 'x';
+    return (size_t)snprintf(out, 128, "step %llu loss 0.%llu lr 0.001 | 12.3 samples/s%.*s\n", (unsigned long long)sequence,
+                            (unsigned long long)(sequence * 2654435761u % 100000), (int)(sequence % 7), "......");
+}
+
+static int check_line(void *context, uint64_t sequence, const uint8_t *bytes, size_t count)
+{
+    struct line_walk *walk = context;
+    char line[128];
+    assert_true(sequence == walk->next);
+    assert_int_equal(count, line_of(sequence, line));
+    assert_memory_equal(bytes, line, count);
+    walk->next += walk->step;
+    walk->count++;
+    return 0;
+}
+
+static void check_lines(struct place *place, uint64_t from, uint64_t first, uint64_t step, unsigned count)
+{
+    struct line_walk walk = {.next = first, .step = step};
+    assert_int_equal(series_read(place->chunks, "log", 3, from, check_line, &walk), 0);
+    assert_int_equal(walk.count, count);
+}
+
+static void append_line(struct place *place, uint64_t sequence)
+{
+    char line[128];
+    size_t bytes = line_of(sequence, line);
+    assert_int_equal(series_append(place->chunks, "log", 3, sequence, line, bytes), 0);
+}
+
+#define LINES 20000
+
+static void append_lines(struct place *place)
+{
+    static char text[LINES][128];
+    static struct series_entry entries[LINES];
+    for (uint64_t i = 0; i < LINES; i++) {
+        entries[i] = (struct series_entry){.prefix = "log", .prefix_bytes = 3, .sequence = 10 + 10 * i, .bytes = text[i]};
+        entries[i].count = line_of(entries[i].sequence, text[i]);
+    }
+    assert_int_equal(series_append_batch(place->chunks, entries, LINES), 0);
+}
+
+static void packed_series_read_as_before_in_a_fraction_of_the_bytes(void **state)
+{
+    struct place *place = *state;
+    struct chunks_space plain, packed;
+    uint64_t last;
+    place_open(place);
+    append_lines(place);
+    assert_int_equal(chunks_space(place->chunks, &plain), 0);
+    assert_int_equal(series_pack(place->chunks, "log", 3, false), 0);
+    check_lines(place, 0, 10, 10, LINES);
+    assert_int_equal(series_pack(place->chunks, "log", 3, true), 0);
+    assert_int_equal(series_pack(place->chunks, "log", 3, true), 0);
+    assert_int_equal(series_pack(place->chunks, "none", 4, true), 0);
+    check_lines(place, 0, 10, 10, LINES);
+    check_lines(place, 50001, 50010, 10, LINES - 5000);
+    check_lines(place, 10 * LINES, 10 * LINES, 10, 1);
+    check_lines(place, 10 * LINES + 1, 0, 10, 0);
+    assert_int_equal(series_last(place->chunks, "log", 3, &last), 0);
+    assert_int_equal(last, 10 * LINES);
+    append_line(place, 10 * LINES + 10);
+    check_lines(place, 10 * LINES, 10 * LINES, 10, 2);
+    assert_int_equal(chunks_space(place->chunks, &packed), 0);
+    uint64_t before = plain.file_bytes - plain.reusable_bytes, after = packed.file_bytes - packed.reusable_bytes;
+    assert_true(after * 4 < before);
+}
+
+static void an_entry_that_comes_late_finds_its_place_in_a_block(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    for (uint64_t sequence = 10; sequence <= 300; sequence += 10) {
+        if (sequence != 150) {
+            append_line(place, sequence);
+        }
+    }
+    assert_int_equal(series_pack(place->chunks, "log", 3, true), 0);
+    assert_int_equal(series_append(place->chunks, "log", 3, 140, "other", 5), 0); /* is there: as it was */
+    append_line(place, 150);
+    check_lines(place, 0, 10, 10, 30);
+    assert_int_equal(series_pack(place->chunks, "log", 3, true), 0);
+    append_line(place, 310);
+    check_lines(place, 0, 10, 10, 31);
+}
+
+static void blocks_go_around_blocks_that_are_there(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    for (uint64_t sequence = 110; sequence <= 200; sequence += 10) {
+        append_line(place, sequence);
+    }
+    assert_int_equal(series_pack(place->chunks, "log", 3, true), 0);
+    for (uint64_t sequence = 10; sequence <= 300; sequence += 10) {
+        append_line(place, sequence);
+    }
+    check_lines(place, 0, 10, 10, 30);
+    assert_int_equal(series_pack(place->chunks, "log", 3, true), 0);
+    check_lines(place, 0, 10, 10, 30);
+}
+
+static void the_oldest_entries_go_with_their_blocks(void **state)
+{
+    struct place *place = *state;
+    uint64_t last;
+    place_open(place);
+    append_lines(place);
+    assert_int_equal(series_pack(place->chunks, "log", 3, false), 0);
+    assert_int_equal(series_trim(place->chunks, "log", 3, 5), 0); /* before all */
+    check_lines(place, 0, 10, 10, LINES);
+    assert_int_equal(series_trim(place->chunks, "log", 3, 10 * LINES - 10), 0); /* blocks, and single entries behind them */
+    check_lines(place, 0, 10 * LINES, 10, 1);
+    append_lines(place);
+    assert_int_equal(series_pack(place->chunks, "log", 3, true), 0);
+    assert_int_equal(series_trim(place->chunks, "log", 3, 5 * LINES), 0);
+    struct line_walk walk = {.next = 10 * LINES, .step = 10};
+    assert_int_equal(series_read(place->chunks, "log", 3, 10 * LINES, check_line, &walk), 0);
+    assert_int_equal(walk.count, 1);
+    assert_int_equal(series_delete(place->chunks, "log", 3), 0);
+    assert_int_equal(series_last(place->chunks, "log", 3, &last), ERR_NOT_FOUND);
+    check_lines(place, 0, 0, 10, 0);
+}
+
+struct walk {
+    struct chunks *chunks;
+    uint32_t asked;
+};
+
+static int delete_if_x(void *context, const uint8_t *prefix, size_t prefix_bytes)
+{
+    struct walk *walk = context;
+    walk->asked++;
+    return prefix_bytes > 1 && prefix[1] == 'x' ? series_delete(walk->chunks, prefix, prefix_bytes) : 0;
 }
 
 static void dead_series_are_collected(void **state)
@@ -805,9 +944,11 @@ static void dead_series_are_collected(void **state)
                              0);
         }
     }
-    uint32_t asked = 0;
-    assert_int_equal(series_collect(place->chunks, begins_with_x, &asked), 0);
-    assert_int_equal(asked, 5);
+    struct walk walk = {.chunks = place->chunks};
+    assert_int_equal(series_pack(place->chunks, "mxa", 3, true), 0);
+    assert_int_equal(series_pack(place->chunks, "mya", 3, true), 0);
+    assert_int_equal(series_each(place->chunks, delete_if_x, &walk), 0);
+    assert_int_equal(walk.asked, 5);
     for (uint32_t i = 0; i < 5; i++) {
         uint64_t last;
         bool is_dead = prefixes[i][1] == 'x';
@@ -820,6 +961,10 @@ static void dead_series_are_collected(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(packed_series_read_as_before_in_a_fraction_of_the_bytes),
+        TEST(an_entry_that_comes_late_finds_its_place_in_a_block),
+        TEST(blocks_go_around_blocks_that_are_there),
+        TEST(the_oldest_entries_go_with_their_blocks),
         TEST(chunk_round_trip),
         TEST(blob_round_trip),
         TEST(equal_chunks_are_stored_once),

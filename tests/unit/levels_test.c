@@ -87,7 +87,7 @@ static void append(struct place *place, uint64_t first, uint64_t end, bool is_to
         }
         assert_int_equal(series_append_batch(place->chunks, entries, count), 0);
         if (is_told) {
-            series_hooks_stored(place->chunks, entries, count);
+            series_hooks_stored(NULL, place->chunks, entries, count);
         }
     }
 }
@@ -267,7 +267,7 @@ static void a_peer_that_leaves_out_numbers_costs_no_time(void **state)
         size_t length = pack_point(bytes, sizeof bytes, far[i], &point);
         struct series_entry entry = {PREFIX, PREFIX_BYTES, far[i], bytes, length};
         assert_int_equal(series_append_batch(place->chunks, &entry, 1), 0);
-        series_hooks_stored(place->chunks, &entry, 1);
+        series_hooks_stored(NULL, place->chunks, &entry, 1);
         for (uint64_t width = 0; width < 100; width += 99) {
             static uint8_t out[BULK_WIRE_BODY_BYTES_MAX];
             struct levels_question question = plain;
@@ -375,7 +375,7 @@ static void thousands_of_metrics_are_summed_up(void **state)
         assert_false(writer.failed);
         struct series_entry entry = {PREFIX, PREFIX_BYTES, i, bytes, writer.used_bytes};
         assert_int_equal(series_append_batch(place->chunks, &entry, 1), 0);
-        series_hooks_stored(place->chunks, &entry, 1);
+        series_hooks_stored(NULL, place->chunks, &entry, 1);
     }
     struct levels_question question = {.points = 1, .last_step = UINT64_MAX};
     struct pack_writer writer;

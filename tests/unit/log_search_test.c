@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "node/bulk/wire.h"
 #include "node/series/hooks.h"
+#include "node/series/log_bounds.h"
 #include "node/series/log_search.h"
 
 #define LOG "l-worker"
@@ -247,6 +248,100 @@ static void nonsense_is_no_question(void **state)
                      ERR_USAGE);
 }
 
+/* ---- how much of a log is kept ---- */
+
+#define BOUNDED "lEXPERIM1-worker"
+#define FREE "lEXPERIM2-worker"
+#define TALK_BYTES 10000u
+#define TALKS 600u
+
+struct extent {
+    uint64_t begin, end, bytes;
+    bool has_any;
+};
+
+static int measure(void *context, uint64_t sequence, const uint8_t *bytes, size_t count)
+{
+    struct extent *extent = context;
+    (void)bytes;
+    extent->begin = extent->has_any ? extent->begin : sequence - count;
+    extent->has_any = true;
+    extent->end = sequence;
+    extent->bytes += count;
+    return 0;
+}
+
+static struct extent extent_of(struct place *place, const char *prefix, char kind)
+{
+    char series[SERIES_PREFIX_BYTES_MAX];
+    struct extent extent = {.has_any = false};
+    (void)snprintf(series, sizeof series, "%c%s", kind, prefix + 1);
+    assert_int_equal(series_read(place->chunks, series, strlen(series), 0, measure, &extent), 0);
+    return extent;
+}
+
+static void talk(struct place *place, struct log_bounds *bounds, const char *prefix)
+{
+    static char text[TALK_BYTES];
+    char times[SERIES_PREFIX_BYTES_MAX];
+    (void)snprintf(times, sizeof times, "w%s", prefix + 1);
+    for (uint64_t i = 0; i < TALKS; i++) {
+        memset(text, '.', sizeof text);
+        (void)snprintf(text, sizeof text, "piece %llu of a long log", (unsigned long long)i);
+        text[sizeof text - 1] = '\n';
+        struct series_entry entries[2] = {{.prefix = prefix, .bytes = text, .count = sizeof text}, {.prefix = times, .bytes = "12345678", .count = 8}};
+        for (int kind = 1; kind >= 0; kind--) {
+            entries[kind].prefix_bytes = strlen(prefix);
+            entries[kind].sequence = (i + 1) * TALK_BYTES;
+            assert_int_equal(series_append_batch(place->chunks, &entries[kind], 1), 0);
+        }
+        series_hooks_stored(bounds, place->chunks, entries, 1);
+    }
+}
+
+static void the_oldest_lines_go_beyond_the_bound_of_the_experiment(void **state)
+{
+    struct place *place = *state;
+    struct log_bounds bounds;
+    struct log_bound *rows = calloc(2, sizeof *rows);
+    assert_non_null(rows);
+    _Static_assert(EXPERIMENT_ID_BYTES == 8, "the prefixes of this test begin with an experiment");
+    memcpy(rows[0].experiment.bytes, "EXPERIM3", 8);
+    memcpy(rows[1].experiment.bytes, "EXPERIM1", 8);
+    rows[0].bytes_max = 1u << 30;
+    rows[1].bytes_max = 2u << 20;
+    log_bounds_init(&bounds);
+    log_bounds_set(&bounds, rows, 2);
+    assert_true(log_bounds_find(&bounds, (const uint8_t *)"lEXPERIM3...", 12) == 1u << 30);
+    assert_true(log_bounds_find(&bounds, (const uint8_t *)"lEXPERIM2...", 12) == LOG_BYTES_STANDARD);
+    assert_true(log_bounds_find(&bounds, (const uint8_t *)"lEXP", 4) == LOG_BYTES_STANDARD);
+    assert_true(log_bounds_find(NULL, (const uint8_t *)"lEXPERIM3...", 12) == LOG_BYTES_STANDARD);
+    talk(place, &bounds, BOUNDED);
+    talk(place, NULL, FREE);
+
+    struct extent all_of_it = extent_of(place, FREE, 'l'), kept = extent_of(place, BOUNDED, 'l'), times = extent_of(place, BOUNDED, 'w');
+    assert_true(all_of_it.begin == 0 && all_of_it.bytes == TALKS * TALK_BYTES);
+    assert_true(kept.end == TALKS * TALK_BYTES && kept.bytes == kept.end - kept.begin);
+    assert_in_range(kept.bytes, (2u << 20) - 2 * SERIES_BLOCK_BYTES, (2u << 20) + 2 * SERIES_BLOCK_BYTES);
+    assert_true(times.end == kept.end && times.bytes < TALKS * 8);
+
+    uint8_t out[4096];
+    struct pack_writer writer;
+    struct pack_reader reader;
+    struct log_question question = {.is_last = true, .pattern_bytes = 9, .pattern = "piece 599"};
+    const uint8_t *bytes;
+    uint64_t number;
+    size_t count;
+    bool more;
+    pack_writer_init(&writer, out, sizeof out);
+    assert_int_equal(log_search(place->chunks, (const uint8_t *)BOUNDED, sizeof BOUNDED - 1, &question, 1000, &writer, &more), 0);
+    pack_reader_init(&reader, out, writer.used_bytes);
+    assert_true(bulk_wire_entry_read(&reader, &number, &bytes, &count));
+    assert_true(number == kept.begin && count == 0);
+    assert_true(bulk_wire_entry_read(&reader, &number, &bytes, &count));
+    log_bounds_close(&bounds);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_make, place_remove)
 
 int main(void)
@@ -260,6 +355,7 @@ int main(void)
         TEST(the_last_lines_are_found_from_the_end),
         TEST(an_endless_line_is_cut_and_a_gap_ends_a_line),
         TEST(nonsense_is_no_question),
+        TEST(the_oldest_lines_go_beyond_the_bound_of_the_experiment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -283,6 +283,29 @@ static void tell_attempt(struct cli *cli, uint64_t number, const msgpack_object 
     }
 }
 
+/* Says that the output before what follows is not kept: it was more than logs.max_bytes, or than the disk took. */
+static void tell_dropped(struct cli *cli, const struct log_source *source, uint64_t dropped)
+{
+    if (cli->json) {
+        uint8_t document[128];
+        struct pack_writer writer;
+        pack_writer_init(&writer, document, sizeof document);
+        pack_map(&writer, 3);
+        pack_text(&writer, "attempt");
+        pack_u64(&writer, source->attempt);
+        pack_text(&writer, "rank");
+        pack_u64(&writer, source->rank);
+        pack_text(&writer, "dropped");
+        pack_u64(&writer, dropped);
+        (void)document_write_packed_json(cli->out, document, writer.used_bytes);
+        return;
+    }
+    char size[RENDER_UNIT_BYTES];
+    render_bytes(size, dropped);
+    cli_warn(cli, "%s of the output of rank %llu before the next line are kept no more (logs.max_bytes)", size,
+             (unsigned long long)source->rank);
+}
+
 static int write_logs(struct client *client, const struct log_wish *wish)
 {
     struct cli *cli = client->cli;
@@ -314,6 +337,12 @@ static int write_logs(struct client *client, const struct log_wish *wish)
             tell_attempt(cli, source.attempt, document_find(&reply.document, "before"));
         }
         shown = source.attempt;
+        uint64_t dropped = document_number(&reply.document, "dropped");
+        if (dropped > 0) {
+            log_lines_end(&lines);
+            (void)fflush(cli->out);
+            tell_dropped(cli, &source, dropped);
+        }
         code = take_piece(&writer, &lines, &reply.document, &source);
         (void)fflush(cli->out);
     }

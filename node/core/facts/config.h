@@ -87,6 +87,8 @@ struct config {
     enum config_stop_signal stop_signal;
     enum config_keep_ranks keep_ranks; /* whose files are kept: of rank 0, or of all ranks, united */
     uint64_t keep_bytes_max;           /* of the files of one worker */
+    uint64_t logs_max_bytes;           /* of the log of one worker */
+    uint64_t logs_keep_s;              /* after the experiment's end; 0: for ever */
     bool metrics_from_output;          /* lines that begin with "::shoal metric " are metrics */
     enum config_links context_links; /* symbolic links that lead out of the context directory */
     char requirements[CONFIG_PATH_BYTES]; /* environment.requirements: a file of the code; "": none */

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/units.h"
 #include "node/daemon/api/query.h"
+#include "node/daemon/disk/disk.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
@@ -26,6 +28,7 @@ struct source {
     uint32_t local_rank; /* then, among the workers on its node */
     node_id owner;
     uint64_t from_seq;
+    uint64_t log_at; /* a log: its byte behind what was sent, or is known to be gone */
     uint64_t last_step; /* metrics only: later steps were made anew by a later attempt; UINT64_MAX: none were */
     uint64_t width; /* `points` only: entries of a bucket, once the holder has chosen them */
     bool has_tail;  /* `tail` only: the last lines that there were have been sent */
@@ -557,8 +560,9 @@ static bool find_before(const struct daemon *daemon, const struct query_series *
     return before != NULL && render_attempt_reason(daemon->core, before, reason);
 }
 
+/* `dropped`: so many bytes before these are not kept. */
 static void emit_log(struct daemon *daemon, struct client *client, struct query_series *series, const struct source *source,
-                     const struct bulk_item *item)
+                     const struct bulk_item *item, uint64_t dropped)
 {
     struct client_reply reply;
     char reason[RENDER_REASON_BYTES];
@@ -568,12 +572,16 @@ static void emit_log(struct daemon *daemon, struct client *client, struct query_
     bool has_before = series->kind == 'l' && series->shown != source->attempt.number &&
                       find_before(daemon, series, &source->attempt, &before, reason);
     series->shown = source->attempt.number;
-    if (!client_reply_begin(&reply, series->id, false, 5u + is_known + has_before + series->is_chosen)) {
+    if (!client_reply_begin(&reply, series->id, false, 5u + is_known + has_before + series->is_chosen + (dropped > 0))) {
         return;
     }
     if (series->is_chosen) {
         pack_text(&reply.writer, "chosen");
         pack_bool(&reply.writer, true);
+    }
+    if (dropped > 0) {
+        pack_text(&reply.writer, "dropped");
+        pack_u64(&reply.writer, dropped);
     }
     if (has_before) {
         pack_text(&reply.writer, "before");
@@ -630,7 +638,7 @@ static void let_go(struct daemon *daemon, struct client *client, struct query_se
         size_t left = series->held_bytes - at;
         struct bulk_item item = {.bytes = (const uint8_t *)series->held + at,
                                  .count = left < REPLY_POINTS_BYTES ? left : REPLY_POINTS_BYTES};
-        emit_log(daemon, client, series, source, &item);
+        emit_log(daemon, client, series, source, &item, 0);
     }
     series->held_bytes = 0;
     source->has_tail = true;
@@ -643,9 +651,30 @@ static void emit_lines(struct daemon *daemon, struct client *client, struct quer
     for (uint32_t i = 0; i < event->item_count; i++) {
         const struct bulk_item *item = &event->items[i];
         if (item->count > 0 && !(holds && hold(series, item))) {
-            emit_log(daemon, client, series, source, item);
+            emit_log(daemon, client, series, source, item, 0);
         }
     }
+}
+
+/* Tells if the oldest bytes of the log are gone: the first answer begins with an entry without bytes then (log_search.h). */
+static void emit_begin(struct daemon *daemon, struct client *client, struct query_series *series, struct source *source,
+                       const struct bulk_event *event)
+{
+    bool is_first = source->log_at == 0;
+    source->log_at = event->items[event->item_count - 1].sequence;
+    if (is_first && event->item_count > 1 && event->items[0].count == 0 && event->items[0].sequence > 0) {
+        emit_log(daemon, client, series, source, &(struct bulk_item){.bytes = (const uint8_t *)""}, event->items[0].sequence);
+    }
+}
+
+/* A piece of a log: its number is the byte that it ends before. */
+static void emit_piece(struct daemon *daemon, struct client *client, struct query_series *series, struct source *source,
+                       const struct bulk_item *item)
+{
+    uint64_t begin = item->count <= item->sequence ? item->sequence - item->count : 0;
+    uint64_t dropped = series->kind == 'l' && begin > source->log_at ? begin - source->log_at : 0;
+    source->log_at = item->sequence;
+    emit_log(daemon, client, series, source, item, dropped);
 }
 
 /* Takes entries of the present source. */
@@ -659,6 +688,7 @@ static void take_items(struct daemon *daemon, struct client *client, struct quer
         if (series->kind == 'm') {
             emit_sums(daemon, client, series, source, event);
         } else {
+            emit_begin(daemon, client, series, source, event);
             emit_lines(daemon, client, series, source, event);
         }
         return;
@@ -669,7 +699,7 @@ static void take_items(struct daemon *daemon, struct client *client, struct quer
         emit_points(daemon, client, series, source, event);
     }
     for (uint32_t i = 0; series->kind != 'm' && i < event->item_count; i++) {
-        emit_log(daemon, client, series, source, &event->items[i]);
+        emit_piece(daemon, client, series, source, &event->items[i]);
     }
 }
 
@@ -821,6 +851,14 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
         return;
     }
     if (one_attempt && !has_log(daemon, request, view_find_trial(experiment, (uint32_t)trial), trial, attempt)) {
+        return;
+    }
+    if (kind == 'l' && daemon_logs_expired(daemon, experiment)) {
+        char keep[UNITS_BYTES];
+        units_write_time(keep, experiment->config->logs_keep_s);
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
+                           "The logs of %s are gone: its logs.keep is %s, and it ended longer ago. Pinned experiments keep theirs.",
+                           experiment->config->name, keep);
         return;
     }
     struct query_series *series = calloc(1, sizeof *series);

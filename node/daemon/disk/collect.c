@@ -1,11 +1,12 @@
 /* Garbage: the core names the blobs to keep; the idle thread deletes all other chunks, and the series of deleted
- * experiments. */
+ * experiments (series_fates.h). */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "node/daemon/disk/disk.h"
+#include "node/daemon/disk/series_fates.h"
 
 /* ---- confirmations --------------------------------------------------------------------------------------------- */
 
@@ -69,40 +70,25 @@ struct collect_job {
     struct chunks *chunks;
     hash256 *kept;
     size_t kept_count;
-    experiment_id *deleted; /* sorted by id */
-    size_t deleted_count;
+    struct series_fates fates;
     uint32_t idle_s;
     struct chunks_collected collected;
     int code;
 };
-
-static int compare_experiments(const void *a, const void *b)
-{
-    return memcmp(a, b, EXPERIMENT_ID_BYTES);
-}
-
-/* A series' prefix is a letter and the attempt's key, which begins with the experiment id. */
-static bool series_is_dead(void *context, const uint8_t *prefix, size_t prefix_bytes)
-{
-    const struct collect_job *collect = context;
-    return prefix_bytes > EXPERIMENT_ID_BYTES && collect->deleted_count > 0 &&
-           bsearch(prefix + 1, collect->deleted, collect->deleted_count, sizeof collect->deleted[0],
-                   compare_experiments) != NULL;
-}
 
 static void collect_work(struct job *job)
 {
     struct collect_job *collect = (struct collect_job *)job;
     collect->code = chunks_collect(collect->chunks, collect->kept, collect->kept_count, collect->idle_s,
                                    &collect->collected);
-    int code = series_collect(collect->chunks, series_is_dead, collect);
+    int code = series_fates_apply(&collect->fates, collect->chunks);
     collect->code = collect->code != 0 ? collect->code : code;
 }
 
 static void collect_free(struct collect_job *collect)
 {
     free(collect->kept);
-    free(collect->deleted);
+    series_fates_free(&collect->fates);
     free(collect);
 }
 
@@ -129,23 +115,17 @@ static void collect_done(void *context, struct job *job)
 
 void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    const struct view *view = node_core_view(daemon->core);
     struct collect_job *collect = daemon->disk->is_collecting ? NULL : calloc(1, sizeof *collect);
     if (collect == NULL) {
         return; /* the core asks again in some minutes */
     }
     collect->kept_count = effect->byte_count / HASH_BYTES;
     collect->kept = malloc(effect->byte_count + 1);
-    collect->deleted_count = view->tombstone_count;
-    collect->deleted = calloc(view->tombstone_count + 1u, sizeof collect->deleted[0]);
-    if (collect->kept == NULL || collect->deleted == NULL) {
+    if (collect->kept == NULL || !series_fates_make(daemon, true, &collect->fates)) {
         collect_free(collect);
         return;
     }
     memcpy(collect->kept, effect->bytes, effect->byte_count);
-    for (uint32_t i = 0; i < view->tombstone_count; i++) {
-        collect->deleted[i] = view->tombstones[i].experiment;
-    }
     collect->idle_s = effect->u.collect.idle_s;
     collect->chunks = daemon->chunks;
     collect->job = (struct job){.work = collect_work, .done = collect_done};

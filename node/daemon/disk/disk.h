@@ -5,6 +5,7 @@
 
 #include "node/daemon/disk/repair_queue.h"
 #include "node/daemon/ground/daemon.h"
+#include "node/series/log_bounds.h"
 
 #define DAEMON_LOST_MAX 16
 
@@ -35,6 +36,9 @@ struct daemon_disk {
     struct daemon_push *pushes;
     struct daemon_confirm *confirms; /* copies that bulk is asking their holders to verify, for the core */
     bool is_collecting;
+    struct log_bounds log_bounds; /* for the bulk's thread */
+    uint64_t logs_ms;             /* when daemon_logs_tick looks again; 0: at once */
+    uint64_t logs_looked_s;       /* wall clock when it looked last */
     struct daemon_scrub scrub;
     bool is_full;      /* as last told to the core */
     uint64_t check_ms; /* when the loop looks at the free space again; 0: at once */
@@ -85,6 +89,15 @@ void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code);
 
 /* Frees the list of confirmations under way, without events. */
 void daemon_collect_close(struct daemon *daemon);
+
+/* ---- series_fates.c: how long logs are kept ------------------------------------------------------------------------- */
+
+/* When the logs of the experiment go (logs.keep), in s since 1970. 0: never, as far as is known. */
+uint64_t daemon_logs_expire_s(const struct daemon *daemon, const struct view_experiment *experiment);
+bool daemon_logs_expired(const struct daemon *daemon, const struct view_experiment *experiment);
+
+/* Once a second: tells the bulk's thread how large logs may become, and every 10 s deletes logs whose time is over. */
+void daemon_logs_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* ---- scrub.c: rot -------------------------------------------------------------------------------------------------- */
 

@@ -60,6 +60,9 @@ bool render_attempt_reason(const struct node_core *core, const struct view_attem
 void render_experiment_state(const struct node_core *core, const struct view_experiment *experiment,
                              struct pack_writer *frame);
 
+/* When the last worker of the experiment's trials ended, in s since 1970; 0: none began, or that is not known. */
+uint64_t render_experiment_ended_s(const struct node_core *core, const struct view_experiment *experiment);
+
 /* Writes `checkpoints`, sorted by trial, the newest first; behind them, with a `path`, those that programs without libshoal have
  * left in $SHOAL_CHECKPOINT_DIR. `trial` limits the list to one trial; RENDER_ALL_TRIALS does
  * not. */

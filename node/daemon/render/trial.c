@@ -99,6 +99,17 @@ struct render_times render_attempt_times(const struct node_core *core, const str
     return times;
 }
 
+uint64_t render_experiment_ended_s(const struct node_core *core, const struct view_experiment *experiment)
+{
+    uint64_t ended_s = 0;
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_attempt *last = experiment->trials[i] != NULL ? view_trial_highest(experiment->trials[i]) : NULL;
+        uint64_t trial_s = last != NULL ? render_attempt_times(core, last).ended_s : 0;
+        ended_s = trial_s > ended_s ? trial_s : ended_s;
+    }
+    return ended_s;
+}
+
 const struct view_attempt *render_shown_attempt(const struct view_trial *trial)
 {
     const struct view_attempt *completed = view_trial_completed(trial);
