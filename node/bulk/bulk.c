@@ -195,8 +195,8 @@ int bulk_series_answer(struct bulk *bulk, const uint8_t *prefix, size_t prefix_b
         return ERR_VERSION;
     }
     pack_writer_init(&writer, out, BLOB_CHUNK_BYTES_MAX);
-    int code = bulk->series.answer(bulk->chunks, prefix, prefix_bytes, from, question, question_bytes, BULK_SERIES_BYTES,
-                                   &writer, more);
+    int code = bulk->series.answer(bulk->series.context, bulk->chunks, prefix, prefix_bytes, from, question, question_bytes,
+                                   BULK_SERIES_BYTES, &writer, more);
     *out_bytes = writer.used_bytes;
     return code != 0 ? code : writer.failed ? ERR_FULL : 0;
 }

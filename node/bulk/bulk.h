@@ -65,11 +65,11 @@ struct bulk;
 /* What the program makes of series beyond keeping and sending them. Both functions are called in the bulk's thread, and delay
  * everything else there. `stored` gets entries that are on this disk now, its own and those of peers; NULL: none. `answer`
  * answers a question of bulk_series_ask, also of a peer: it writes entries (bulk_wire_entry_write) of about `bytes_max` bytes to
- * `out`, which has room for BULK_WIRE_BODY_BYTES_MAX. NULL: no questions are understood. `context` outlives the bulk. */
+ * `out`, which has room for BULK_WIRE_BODY_BYTES_MAX. NULL: no questions are understood. `context` is for both, and outlives the bulk. */
 struct bulk_series_hooks {
-    void *context; /* for `stored` */
+    void *context;
     void (*stored)(void *context, struct chunks *chunks, const struct series_entry *entries, size_t count);
-    int (*answer)(struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t from_sequence,
+    int (*answer)(void *context, struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t from_sequence,
                   const uint8_t *question, size_t question_bytes, size_t bytes_max, struct pack_writer *out, bool *more);
 };
 

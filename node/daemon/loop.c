@@ -180,6 +180,7 @@ static void take_bulk(struct daemon *daemon)
         case BULK_SERIES:
             daemon_workers_settled(daemon, event.id);
             query_series_answered(daemon, &event);
+            query_usage_answered(daemon, &event);
             daemon_blocked_answered(daemon, event.id);
             break;
         case BULK_VERIFIED:

@@ -12,6 +12,7 @@
 
 #include "base/address.h"
 #include "base/err.h"
+#include "node/bulk/wire.h"
 #include "node/daemon/api/table.h"
 #include "node/daemon/disk/disk.h"
 #include "node/daemon/local/local.h"
@@ -112,6 +113,32 @@ static void warn_of_ports(struct daemon *daemon)
     }
 }
 
+static void take_stored(void *context, struct chunks *chunks, const struct series_entry *entries, size_t count)
+{
+    const struct daemon *daemon = context;
+    series_hooks_stored(&daemon->disk->log_bounds, chunks, entries, count);
+}
+
+/* Answers a peer, or this node: what the slots use, else from a series. */
+static int answer(void *context, struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t from_sequence,
+                  const uint8_t *question, size_t question_bytes, size_t bytes_max, struct pack_writer *out, bool *more)
+{
+    const struct daemon *daemon = context;
+    if (prefix_bytes != sizeof SLOT_USAGE_PREFIX - 1 || memcmp(prefix, SLOT_USAGE_PREFIX, prefix_bytes) != 0) {
+        return series_hooks_answer(chunks, prefix, prefix_bytes, from_sequence, question, question_bytes, bytes_max, out, more);
+    }
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        uint8_t bytes[SLOT_USAGE_BYTES];
+        struct pack_writer writer;
+        struct slot_usage usage = slots_usage_get(&daemon->workers->usage, slot);
+        pack_writer_init(&writer, bytes, sizeof bytes);
+        slot_usage_pack(&writer, &usage);
+        bulk_wire_entry_write(out, slot, bytes, writer.used_bytes);
+    }
+    *more = false;
+    return 0;
+}
+
 static int open_bulk_at(struct daemon *daemon, const char *host, uint16_t port, char error[256])
 {
     char listen[FACT_ADDRESS_BYTES + 8];
@@ -122,9 +149,7 @@ static int open_bulk_at(struct daemon *daemon, const char *host, uint16_t port, 
                                 .listen = daemon->options.bulk_listen != NULL ? daemon->options.bulk_listen : listen,
                                 .chunks = daemon->chunks,
                                 .bytes_per_s_max = daemon->options.bandwidth_bytes_s,
-                                .series = {.context = &daemon->disk->log_bounds,
-                                           .stored = series_hooks_stored,
-                                           .answer = series_hooks_answer}};
+                                .series = {.context = daemon, .stored = take_stored, .answer = answer}};
     return bulk_start(&bulk, &daemon->bulk, error);
 }
 
@@ -326,6 +351,7 @@ static int make_rooms(struct daemon *daemon)
         return ERR_MEMORY;
     }
     log_bounds_init(&daemon->disk->log_bounds);
+    slots_usage_init(&daemon->workers->usage);
     return 0;
 }
 
@@ -407,6 +433,7 @@ static void stop(struct daemon *daemon)
         bulk_stop(&daemon->bulk);
     }
     log_bounds_close(&daemon->disk->log_bounds);
+    slots_usage_close(&daemon->workers->usage);
     if (daemon->bulk_port_fd != 0) {
         (void)close(daemon->bulk_port_fd);
         daemon->bulk_port_fd = 0;

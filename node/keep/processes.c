@@ -17,15 +17,16 @@ bool keep_process_read(pid_t pid, struct keep_process *out)
     }
     /* "pid (name) state ppid ...": the name may contain anything, so read on behind the last bracket. */
     const char *after = strrchr(text, ')');
-    unsigned long long user, system;
+    unsigned long long user, system, resident = 0;
     int parent;
-    if (after == NULL || sscanf(after + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &out->state, &parent, &user,
-                                &system) != 4) {
+    if (after == NULL || sscanf(after + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %*u %*u %llu",
+                                &out->state, &parent, &user, &system, &resident) != 5) {
         return false;
     }
     out->pid = pid;
     out->parent = (pid_t)parent;
     out->mark = false;
+    out->resident_pages = resident;
     out->cpu_ticks = user + system;
     return true;
 }

@@ -15,6 +15,7 @@ struct keep_process {
     pid_t parent; /* 0: none that is visible here */
     char state;   /* 'R', 'S', 'T', 'Z' ... (proc(5)) */
     bool mark;    /* the caller's own; false at first */
+    uint64_t resident_pages; /* of _SC_PAGESIZE */
     uint64_t cpu_ticks; /* of the process itself, _SC_CLK_TCK a second */
 };
 

@@ -24,6 +24,10 @@ struct nvml_memory {
     unsigned long long used;
 };
 
+struct nvml_utilization {
+    unsigned int gpu, memory; /* percent of time */
+};
+
 struct nvml_process { /* nvmlProcessInfo_v2_t, which the _v2 and _v3 calls fill in */
     unsigned int pid;
     unsigned long long used_memory;
@@ -44,6 +48,7 @@ struct slots_nvml {
     int (*mig_mode)(nvml_device device, unsigned int *current, unsigned int *pending);
     int (*mig_count_max)(nvml_device device, unsigned int *count);
     int (*mig_by_index)(nvml_device device, unsigned int index, nvml_device *mig);
+    int (*utilization)(nvml_device device, struct nvml_utilization *rates); /* may be NULL */
     /* NULL if the driver is older than 450. */
     int (*processes)(nvml_device device, unsigned int *count, struct nvml_process *processes);
 };
@@ -81,6 +86,7 @@ static const char *symbols_find(struct slots_nvml *nvml)
         !symbol_find(nvml->library, "nvmlDeviceGetMigDeviceHandleByIndex", &nvml->mig_by_index)) {
         nvml->mig_mode = NULL;
     }
+    (void)symbol_find(nvml->library, "nvmlDeviceGetUtilizationRates", &nvml->utilization);
     if (!symbol_find(nvml->library, "nvmlDeviceGetComputeRunningProcesses_v3", &nvml->processes)) {
         (void)symbol_find(nvml->library, "nvmlDeviceGetComputeRunningProcesses_v2", &nvml->processes);
     }
@@ -295,6 +301,42 @@ int slots_nvml_busy(struct slots_nvml *nvml, const char *uuid, slots_nvml_owned 
     }
     if (result == 0) {
         *busy = question.busy;
+    }
+    return result;
+}
+
+struct use_question {
+    const char *uuid;
+    struct slots_nvml_use use;
+    int result;
+};
+
+static bool use_ask(struct slots_nvml *nvml, nvml_device device, unsigned int number, bool is_part, void *context)
+{
+    (void)number;
+    struct use_question *question = context;
+    char uuid[NVML_TEXT_BYTES] = "";
+    if (nvml->device_uuid(device, uuid, sizeof uuid) != NVML_OK || strcmp(uuid, question->uuid) != 0) {
+        return true;
+    }
+    struct nvml_memory memory = {0};
+    struct nvml_utilization rates = {0};
+    bool has_memory = nvml->device_memory(device, &memory) == NVML_OK;
+    bool has_rates = !is_part && nvml->utilization != NULL && nvml->utilization(device, &rates) == NVML_OK;
+    question->use.memory_bytes = has_memory ? memory.used : 0;
+    question->use.percent = has_rates ? rates.gpu : UINT64_MAX;
+    question->result = has_memory ? 0 : ERR_REFUSED;
+    return false;
+}
+
+int slots_nvml_use(struct slots_nvml *nvml, const char *uuid, struct slots_nvml_use *out)
+{
+    char remark[SLOTS_ERROR_BYTES];
+    struct use_question question = {.uuid = uuid, .result = ERR_NOT_FOUND};
+    int result = devices_visit(nvml, use_ask, &question, remark);
+    result = result == 0 ? question.result : result;
+    if (result == 0) {
+        *out = question.use;
     }
     return result;
 }

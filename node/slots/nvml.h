@@ -21,6 +21,14 @@ void slots_nvml_close(struct slots_nvml **nvml);
 int slots_nvml_list(struct slots_nvml *nvml, struct slot_info slots[SLOTS_MAX], size_t *count,
                     char remark[SLOTS_ERROR_BYTES]);
 
+/* What a GPU is used: `percent` of the time in which a kernel ran lately (above 100: not known, as for MIG devices), and memory. */
+struct slots_nvml_use {
+    uint64_t percent, memory_bytes;
+};
+
+/* ERR_NOT_FOUND: no such device; ERR_REFUSED: the driver does not tell. */
+int slots_nvml_use(struct slots_nvml *nvml, const char *uuid, struct slots_nvml_use *out);
+
 /* True if the process is to be passed over. */
 typedef bool (*slots_nvml_owned)(void *context, uint32_t pid);
 

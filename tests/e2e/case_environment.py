@@ -116,6 +116,27 @@ def whole_gpus_are_one_list_and_local_rank_its_index(lab):
     expect(seen == ["L=0 V=0,1 MINE=0 PCI_BUS_ID", "L=1 V=0,1 MINE=1 PCI_BUS_ID"], f"{seen}")
 
 
+@case(limit_s=60)
+def top_shows_how_much_a_gpu_is_used(lab):
+    """alder is asked, and birch has the GPUs: what its driver's library says of the whole one and of the parts, which it does not tell."""
+    library = Path(lab.build) / "libfake_nvml.so"
+    if not library.exists():
+        raise Skip("libfake_nvml.so is not built")
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots, birch.options = "none", "auto", ["--nvml", str(library)]
+    mesh.start()
+
+    def gpus():
+        slots = alder.json("top")["slots"]
+        return len(slots) == 3 and all(slot["gpu_memory_bytes"] for slot in slots) and slots
+    whole, *parts = wait_until(gpus, 40, "what birch's GPUs are used")
+    expect((whole["gpu_percent"], whole["gpu_memory_bytes"]) == (37, whole["memory_bytes"] // 4), f"{whole}")
+    expect([part["gpu_percent"] for part in parts] == [None, None], f"{parts}")
+    page = alder.run("top")
+    expect("37%" in page and "12.0 GiB of 48.0 GiB" in page, page)
+
+
 @case(limit_s=90)
 def a_gpu_is_not_busy_by_the_other_ranks_of_its_attempt(lab):
     """Rank 1 may have memory on the GPU of rank 0, which it sees; a program from outside is another matter."""

@@ -172,7 +172,7 @@ def top_shows_what_runs_where_and_how_fast(lab):
     alder, birch = mesh.nodes
     alder.slots, birch.slots = "none", "cpu:2"
     mesh.start()
-    script = "i=0; while sleep 0.1; do i=$((i + 1)); echo ::shoal metric training loss=1 step=$i; done"
+    script = "(while :; do :; done) & i=0; while sleep 0.1; do i=$((i + 1)); echo ::shoal metric training loss=1 step=$i; done"
     identity = lab.submit(alder, {"name": "fast", "entrypoint": script, "metrics_from_output": True, "searcher": {
         "name": "single", "metric": "loss"}})
     wait_until(lambda: (show(mesh, identity)["trials"][0]["step"] or 0) > 0, 30, "it to report")
@@ -185,5 +185,13 @@ def top_shows_what_runs_where_and_how_fast(lab):
     expect((document["nodes"], document["nodes_alive"], document["slots_in_use"]) == (2, 2, 1), f"{document}")
     expect((slot["node_label"], slot["experiment_name"], slot["trial"], slot["attempt"]) == ("birch", "fast", 0, 1), f"{slot}")
     expect(1 < slot["steps_s"] < 12, f"{slot['steps_s']} steps in a second, of at most 10")
+    def used():
+        [slot] = [slot for slot in alder.json("top")["slots"] if slot["experiment"] == identity]
+        return (slot["cpu_percent"] or 0) > 5 and slot
+    slot = wait_until(used, 30, "what the worker uses: a loop that never waits, on a machine with others")
+    expect(slot["cpu_percent"] < 250 and 1 << 20 < slot["resident_bytes"] < 1 << 30, f"{slot}")
+    expect(slot["gpu_percent"] is None and slot["gpu_memory_bytes"] is None, f"a GPU where there is none: {slot}")
+    [free] = [slot for slot in alder.json("top")["slots"] if slot["experiment"] is None]
+    expect(free["cpu_percent"] is None, f"a free slot uses nothing: {free}")
     expect("birch" in alder.run("top") and "of 2 alive" in alder.run("top"), "the page")
     alder.run("cancel", identity)

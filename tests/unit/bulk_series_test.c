@@ -111,9 +111,10 @@ static void count_stored(void *context, struct chunks *chunks, const struct seri
 }
 
 /* Answers with the question, behind the number that it began at. */
-static int echo(struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t from_sequence, const uint8_t *question,
+static int echo(void *context, struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t from_sequence, const uint8_t *question,
                 size_t question_bytes, size_t bytes_max, struct pack_writer *out, bool *more)
 {
+    (void)context;
     (void)chunks;
     (void)bytes_max;
     if (prefix_bytes != 4 || memcmp(prefix, "loss", 4) != 0) {

@@ -44,6 +44,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void **device);
 int nvmlDeviceGetUUID(void *device, char *text, unsigned int length);
 int nvmlDeviceGetName(void *device, char *text, unsigned int length);
 int nvmlDeviceGetMemoryInfo(void *device, memory *out);
+int nvmlDeviceGetUtilizationRates(void *device, unsigned int rates[2]);
 int nvmlDeviceGetMigMode(void *device, unsigned int *current, unsigned int *pending);
 int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned int *count);
 int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned int index, void **mig);
@@ -116,12 +117,23 @@ int nvmlDeviceGetName(void *device, char *text, unsigned int length)
 #ifndef FAKE_WITHOUT_MEMORY
 int nvmlDeviceGetMemoryInfo(void *device, memory *out)
 {
-    *out = (memory){.total = ((const struct device *)device)->total};
+    unsigned long long total = ((const struct device *)device)->total;
+    *out = (memory){.total = total, .free = total - total / 4, .used = total / 4};
     return 0;
 }
 #endif
 
 #ifndef FAKE_WITHOUT_MIG
+int nvmlDeviceGetUtilizationRates(void *device, unsigned int rates[2])
+{
+    if (device != handle(0) && device != handle(1)) {
+        return 3; /* not supported: of a MIG device */
+    }
+    rates[0] = device == handle(0) ? 37 : 91;
+    rates[1] = 5;
+    return 0;
+}
+
 int nvmlDeviceGetMigMode(void *device, unsigned int *current, unsigned int *pending)
 {
     if (device != handle(1) || asked_for("whole")) {

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "node/slots/nvml.h"
 #include "node/slots/slots.h"
+#include "node/slots/usage.h"
 
 #define GPU "GPU-11111111-2222-3333-4444-555555555555"
 #define MIG_A "MIG-00000000-1111-2222-3333-444444444444"
@@ -186,6 +187,54 @@ static void a_lost_gpu_is_left_out_and_named(void **state)
     assert_non_null(strstr(error, "NVML error 15"));
 }
 
+static void what_a_gpu_is_used_is_told(void **state)
+{
+    (void)state;
+    struct slots_nvml *nvml;
+    struct slots_nvml_use use = {0};
+    assert_int_equal(slots_nvml_open(FAKE_NVML_PATH, &nvml, error), 0);
+    assert_int_equal(slots_nvml_use(nvml, GPU, &use), 0);
+    assert_true(use.percent == 37 && use.memory_bytes == 51527024640ull / 4);
+    assert_int_equal(slots_nvml_use(nvml, MIG_A, &use), 0);
+    assert_true(use.percent > 100 && use.memory_bytes == 20937965568ull / 4);
+    assert_int_equal(slots_nvml_use(nvml, "GPU-none", &use), ERR_NOT_FOUND);
+    slots_nvml_close(&nvml);
+    assert_int_equal(slots_nvml_open(FAKE_NVML_WITHOUT_MIG_PATH, &nvml, error), 0);
+    assert_int_equal(slots_nvml_use(nvml, GPU, &use), 0);
+    assert_true(use.percent > 100);
+    slots_nvml_close(&nvml);
+}
+
+static void use_of_a_slot_is_read_as_it_was_packed(void **state)
+{
+    (void)state;
+    static const struct slot_usage cases[] = {
+        {.gpu_percent = UINT64_MAX},
+        {.has_worker = true, .cpu_permille = 2500, .memory_bytes = 1ull << 33, .gpu_percent = UINT64_MAX},
+        {.has_worker = true, .has_gpu = true, .gpu_percent = 99, .gpu_memory_bytes = 1ull << 34},
+        {.has_gpu = true, .gpu_percent = UINT64_MAX, .gpu_memory_bytes = UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t bytes[SLOT_USAGE_BYTES];
+        struct pack_writer writer;
+        struct slot_usage read = {0};
+        pack_writer_init(&writer, bytes, sizeof bytes);
+        slot_usage_pack(&writer, &cases[i]);
+        assert_false(writer.failed);
+        assert_int_equal(slot_usage_read(bytes, writer.used_bytes, &read), 0);
+        assert_true(read.has_worker == cases[i].has_worker && read.has_gpu == cases[i].has_gpu);
+        assert_true(read.cpu_permille == cases[i].cpu_permille && read.memory_bytes == cases[i].memory_bytes);
+        assert_true(read.gpu_percent == cases[i].gpu_percent && read.gpu_memory_bytes == cases[i].gpu_memory_bytes);
+        for (size_t cut = 0; cut < writer.used_bytes; cut++) {
+            assert_int_equal(slot_usage_read(bytes, cut, &read), ERR_MALFORMED);
+        }
+    }
+    struct slot_usage read;
+    assert_int_equal(slot_usage_read((const uint8_t *)"\x94\xc0\xc0\xcc\xc8\xc0", 6, &read), ERR_MALFORMED); /* 200 percent */
+    assert_int_equal(slot_usage_read((const uint8_t *)"\x94\x01\xc0\xc0\xc0", 5, &read), ERR_MALFORMED); /* half of a worker */
+    assert_int_equal(slot_usage_read((const uint8_t *)"\x95\xc0\xc0\xc0\xc0\x07", 6, &read), 0); /* a later version's */
+}
+
 static bool is_pid(void *context, uint32_t pid)
 {
     return *(const uint32_t *)context == pid;
@@ -242,6 +291,8 @@ int main(void)
         cmocka_unit_test_setup(a_library_without_a_function_is_named_and_not_used, reset),
         cmocka_unit_test_setup(driver_errors_fall_back_to_cpus_with_a_remark, reset),
         cmocka_unit_test_setup(a_lost_gpu_is_left_out_and_named, reset),
+        cmocka_unit_test_setup(what_a_gpu_is_used_is_told, reset),
+        cmocka_unit_test_setup(use_of_a_slot_is_read_as_it_was_packed, reset),
         cmocka_unit_test_setup(busy_is_seen_per_device, reset),
         cmocka_unit_test_setup(busy_does_not_guess, reset),
     };

@@ -185,9 +185,10 @@ const struct command cli_commands[] = {
     {"status", "", "this node and its mesh", NULL, no_options, 0, 0, command_status},
     {"nodes", "", "the nodes of the mesh", NULL, no_options, 0, 0, command_nodes},
     {"slots", "", "the slots of the mesh, and what runs on them", NULL, no_options, 0, 0, command_slots},
-    {"top", "", "the mesh at work: slots, what runs on them, and how fast",
+    {"top", "", "the mesh at work: slots, what runs on them, how fast, and what it uses",
      "On a terminal a page that is drawn anew every 2 s, until Ctrl-C; in a pipe and with --json one page, after 4 s: a speed is\n"
-     "taken over the last looks, at most 14 s.\n",
+     "taken over the last looks, at most 14 s. CPU and RAM are those of the worker's processes, CPU in percent of one processor;\n"
+     "GPU and MEMORY are those of the whole GPU.\n",
      no_options, 0, 0, command_top},
     {"submit", "FILE", "start an experiment; the last word printed is its id",
      "FILE is YAML; '-' reads standard input (then --context is needed). The code directory travels without what\n"

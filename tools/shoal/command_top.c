@@ -1,4 +1,4 @@
-/* top: one page of the mesh, drawn anew every other second: its nodes, its slots, what runs on each, and how fast. */
+/* top: one page of the mesh, drawn anew every other second: its nodes, its slots, what runs on each, how fast, and what it uses. */
 
 #include <math.h>
 #include <poll.h>
@@ -23,6 +23,9 @@ struct top_slot {
     char experiment[CLIENT_EXPERIMENT_TEXT_BYTES], name[96];
     bool is_taken, has_step;
     double steps_s; /* NaN: not known */
+    bool has_use, has_gpu_percent, has_gpu_memory; /* the next ones are known: of the slot's worker, and of its GPU */
+    double cpu_percent; /* 100: one processor */
+    uint64_t resident_bytes, gpu_percent, gpu_memory_bytes;
 };
 
 /* The steps of one attempt, as seen by the last looks. */
@@ -106,6 +109,48 @@ static int look_at_slots(struct top *top)
         slot->steps_s = (double)NAN;
     }
     return CLI_DONE;
+}
+
+static struct top_slot *find_slot(struct top *top, const char *node, uint64_t index)
+{
+    for (uint32_t i = 0; i < top->slot_count; i++) {
+        if (top->slots[i].index == index && strcmp(top->slots[i].node, node) == 0) {
+            return &top->slots[i];
+        }
+    }
+    return NULL;
+}
+
+/* Fills in what the slots use. An older daemon knows no such request: then nothing is known. */
+static int look_at_usage(struct top *top)
+{
+    struct reply reply;
+    client_begin(top->client, "usage", 0);
+    top->client->quiet = true;
+    int code = client_ask(top->client, CLIENT_ANSWER_MS, &reply);
+    top->client->quiet = false;
+    if (code == CLI_USAGE) {
+        return CLI_DONE;
+    }
+    msgpack_object_array list = code == CLI_DONE ? document_list(&reply.document, "usage") : (msgpack_object_array){.size = 0};
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
+        char node[CLIENT_NODE_TEXT_BYTES];
+        document_text(item, "node", node, sizeof node);
+        struct top_slot *slot = find_slot(top, node, document_number(item, "index"));
+        if (slot == NULL) {
+            continue;
+        }
+        slot->has_use = document_has(item, "cpu_percent");
+        slot->cpu_percent = 0;
+        (void)document_double(document_find(item, "cpu_percent"), &slot->cpu_percent);
+        slot->resident_bytes = document_number(item, "memory_bytes");
+        slot->has_gpu_percent = document_has(item, "gpu_percent");
+        slot->gpu_percent = document_number(item, "gpu_percent");
+        slot->has_gpu_memory = document_has(item, "gpu_memory_bytes");
+        slot->gpu_memory_bytes = document_number(item, "gpu_memory_bytes");
+    }
+    return code;
 }
 
 static struct top_speed *speed_of(struct top *top, const struct top_slot *slot)
@@ -198,6 +243,9 @@ static int look(struct top *top)
     if (code == CLI_DONE) {
         code = look_at_slots(top);
     }
+    if (code == CLI_DONE) {
+        code = look_at_usage(top);
+    }
     for (uint32_t i = 0; i < top->slot_count && code == CLI_DONE; i++) {
         const struct top_slot *slot = &top->slots[i];
         if (slot->is_taken && slot->name[0] == '\0') {
@@ -222,7 +270,78 @@ static uint32_t count_taken(const struct top *top)
     return taken;
 }
 
-static void write_page(const struct top *top, FILE *out, bool colours)
+static bool has_gpus(const struct top *top)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < top->slot_count; i++) {
+        has |= top->slots[i].has_gpu_percent || top->slots[i].has_gpu_memory;
+    }
+    return has;
+}
+
+/* A size, or of a GPU what is used of it. */
+static void write_memory(struct table *table, const struct top_slot *slot)
+{
+    char used[RENDER_UNIT_BYTES], all[RENDER_UNIT_BYTES];
+    render_bytes(used, slot->gpu_memory_bytes);
+    render_bytes(all, slot->memory_bytes);
+    if (slot->memory_bytes == 0) {
+        table_cell(table, RENDER_PLAIN, "-");
+    } else if (slot->has_gpu_memory) {
+        table_cell(table, RENDER_PLAIN, "%s of %s", used, all);
+    } else {
+        table_cell(table, RENDER_PLAIN, "%s", all);
+    }
+}
+
+static void write_use(struct table *table, const struct top_slot *slot, bool gpus)
+{
+    char resident[RENDER_UNIT_BYTES];
+    render_bytes(resident, slot->resident_bytes);
+    table_cell(table, RENDER_PLAIN, slot->has_use ? "%.0f%%" : "-", slot->cpu_percent);
+    table_cell(table, RENDER_PLAIN, "%s", slot->has_use ? resident : "-");
+    if (gpus) {
+        table_cell(table, RENDER_PLAIN, slot->has_gpu_percent ? "%llu%%" : "-", (unsigned long long)slot->gpu_percent);
+    }
+}
+
+/* The columns that say least come last, since a narrow terminal leaves the last ones out. `width` 0: all are written. */
+static void write_table(const struct top *top, FILE *out, bool colours, size_t width)
+{
+    struct table table = {0};
+    bool gpus = has_gpus(top);
+    static const char *const heads[] = {"NODE", "SLOT",   "STATE", "EXPERIMENT", "TRIAL", "STEP",   "STEPS/S",
+                                        "CPU",  "RAM", "GPU",   "MEMORY",     "KIND",  "ATTEMPT", "MODEL"};
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        if (gpus || strcmp(heads[i], "GPU") != 0) {
+            table_column(&table, heads[i], i == 1 || (i >= 4 && i != 11 && i != 13));
+        }
+    }
+    for (uint32_t i = 0; i < top->slot_count; i++) {
+        const struct top_slot *slot = &top->slots[i];
+        bool is_there = slot->node_state[0] == '\0' || strcmp(slot->node_state, "alive") == 0;
+        table_cell(&table, RENDER_PLAIN, "%s", slot->label);
+        table_cell(&table, RENDER_PLAIN, "%llu", (unsigned long long)slot->index);
+        table_cell(&table, render_state_colour(is_there ? slot->state : slot->node_state), "%s%s%s", slot->state,
+                   is_there ? "" : ", node ", is_there ? "" : slot->node_state);
+        table_cell(&table, RENDER_PLAIN, "%s", slot->name[0] != '\0' ? slot->name : slot->is_taken ? slot->experiment : "-");
+        table_cell(&table, RENDER_PLAIN, slot->is_taken ? "%llu" : "-", (unsigned long long)slot->trial);
+        table_cell(&table, RENDER_PLAIN, slot->has_step ? "%llu" : "-", (unsigned long long)slot->step);
+        table_cell(&table, RENDER_PLAIN, isnan(slot->steps_s) ? "-" : "%.3g", slot->steps_s);
+        write_use(&table, slot, gpus);
+        write_memory(&table, slot);
+        table_cell(&table, RENDER_PLAIN, "%s", slot->kind);
+        table_cell(&table, RENDER_PLAIN, slot->is_taken ? "%llu" : "-", (unsigned long long)slot->attempt);
+        table_cell(&table, RENDER_DIM, "%s", slot->model);
+    }
+    if (width > 0) {
+        table_fit(&table, width, 1u << 0 | 1u << 3);
+        table_narrow(&table, width);
+    }
+    table_write(&table, out, colours);
+}
+
+static void write_page(const struct top *top, FILE *out, bool colours, size_t width)
 {
     char when[RENDER_UNIT_BYTES];
     render_time(when, (uint64_t)time(NULL) * 1000);
@@ -231,30 +350,7 @@ static void write_page(const struct top *top, FILE *out, bool colours)
         (void)fprintf(out, ", %u drained", (unsigned)top->drained_count);
     }
     (void)fprintf(out, "  slots: %u of %u in use\n\n", (unsigned)count_taken(top), (unsigned)top->slot_count);
-    struct table table = {0};
-    static const char *const heads[] = {"NODE", "SLOT", "KIND", "MODEL", "MEMORY", "STATE", "EXPERIMENT", "TRIAL", "ATTEMPT", "STEP", "STEPS/S"};
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        table_column(&table, heads[i], i == 1 || i == 4 || i >= 7);
-    }
-    for (uint32_t i = 0; i < top->slot_count; i++) {
-        const struct top_slot *slot = &top->slots[i];
-        char memory[RENDER_UNIT_BYTES];
-        bool is_there = slot->node_state[0] == '\0' || strcmp(slot->node_state, "alive") == 0;
-        render_bytes(memory, slot->memory_bytes);
-        table_cell(&table, RENDER_PLAIN, "%s", slot->label);
-        table_cell(&table, RENDER_PLAIN, "%llu", (unsigned long long)slot->index);
-        table_cell(&table, RENDER_PLAIN, "%s", slot->kind);
-        table_cell(&table, RENDER_DIM, "%s", slot->model);
-        table_cell(&table, RENDER_PLAIN, "%s", slot->memory_bytes == 0 ? "-" : memory);
-        table_cell(&table, render_state_colour(is_there ? slot->state : slot->node_state), "%s%s%s", slot->state,
-                   is_there ? "" : ", node ", is_there ? "" : slot->node_state);
-        table_cell(&table, RENDER_PLAIN, "%s", slot->name[0] != '\0' ? slot->name : slot->is_taken ? slot->experiment : "-");
-        table_cell(&table, RENDER_PLAIN, slot->is_taken ? "%llu" : "-", (unsigned long long)slot->trial);
-        table_cell(&table, RENDER_PLAIN, slot->is_taken ? "%llu" : "-", (unsigned long long)slot->attempt);
-        table_cell(&table, RENDER_PLAIN, slot->has_step ? "%llu" : "-", (unsigned long long)slot->step);
-        table_cell(&table, RENDER_PLAIN, isnan(slot->steps_s) ? "-" : "%.3g", slot->steps_s);
-    }
-    table_write(&table, out, colours);
+    write_table(top, out, colours, width);
 }
 
 static void pack_pair(struct pack_writer *writer, const char *key, const char *text)
@@ -277,9 +373,19 @@ static void pack_number(struct pack_writer *writer, const char *key, bool is_kno
     }
 }
 
+static void pack_real(struct pack_writer *writer, const char *key, bool is_known, double number)
+{
+    pack_text(writer, key);
+    if (is_known) {
+        pack_double(writer, number);
+    } else {
+        pack_nil(writer);
+    }
+}
+
 static void pack_slot(struct pack_writer *writer, const struct top_slot *slot)
 {
-    pack_map(writer, 14);
+    pack_map(writer, 18);
     pack_pair(writer, "node", slot->node);
     pack_pair(writer, "node_label", slot->label);
     pack_pair(writer, "node_state", slot->node_state);
@@ -293,12 +399,11 @@ static void pack_slot(struct pack_writer *writer, const struct top_slot *slot)
     pack_number(writer, "trial", slot->is_taken, slot->trial);
     pack_number(writer, "attempt", slot->is_taken, slot->attempt);
     pack_number(writer, "step", slot->has_step, slot->step);
-    pack_text(writer, "steps_s");
-    if (isnan(slot->steps_s)) {
-        pack_nil(writer);
-    } else {
-        pack_double(writer, slot->steps_s);
-    }
+    pack_real(writer, "steps_s", !isnan(slot->steps_s), slot->steps_s);
+    pack_real(writer, "cpu_percent", slot->has_use, slot->cpu_percent);
+    pack_number(writer, "resident_bytes", slot->has_use, slot->resident_bytes);
+    pack_number(writer, "gpu_percent", slot->has_gpu_percent, slot->gpu_percent);
+    pack_number(writer, "gpu_memory_bytes", slot->has_gpu_memory, slot->gpu_memory_bytes);
 }
 
 static int write_json(const struct top *top)
@@ -332,9 +437,9 @@ static int draw(const struct top *top, size_t *lines_before)
     if (page == NULL) {
         return cli_fail(cli, CLI_REFUSED, "no memory is left");
     }
-    write_page(top, page, cli->colours);
-    (void)fclose(page);
     render_terminal_size(cli->out, &columns, &lines);
+    write_page(top, page, cli->colours, columns);
+    (void)fclose(page);
     render_screen(cli->out, text, columns, lines, lines_before);
     free(text);
     return CLI_DONE;
@@ -368,7 +473,7 @@ static int write_once(struct top *top)
     if (top->client->cli->json) {
         return write_json(top);
     }
-    write_page(top, top->client->cli->out, top->client->cli->colours);
+    write_page(top, top->client->cli->out, top->client->cli->colours, 0);
     return CLI_DONE;
 }
 

@@ -191,10 +191,10 @@ const struct config_option config_options[] = {
     {WORD("keep_ranks", keep_ranks, keep_words, CONFIG_KEEP_FIRST), SPARSE(26, "keep_ranks"),
      .help = "Whose files are kept: those of rank 0, or those of all ranks (at most 64), which the next attempt finds "
              "united in every rank's directory, as torch.distributed.checkpoint wants them."},
-    {BYTES("logs.max_bytes", logs_max_bytes, 1u << 20, 1ull << 40, 64ull << 20), SPARSE(50, "logs_max_bytes"),
+    {BYTES("logs.max_bytes", logs_max_bytes, 1u << 20, 1ull << 40, 64ull << 20), SPARSE(41, "logs_max_bytes"),
      .help = "The most bytes of output that are kept of one worker; with more the oldest lines go, and shoal logs says so. They are "
              "stored compressed, on the worker's node and on another one."},
-    {SECONDS("logs.keep", logs_keep_s, 0, 3153600000, 0), SPARSE(51, "logs_keep"),
+    {SECONDS("logs.keep", logs_keep_s, 0, 3153600000, 0), SPARSE(42, "logs_keep"),
      .standard_words = "0, for ever",
      .help = "How long logs are kept after the end of the experiment, such as 30d; those of a pinned experiment stay. "
              "shoal delete removes them at once."},

@@ -71,6 +71,7 @@ struct change_waiting;
 struct query_series;
 struct query_blob;
 struct query_verify_run;
+struct query_usage_run;
 struct curves;
 
 /* The state of the room, as daemon->api. */
@@ -78,10 +79,11 @@ struct daemon_api {
     struct client *clients; /* of all doors */
     uint32_t client_count;
     struct change_waiting *waiting; /* requests that the core has not answered yet */
-    /* Requests under way: for metrics and logs, for checkpoints, and to verify checkpoints. */
+    /* Requests under way: for metrics and logs, for checkpoints, to verify checkpoints, and for what slots use. */
     struct query_series *series;
     struct query_blob *blob_requests;
     struct query_verify_run *verifies;
+    struct query_usage_run *usages;
     struct curves *curves; /* render/curves.h; NULL: not made yet, or no memory is left */
     uint64_t curves_ms;    /* when the trials are looked at next */
     uint64_t watch_ms; /* when streams were last looked at; 0: no stream is open */

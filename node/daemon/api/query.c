@@ -569,6 +569,7 @@ void query_tick(struct daemon *daemon, uint64_t now_ms)
     }
     daemon->api->watch_ms = any ? now_ms : 0;
     query_series_tick(daemon, now_ms);
+    query_usage_tick(daemon, now_ms);
     if (now_ms >= daemon->api->curves_ms) {
         daemon->api->curves_ms = now_ms + CURVES_MS;
         daemon->api->curves = daemon->api->curves != NULL ? daemon->api->curves : curves_new();
@@ -583,6 +584,7 @@ void query_close(struct daemon *daemon)
     query_series_close(daemon);
     query_checkpoint_close(daemon);
     query_verify_close(daemon);
+    query_usage_close(daemon);
     curves_free(daemon->api->curves);
     daemon->api->curves = NULL;
 }

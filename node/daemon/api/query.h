@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_API_QUERY_H
 #define NODE_DAEMON_API_QUERY_H
 /* Requests that read: documents out of the core's state and streams of them (query.c), metric points and logs
- * (query_series.c), checkpoints (query_checkpoint.c, verify.c). Data that is not on this node is fetched from other
+ * (query_series.c), checkpoints (query_checkpoint.c, verify.c), use of slots (query_usage.c). Data that is not on this node is fetched from other
  * nodes first. */
 
 #include "node/daemon/api/client.h"
@@ -94,5 +94,19 @@ void query_verify_answered(struct daemon *daemon, uint64_t request, int code);
 
 /* Frees all requests to verify, without answers. */
 void query_verify_close(struct daemon *daemon);
+
+/* ---- query_usage.c ---------------------------------------------------------------------------------------------- */
+
+/* A handler of the table; `argument` is not used. Answers when every living node has said what its slots use, or after 2 s. */
+void query_usage(struct daemon *daemon, struct client_request *request, int argument);
+
+/* Takes an answer of bulk (BULK_SERIES). Ignored unless query_usage made the request. */
+void query_usage_answered(struct daemon *daemon, const struct bulk_event *event);
+
+/* Ends requests that have waited long enough, and those whose client is gone. */
+void query_usage_tick(struct daemon *daemon, uint64_t now_ms);
+
+/* Frees all such requests, without answers. */
+void query_usage_close(struct daemon *daemon);
 
 #endif

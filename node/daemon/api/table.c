@@ -11,6 +11,7 @@ static const struct api_row rows[] = {
     {"nodes", API_READS, query_list, QUERY_NODES},
     {"invites", API_READS, query_list, QUERY_INVITES},
     {"slots", API_READS, query_list, QUERY_SLOTS},
+    {"usage", API_READS, query_usage, 0},
     {"ls", API_READS, query_list, QUERY_EXPERIMENTS},
     {"show", API_READS, query_show, 0},
     {"trial", API_READS, query_trial, 0},

@@ -1,5 +1,5 @@
-/* Finds GPUs of this machine that programs outside Shoal use. Every few seconds a job asks NVML about the slots without
- * a worker of ours; the core does not count a busy slot as free. A program that starts between two looks can still meet
+/* Finds GPUs of this machine that programs outside Shoal use, and how much each GPU that is a slot is used. Every few seconds a job
+ * asks NVML about the slots without a worker of ours; the core does not count a busy slot as free. A program that starts between two looks can still meet
  * a worker on its GPU: NVML lists programs, but keeps none out.
  *
  * A worker sees all GPUs of its attempt on this node, and may use memory on each of them. So when one rank of an attempt has
@@ -27,6 +27,9 @@ struct daemon_gpu_busy {
     uint32_t keep_count;
     uint32_t asked[SLOTS_MAX];
     bool is_known[SLOTS_MAX], is_busy[SLOTS_MAX]; /* of asked[i] */
+    uint32_t gpus[SLOTS_MAX], gpu_count;
+    bool has_use[SLOTS_MAX]; /* of gpus[i], as the next */
+    struct slots_nvml_use uses[SLOTS_MAX];
 };
 
 /* True for a descendant of a shoal-keep, which is the subreaper of all of them. */
@@ -54,6 +57,9 @@ static void busy_work(struct job *job)
         busy->is_known[i] =
             is_open && slots_nvml_busy(busy->nvml, busy->slots[busy->asked[i]].uuid, is_ours, busy, &busy->is_busy[i]) == 0;
     }
+    for (uint32_t i = 0; i < busy->gpu_count; i++) {
+        busy->has_use[i] = is_open && slots_nvml_use(busy->nvml, busy->slots[busy->gpus[i]].uuid, &busy->uses[i]) == 0;
+    }
 }
 
 static void busy_done(void *context, struct job *job)
@@ -61,6 +67,9 @@ static void busy_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct daemon_gpu_busy *busy = (struct daemon_gpu_busy *)job;
     busy->runs = false;
+    for (uint32_t i = 0; i < busy->gpu_count; i++) {
+        slots_usage_set_gpu(&daemon->workers->usage, busy->gpus[i], busy->has_use[i], busy->uses[i].percent, busy->uses[i].memory_bytes);
+    }
     for (uint32_t i = 0; i < busy->count; i++) {
         if (busy->is_known[i]) {
             struct node_event event = {.kind = NODE_EVENT_SLOT_BUSY};
@@ -81,17 +90,20 @@ void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms)
         return;
     }
     busy->next_ms = now_ms + BUSY_CHECK_MS;
-    busy->count = busy->keep_count = 0;
+    busy->count = busy->keep_count = busy->gpu_count = 0;
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         enum lease_state state = node_core_lease(daemon->core)->slots[slot].state;
         if (daemon->workers->slots[slot].keep_pid > 0) {
             busy->keeps[busy->keep_count++] = (uint32_t)daemon->workers->slots[slot].keep_pid;
         }
+        if (daemon->slots[slot].kind == SLOT_CUDA) {
+            busy->gpus[busy->gpu_count++] = slot;
+        }
         if (daemon->slots[slot].kind == SLOT_CUDA && state != LEASE_LEASED && state != LEASE_RELEASING) {
             busy->asked[busy->count++] = slot;
         }
     }
-    if (busy->count > 0) {
+    if (busy->gpu_count > 0) {
         busy->job = (struct job){.work = busy_work, .done = busy_done};
         busy->nvml_path = daemon->options.nvml_path;
         busy->slots = daemon->slots;

@@ -14,10 +14,15 @@ struct daemon_look {
     struct job job;
     bool runs;
     uint64_t next_ms;
+    uint64_t looked_ms;
+    struct {
+        attempt_id attempt;
+        uint64_t cpu_ms, looked_ms; /* 0: it was not looked at */
+    } last[SLOTS_MAX];
     struct {
         attempt_id attempt;
         int32_t keep_pid; /* 0: no worker */
-        uint64_t cpu_ms;
+        uint64_t cpu_ms, memory_bytes;
         bool is_there, is_suspended;
     } of[SLOTS_MAX];
 };
@@ -48,7 +53,8 @@ static void look_work(struct job *job)
 {
     struct daemon_look *look = (struct daemon_look *)job;
     struct keep_process *all;
-    uint64_t ticks_per_s = (uint64_t)sysconf(_SC_CLK_TCK);
+    uint64_t ticks_per_s = (uint64_t)sysconf(_SC_CLK_TCK), page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    look->looked_ms = daemon_now_ms();
     size_t count = keep_processes_list(&all);
     if (count > 0) {
         qsort(all, count, sizeof *all, by_pid);
@@ -58,6 +64,7 @@ static void look_work(struct job *job)
         if (slot < SLOTS_MAX) {
             look->of[slot].is_there = true;
             look->of[slot].cpu_ms += all[i].cpu_ticks * 1000 / ticks_per_s;
+            look->of[slot].memory_bytes += all[i].resident_pages * page_bytes;
             look->of[slot].is_suspended |= all[i].state == 'T';
         }
     }
@@ -73,6 +80,20 @@ static struct worker_stall_state look_at(const struct daemon *daemon, const stru
                       config != NULL ? (uint64_t)config->exit_barrier_s * 1000 : 0);
 }
 
+/* Notes what the worker uses. Its processor time since the last look; that of a process that has ended since is lost. */
+static void note_usage(struct daemon *daemon, struct daemon_look *look, uint32_t slot)
+{
+    bool is_there = look->of[slot].is_there;
+    bool goes_on = is_there && look->last[slot].looked_ms != 0 && attempt_id_equal(&look->last[slot].attempt, &look->of[slot].attempt);
+    uint64_t span_ms = goes_on ? look->looked_ms - look->last[slot].looked_ms : 0;
+    uint64_t before_ms = goes_on ? look->last[slot].cpu_ms : 0, cpu_ms = look->of[slot].cpu_ms;
+    uint64_t permille = span_ms > 0 && cpu_ms > before_ms ? (cpu_ms - before_ms) * 1000 / span_ms : 0;
+    slots_usage_set_worker(&daemon->workers->usage, slot, is_there, permille, look->of[slot].memory_bytes);
+    look->last[slot].attempt = look->of[slot].attempt;
+    look->last[slot].cpu_ms = cpu_ms;
+    look->last[slot].looked_ms = is_there ? look->looked_ms : 0;
+}
+
 static void look_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
@@ -81,6 +102,7 @@ static void look_done(void *context, struct job *job)
     look->runs = false;
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct daemon_worker *worker = &daemon->workers->slots[slot];
+        note_usage(daemon, look, slot);
         bool is_same = worker->state == WORKER_RUNNING && !worker->ended && look->of[slot].is_there &&
                        attempt_id_equal(&worker->prepare.u.worker.attempt, &look->of[slot].attempt);
         if (!is_same) {
@@ -122,6 +144,11 @@ void daemon_look_tick(struct daemon *daemon, uint64_t now_ms)
         look->of[slot].keep_pid = runs ? worker->keep_pid : 0;
         look->of[slot].attempt = worker->prepare.u.worker.attempt;
         any |= look->of[slot].keep_pid != 0;
+    }
+    if (!any) {
+        for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+            note_usage(daemon, look, slot);
+        }
     }
     if (any) {
         look->job = (struct job){.work = look_work, .done = look_done};

@@ -11,6 +11,7 @@
 #include "node/daemon/workers/latest.h"
 #include "node/daemon/workers/stall.h"
 #include "node/daemon/workers/state.h"
+#include "node/slots/usage.h"
 
 /* The end of a worker whose process is gone, until the core has the end. */
 struct worker_last {
@@ -98,6 +99,7 @@ struct daemon_workers {
     struct daemon_ended *ended; /* ended workers whose directories still exist */
     struct daemon_gpu_busy *gpu_busy;
     struct daemon_look *look;
+    struct slots_usage usage;
     struct daemon_programs *programs;
 };
 
