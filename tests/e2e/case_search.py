@@ -55,6 +55,8 @@ def a_search_stops_trials_early_and_each_stop_follows_from_its_log(lab):
     stopped = {item["trial"] for item in judged if item["decision"] == "stops"}
     expect(final["state"] == "completed" and len(ends) == 12, f"it ended as {final['state']} with {ends}")
     expect(all(ends[t] in ("stopped", "completed") for t in ends), f"trials ended as {ends}")
+    whole = {item["trial"] for item in judged if item["decision"] == "top"}
+    expect(whole and all(ends[t] == "completed" for t in whole), f"trials {whole} have their whole length, and ended as {ends}")
     expect(stopped and all(any(i["rung"] == rung for i in judged) for rung in range(3)), f"no trial was stopped, or none got on: {judged}")
     steps = sum(t["step"] for t in final["trials"])
     expect(steps < 12 * 9, f"the trials made all of their {steps} steps")

@@ -45,7 +45,7 @@ static void put_counts(const struct view_experiment *experiment, msgpack_packer 
 {
     uint32_t counts[VIEW_TRIAL_STATES] = {0};
     for (uint32_t i = 0; i < experiment->trial_count && i < experiment->trial_slots; i++) {
-        counts[view_trial_state(experiment, i)]++;
+        counts[render_trial_state(experiment, i)]++;
     }
     uint32_t others = counts[VIEW_TRIAL_RUNNING] + counts[VIEW_TRIAL_COMPLETED] + counts[VIEW_TRIAL_FAILED] + counts[VIEW_TRIAL_STOPPED];
     uint32_t waiting = experiment->trial_count - others;

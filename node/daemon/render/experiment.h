@@ -60,6 +60,9 @@ bool render_attempt_reason(const struct node_core *core, const struct view_attem
 void render_experiment_state(const struct node_core *core, const struct view_experiment *experiment,
                              struct pack_writer *frame);
 
+/* The attempt by which users know the trial: the one with the result, else the newest. NULL: none has begun. */
+const struct view_attempt *render_shown_attempt(const struct view_trial *trial);
+
 /* When the last worker of the experiment's trials ended, in s since 1970; 0: none began, or that is not known. */
 uint64_t render_experiment_ended_s(const struct node_core *core, const struct view_experiment *experiment);
 

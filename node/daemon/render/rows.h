@@ -11,10 +11,9 @@
  * begin. */
 const char *render_waiting_name(const struct view_experiment *experiment);
 
+/* The state of a trial as users read it: a trial that has reached the last rung of its search has completed, though its record is a stop. */
+enum view_trial_state render_trial_state(const struct view_experiment *experiment, uint32_t index);
 const char *render_trial_state_name(const struct view_experiment *experiment, const struct view_trial *trial, enum view_trial_state state);
-
-/* The attempt by which users know the trial: the one with the result, else the newest. NULL: none has begun. */
-const struct view_attempt *render_shown_attempt(const struct view_trial *trial);
 
 /* The last step that is known of an attempt, and the attempt's state as users read it. */
 uint64_t render_attempt_step(const struct view_attempt *attempt);

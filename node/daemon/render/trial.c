@@ -11,10 +11,23 @@
 
 #define ATTEMPTS_SHOWN_MAX 16 /* most attempts of a trial in a row: keeps a row within RENDER_BYTES_MIN */
 
+/* The search has ended the trial because it is done, and no user has stopped it. */
+static bool has_whole_length(const struct view_trial *trial)
+{
+    const struct view_search_stop *stop = view_trial_search_stop(trial);
+    return stop != NULL && stop->fact.is_top && !view_trial_stop(trial).stopped;
+}
+
+enum view_trial_state render_trial_state(const struct view_experiment *experiment, uint32_t index)
+{
+    enum view_trial_state state = view_trial_state(experiment, index);
+    return state == VIEW_TRIAL_STOPPED && has_whole_length(view_find_trial(experiment, index)) ? VIEW_TRIAL_COMPLETED : state;
+}
+
 const char *render_trial_state_name(const struct view_experiment *experiment, const struct view_trial *trial,
                                     enum view_trial_state state)
 {
-    bool is_stopping = state == VIEW_TRIAL_RUNNING && view_trial_stopped(trial);
+    bool is_stopping = state == VIEW_TRIAL_RUNNING && view_trial_stopped(trial) && !has_whole_length(trial);
     return state == VIEW_TRIAL_QUEUED ? render_waiting_name(experiment) : is_stopping ? "stopping" : view_trial_state_name(state);
 }
 
@@ -574,7 +587,7 @@ void render_put_trial(const struct node_core *core, const struct view_experiment
                       uint32_t index, msgpack_packer *packer)
 {
     const struct view_trial *trial = view_find_trial(experiment, index);
-    enum view_trial_state state = view_trial_state(experiment, index);
+    enum view_trial_state state = render_trial_state(experiment, index);
     const struct view_attempt *shown = trial != NULL ? render_shown_attempt(trial) : NULL;
     bool has_more = trial != NULL && trial->attempts != NULL && trial->attempts->next != NULL;
     const struct view_worker *failed = state == VIEW_TRIAL_FAILED && shown != NULL ? failed_worker(core, shown) : NULL;

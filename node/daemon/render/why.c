@@ -218,6 +218,8 @@ void render_put_why(const struct node_core *core, const struct view_experiment *
         if (view_trial_stop(trial).stopped) {
             add(&why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0,
                 shown != NULL ? "a user stopped the trial, and its last worker has ended" : "a user stopped the trial before it began");
+        } else if (render_trial_state(experiment, index) == VIEW_TRIAL_COMPLETED) {
+            add(&why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0, "the trial has its whole length, and its last worker has ended");
         } else {
             add(&why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0, "the search stopped the trial, and its last worker has ended");
         }
