@@ -46,6 +46,7 @@ static const struct column {
     {"priority", "PRIORITY", "priority", KIND_NUMBER, false},
     {"waiting", "WAITING", "waiting", KIND_TEXT, true},
 };
+#define SHORT_ID_DIGITS 8
 #define COLUMNS (sizeof columns / sizeof columns[0])
 
 static const char *column_name(size_t i)
@@ -264,7 +265,8 @@ static bool is_number(const struct column *column)
     return column->kind == KIND_COUNT || column->kind == KIND_NUMBER;
 }
 
-static uint32_t make_table(const msgpack_object_array *list, const struct chosen *shown, struct table *table)
+/* `short_ids`: the first 8 digits of each id, which commands take as well. */
+static uint32_t make_table(const msgpack_object_array *list, const struct chosen *shown, bool short_ids, struct table *table)
 {
     uint32_t cuts = 0;
     for (size_t c = 0; c < shown->count && c < TABLE_COLUMNS_MAX; c++) {
@@ -276,6 +278,9 @@ static uint32_t make_table(const msgpack_object_array *list, const struct chosen
             const struct column *column = &columns[shown->at[c]];
             char text[CELL_BYTES];
             cell_text(&list->ptr[i], column, false, text);
+            if (short_ids && strcmp(column->name, "id") == 0) {
+                text[SHORT_ID_DIGITS] = '\0';
+            }
             enum render_colour colour = strcmp(column->name, "state") == 0 ? render_state_colour(text) : RENDER_PLAIN;
             table_cell(table, colour, "%s", text[0] == '\0' ? "-" : text);
         }
@@ -308,7 +313,7 @@ static bool drop_column(struct chosen *shown, const char *name)
     return false;
 }
 
-/* Columns that the user has not named go first where the screen is narrow; then cells are cut. */
+/* Where the screen is narrow, columns that the user has not named go first; then ids are shortened, then cells are cut. */
 static void write_table(struct cli *cli, const msgpack_object_array *list, struct chosen *shown, bool may_drop)
 {
     static const char *const dropped[] = {"term", "coordinator", "labels", "submitted"};
@@ -317,12 +322,16 @@ static void write_table(struct cli *cli, const msgpack_object_array *list, struc
     if (cli->out_is_terminal) {
         render_terminal_size(cli->out, &screen_columns, &lines);
     }
-    uint32_t cuts = make_table(list, shown, &table);
-    for (size_t i = 0; may_drop && i < sizeof dropped / sizeof dropped[0] && table_least_width(&table, cuts) > screen_columns; i++) {
+    uint32_t cuts = make_table(list, shown, false, &table);
+    for (size_t i = 0; may_drop && i < sizeof dropped / sizeof dropped[0] && table_width(&table) > screen_columns; i++) {
         if (drop_column(shown, dropped[i])) {
             table_free(&table);
-            cuts = make_table(list, shown, &table);
+            cuts = make_table(list, shown, false, &table);
         }
+    }
+    if (may_drop && table_width(&table) > screen_columns) {
+        table_free(&table);
+        cuts = make_table(list, shown, true, &table);
     }
     table_fit(&table, screen_columns, cuts);
     table_write(&table, cli->out, cli->colours);

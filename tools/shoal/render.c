@@ -240,6 +240,11 @@ size_t table_least_width(const struct table *table, uint32_t cuts)
     return all;
 }
 
+size_t table_width(const struct table *table)
+{
+    return table_least_width(table, 0);
+}
+
 static void cut_cell(char *text, size_t width)
 {
     if (render_width(text) > width) {

@@ -62,6 +62,9 @@ void table_cell(struct table *table, enum render_colour colour, const char *form
 /* How narrow table_fit can make the table; bit i of `cuts` for column i. */
 size_t table_least_width(const struct table *table, uint32_t cuts);
 
+/* How wide the table is. */
+size_t table_width(const struct table *table);
+
 /* Shortens cells of the columns in `cuts`, the widest first, until the table has at most `width` columns of a terminal, or none of
  * them is wider than its head and 12. A cell that was cut ends in "...". */
 void table_fit(struct table *table, size_t width, uint32_t cuts);
