@@ -15,6 +15,7 @@
 #define KEY_BYTES_MAX (1 + SERIES_PREFIX_BYTES_MAX + 8)
 #define ENTRY_OVERHEAD_BYTES 8 /* of an entry in a block, for its numbers */
 #define WORTH_BYTES 1024       /* a single smaller entry is not packed */
+#define LARGE_BYTES 4096       /* a larger entry is packed at once, alone, if that halves it */
 
 struct series_key {
     uint8_t bytes[KEY_BYTES_MAX + 1];
@@ -103,6 +104,28 @@ static int block_open_for(struct chunks *chunks, MDB_txn *txn, const struct seri
     return code;
 }
 
+/* Stores a large entry as a block of its own. ERR_EXISTS: it is there, as a single entry; ERR_FULL: that would save too little. */
+static int large_put(struct chunks *chunks, MDB_txn *txn, const struct series_key *at, const struct series_entry *entry)
+{
+    MDB_val key = key_value(at), value;
+    int rc = mdb_get(txn, chunks->series_table, &key, &value);
+    if (rc != MDB_NOTFOUND) {
+        return rc == 0 ? ERR_EXISTS : lmdb_error(chunks->env, rc);
+    }
+    struct series_block_entry one = {.sequence = entry->sequence, .bytes = entry->bytes, .count = entry->count};
+    uint8_t *block;
+    size_t block_bytes;
+    rc = series_block_make(&one, 1, &block, &block_bytes);
+    if (rc != 0) {
+        return rc;
+    }
+    value = (MDB_val){.mv_size = block_bytes, .mv_data = block};
+    rc = block_bytes <= entry->count / 2 ? lmdb_error(chunks->env, mdb_put(txn, chunks->blocks_table, &key, &value, MDB_NOOVERWRITE))
+                                         : ERR_FULL;
+    free(block);
+    return rc;
+}
+
 static int entry_put(struct chunks *chunks, MDB_txn *txn, const struct series_entry *entry)
 {
     struct series_key made;
@@ -114,6 +137,10 @@ static int entry_put(struct chunks *chunks, MDB_txn *txn, const struct series_en
     rc = block_open_for(chunks, txn, &made, &has);
     if (rc != 0 || has) {
         return rc;
+    }
+    rc = entry->count >= LARGE_BYTES ? large_put(chunks, txn, &made, entry) : ERR_FULL;
+    if (rc != ERR_FULL) {
+        return rc == ERR_EXISTS ? 0 : rc;
     }
     MDB_val key = {.mv_size = made.count, .mv_data = made.bytes};
     MDB_val value = {.mv_size = entry->count, .mv_data = (void *)(uintptr_t)entry->bytes};

@@ -19,6 +19,7 @@
 #include "node/daemon/render/render.h"
 #include "node/daemon/workers/end.h"
 #include "node/daemon/workers/launch.h"
+#include "node/daemon/workers/platform.h"
 #include "node/daemon/workers/workers.h"
 
 _Static_assert(CONTROL_PEERS_MAX >= NODE_MEMBERS_MAX + CORE_OUTCAST_LINKS_MAX + 1, "an outcast takes no member's connection");
@@ -331,6 +332,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     daemon_gpu_busy_tick(daemon, now_ms);
     daemon_look_tick(daemon, now_ms);
     daemon_programs_tick(daemon, now_ms);
+    daemon_platform_tick(daemon, now_ms);
     daemon_scrub_tick(daemon, now_ms);
     daemon_logs_tick(daemon, now_ms);
 }

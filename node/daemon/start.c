@@ -19,6 +19,7 @@
 #include "node/daemon/loop.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/outputs/outputs.h"
+#include "node/daemon/workers/platform.h"
 #include "node/daemon/workers/workers.h"
 #include "node/series/hooks.h"
 #include "store/data_dir.h"
@@ -423,6 +424,7 @@ static void stop(struct daemon *daemon)
     daemon_gpu_busy_close(daemon);
     daemon_look_close(daemon);
     daemon_programs_close(daemon);
+    daemon_platform_close(daemon);
     jobs_close(&daemon->blob_jobs, daemon);
     jobs_close(&daemon->idle_jobs, daemon);
     api_close(daemon);

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 from lab import Refused, case, expect, show, wait_over, wait_until
@@ -176,3 +177,54 @@ def config_if_there(node, identity):
         return node.json("config", identity)["config"]
     except Refused:
         return None
+
+
+@case(limit_s=120)
+def what_a_trial_ran_on_is_kept_and_compared(lab):
+    """The interpreter and its packages, as they were when each trial began, shown on the node that did not run it."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    site = lab.dir / "site"
+
+    def install(name, version):
+        (site / f"{name}-{version}.dist-info").mkdir(parents=True)
+        (site / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+    install("Some_Package", "1.5")
+    install("other", "2.0")
+    config = {"entrypoint": f"PYTHONDONTWRITEBYTECODE=1 {sys.executable} -c 'print(1)'", "searcher": {"name": "single", "metric": "a"},
+              "environment": {"variables": {"PYTHONPATH": str(site)}}}
+    first = lab.submit(alder, {"name": "first", **config})
+    wait_over(mesh, first, 40)
+
+    def platform(identity):
+        done = subprocess.run([alder.bin / "shoal", "show", f"{identity}/0", "--packages", "--json", "--dir", alder.dir], capture_output=True,
+                              text=True)
+        return done.returncode == 0 and json.loads(done.stdout)
+    ran_on = wait_until(lambda: platform(first), 30, "what it ran on")
+    expect(ran_on["python"] == sys.version.split()[0] and ran_on["system"].startswith("Linux "), f"{ran_on}")
+    expect((ran_on["packages"]["some-package"], ran_on["packages"]["other"]) == ("1.5", "2.0"), f"{ran_on}")
+    expect(ran_on["driver"] is None or ran_on["driver"][0].isdigit(), f"{ran_on}")
+    (site / "Some_Package-1.5.dist-info" / "METADATA").unlink()
+    (site / "Some_Package-1.5.dist-info").rmdir()
+    install("Some_Package", "1.6")
+    second = lab.submit(alder, {"name": "second", **config})
+    wait_over(mesh, second, 40)
+    wait_until(lambda: platform(second), 30, "what the second one ran on")
+    expect(platform(second)["packages"]["some-package"] == "1.6", "packages that were asked for before an installation are told again")
+    rows = {row["key"]: row["values"] for row in alder.json("compare", f"{first}/0", f"{second}/0")["rows"]}
+    expect(rows["package some-package"] == ["1.5", "1.6"] and "package other" not in rows and "python" not in rows, f"{rows}")
+    expect(len(set(rows["packages"])) == 2, f"{rows}")
+    page = alder.run("show", f"{first}/0")
+    expect(f"Python {ran_on['python']}" in page and ran_on["packages_hash"] in page, page)
+    expect("some-package==1.5\n" in alder.run("show", f"{first}/0", "--packages"), "the list")
+    script = lab.submit(alder, {"name": "script", "entrypoint": "echo no Python here", "searcher": {"name": "single", "metric": "a"}})
+    wait_over(mesh, script, 40)
+    wait_until(lambda: platform(script), 30, "what a script ran on")
+    expect(platform(script)["python"] is None and platform(script)["packages"] == {}, f"{platform(script)}")
+    done = subprocess.run([alder.bin / "shoal", "show", first, "--packages", "--dir", alder.dir], capture_output=True, text=True)
+    expect(done.returncode == 2 and "--packages is of one trial" in done.stderr, f"{done}")
+    done = subprocess.run([alder.bin / "shoal", "show", f"{first}/9", "--packages", "--dir", alder.dir], capture_output=True, text=True)
+    expect(done.returncode == 4 and "There is no trial 9" in done.stderr, f"{done}")

@@ -220,8 +220,8 @@ static int fail_refused(struct client *client, const msgpack_object *frame)
     uint64_t code = document_number(frame, "code");
     const msgpack_object *error = document_find(frame, "error");
     msgpack_object rest = *error;
-    if (client->quiet) {
-        return code >= CLI_REFUSED && code <= CLI_TIMED_OUT ? (int)code : CLI_REFUSED;
+    if (client->quiet && code == CLI_USAGE) {
+        return CLI_USAGE;
     }
     if (error->type != MSGPACK_OBJECT_STR || error->via.str.size == 0) {
         return cli_fail(client->cli, CLI_REFUSED, "the daemon refused without a reason");

@@ -6,6 +6,7 @@
 #include "base/pack.h"
 #include "tools/shoal/document.h"
 #include "tools/shoal/original.h"
+#include "tools/shoal/platform.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/table_choice.h"
 #include "tools/shoal/target.h"
@@ -194,6 +195,34 @@ static int read_show(struct client *client, const struct target *target, const c
     return CLI_DONE;
 }
 
+/* What it ran on. Each package is a row of its own, so that those that differ are shown. */
+static int read_platform(struct client *client, const char *id, struct comparison *all, size_t thing)
+{
+    struct platform platform;
+    const char *slash = strrchr(all->names[thing], '/');
+    if (slash == NULL) {
+        return CLI_DONE; /* no trial stands for the experiment */
+    }
+    int code = platform_read(client, id, strtoull(slash + 1, NULL, 10), &platform);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    char *at = platform.packages, *name, *version;
+    put(all, thing, "python", platform.python);
+    put(all, thing, "packages", platform.hash);
+    while (platform_next(&at, &name, &version)) {
+        char key[KEY_BYTES];
+        (void)snprintf(key, sizeof key, "package %.150s", name);
+        put(all, thing, key, version);
+    }
+    put(all, thing, "slot of rank 0", platform.model);
+    put(all, thing, "driver", platform.driver);
+    put(all, thing, "system", platform.system);
+    put(all, thing, "run by Shoal", platform.shoal);
+    platform_free(&platform);
+    return CLI_DONE;
+}
+
 /* What it was made from. */
 static int read_origin(struct client *client, const char *id, struct comparison *all, size_t thing)
 {
@@ -243,6 +272,7 @@ static int read_all(struct cli *cli, const struct arguments *arguments, struct c
     for (size_t i = 0; i < all->count && code == CLI_DONE && zone != NULL; i++) {
         code = read_config(&client, ids[i], all, i);
         code = code == CLI_DONE ? read_origin(&client, ids[i], all, i) : code;
+        code = code == CLI_DONE ? read_platform(&client, ids[i], all, i) : code;
     }
     if (code == CLI_DONE && (zone == NULL || all->failed)) {
         code = cli_fail(cli, CLI_REFUSED, "no memory is left");

@@ -8,6 +8,7 @@
 #include "base/visible.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
+#include "tools/shoal/platform.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/print_program.h"
 #include "tools/shoal/show.h"
@@ -364,6 +365,18 @@ static void write_why(struct cli *cli, const msgpack_object *document)
     show_write_why(cli->out, document, "  ");
 }
 
+/* What the trial ran on; nothing where that is not known. */
+static void write_platform(struct client *client, const msgpack_object *document)
+{
+    struct platform platform;
+    char id[CLIENT_EXPERIMENT_TEXT_BYTES];
+    document_text(document_find(document, "experiment"), "id", id, sizeof id);
+    if (platform_read(client, id, document_number(document_find(document, "trial"), "index"), &platform) == CLI_DONE) {
+        platform_write(client->cli->out, &platform);
+        platform_free(&platform);
+    }
+}
+
 /* Writes the client's last reply, a document `trial`, for people. */
 static int render_trial(struct client *client, const msgpack_object *reply, bool is_why)
 {
@@ -383,12 +396,44 @@ static int render_trial(struct client *client, const msgpack_object *reply, bool
     } else {
         show_fetch_curve(client, &document, curve);
         show_write_trial(cli->out, &style, &document, curve, CURVE_LINES);
+        write_platform(client, &document);
     }
     print_trial_tail(cli->out, trial);
     tails_free(&tails);
     msgpack_zone_free(zone);
     free(curve);
     return CLI_DONE;
+}
+
+/* The packages of one trial, a line each; with --json all that is known of what it ran on. */
+static int show_packages(struct cli *cli, const struct target *target)
+{
+    struct client client;
+    struct platform platform;
+    char id[CLIENT_EXPERIMENT_TEXT_BYTES];
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = client_find_experiment(&client, target->experiment, id);
+    code = code == CLI_DONE ? platform_read(&client, id, target->trial, &platform) : code;
+    if (code != CLI_DONE) {
+        client_close(&client);
+        return code;
+    }
+    if (!platform.is_known) {
+        code = cli_fail(cli, CLI_NO_SUCH_THING, "no node tells what %.80s/%llu ran on: it has not begun, or began under an older version",
+                        target->experiment, (unsigned long long)target->trial);
+    } else if (cli->json) {
+        code = platform_write_json(cli->out, &platform) ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "no memory is left");
+    } else if (platform.python[0] == '\0') {
+        cli_warn(cli, "the entrypoint of %.80s names no Python whose packages could be listed", target->experiment);
+    } else {
+        (void)fputs(platform.packages, cli->out);
+    }
+    platform_free(&platform);
+    client_close(&client);
+    return code;
 }
 
 static int ask_trial(struct cli *cli, const struct target *target, bool is_why)
@@ -420,6 +465,10 @@ int command_show(struct cli *cli, const struct arguments *arguments)
     }
     if (code != CLI_DONE) {
         return code;
+    }
+    if (options_has(arguments, "packages")) {
+        return target.has_trial ? show_packages(cli, &target)
+                                : cli_fail(cli, CLI_USAGE, "--packages is of one trial; name it, as in %.80s/0", target.experiment);
     }
     return target.has_trial ? ask_trial(cli, &target, false) : show_experiment(cli, &target, &wish);
 }

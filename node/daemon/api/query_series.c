@@ -1,4 +1,4 @@
-/* The requests metrics, logs and tail. */
+/* The requests metrics, logs, tail and platform. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,7 +164,7 @@ static bool series_add(struct query_series *series, const struct view_trial *tri
                         .local_rank = local_rank_of(attempt, number, owner),
                         .owner = owner,
                         .last_step = series->kind == 'm' ? last_step_of(trial, attempt) : UINT64_MAX,
-                        .is_silent = series->kind == 't' || (series->kind == 'm' && !was_rank_0(attempt, number, owner))};
+                        .is_silent = series->kind == 't' || series->kind == 'e' || (series->kind == 'm' && !was_rank_0(attempt, number, owner))};
     return true;
 }
 
@@ -893,6 +893,10 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
         const struct view_worker *tail = kind == 't' ? render_tail_worker(daemon->core, row, &failed) : NULL;
         if (tail != NULL) {
             (void)series_add(series, row, failed, tail->number, tail->writer);
+        }
+        const struct view_attempt *shown = kind == 'e' ? render_shown_attempt(row) : NULL;
+        if (shown != NULL && shown->assigned && shown->first_count > 0) {
+            (void)series_add(series, row, shown, 0, shown->first[0].node);
         }
         for (const struct view_attempt *a = row->attempts; kind == 'm' && a != NULL; a = a->next) {
             series_add_workers(series, row, a, UINT32_MAX);

@@ -22,6 +22,7 @@ static const struct api_row rows[] = {
     {"metrics", API_READS, query_series_request, 'm'},
     {"logs", API_READS, query_series_request, 'l'},
     {"tail", API_READS, query_series_request, 't'},
+    {"platform", API_READS, query_series_request, 'e'},
     {"checkpoint_ls", API_READS, query_checkpoints, 0},
     {"checkpoint_get", API_READS, query_checkpoint_get, 0},
     {"checkpoint_verify", API_READS, query_verify, 0},

@@ -17,6 +17,7 @@
 #include "node/daemon/workers/environment.h"
 #include "node/daemon/workers/launch.h"
 #include "node/daemon/workers/packages.h"
+#include "node/daemon/workers/platform.h"
 #include "store/archive.h"
 
 #define FETCH_TRIES 3
@@ -525,6 +526,7 @@ void daemon_workers_spawn(struct daemon *daemon, const struct node_effect *effec
         daemon_workers_not_started(daemon, slot, "no memory is left for the worker's environment");
         return;
     }
+    platform_begin(daemon, slot, &spawn->start);
     worker_move(worker, WORKER_SPAWNING);
     spawn->job = (struct job){.work = spawn_work, .done = spawn_done};
     spawn->daemon = daemon;

@@ -89,6 +89,7 @@ struct daemon_worker {
 struct daemon_ended;
 struct daemon_gpu_busy;
 struct daemon_look;
+struct daemon_platform;
 struct daemon_programs;
 
 /* The state of the room, as daemon->workers. */
@@ -100,6 +101,7 @@ struct daemon_workers {
     struct daemon_gpu_busy *gpu_busy;
     struct daemon_look *look;
     struct slots_usage usage;
+    struct daemon_platform *platform; /* platform.h */
     struct daemon_programs *programs;
 };
 
