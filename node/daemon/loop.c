@@ -20,10 +20,11 @@
 #include "node/daemon/workers/end.h"
 #include "node/daemon/workers/launch.h"
 #include "node/daemon/workers/platform.h"
+#include "node/daemon/workers/warm.h"
 #include "node/daemon/workers/workers.h"
 
 _Static_assert(CONTROL_PEERS_MAX >= NODE_MEMBERS_MAX + CORE_OUTCAST_LINKS_MAX + 1, "an outcast takes no member's connection");
-#define POLL_MAX (CONTROL_POLL_MAX + SLOTS_MAX + DAEMON_CLIENTS_MAX + 16)
+#define POLL_MAX (CONTROL_POLL_MAX + SLOTS_MAX + WARM_MAX + DAEMON_CLIENTS_MAX + 16)
 
 /* ---- the core -------------------------------------------------------------------------------------------------- */
 
@@ -391,6 +392,10 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         if (daemon_own_addresses_fd(daemon) >= 0) {
             add_item(items, &count, daemon_own_addresses_fd(daemon));
         }
+        int warm_fds[WARM_MAX];
+        for (uint32_t i = 0, warm_count = daemon_warm_fds(daemon, warm_fds); i < warm_count; i++) {
+            add_item(items, &count, warm_fds[i]);
+        }
         uint32_t first_worker = count;
         uint8_t worker_slots[SLOTS_MAX];
         for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
@@ -422,6 +427,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         daemon_peer_hints_beacon(daemon);
         daemon_own_addresses_tick(daemon, daemon_now_ms());
         local_process(daemon, items + first_client, count - first_client);
+        daemon_warm_poll(daemon); /* first: why a warm process has not begun a worker */
         for (uint32_t i = first_worker; i < first_client; i++) {
             if (items[i].revents != 0) {
                 daemon_workers_poll(daemon, worker_slots[i - first_worker]);

@@ -89,6 +89,25 @@ struct keep_link {
  * `error` is one sentence. */
 int keep_spawn(const char *program, const struct keep_spec *spec, struct keep_link *out, char error[KEEP_ERROR_BYTES]);
 
+/* What keep_spawn_warm needs beside the spec. All is borrowed for the call. */
+struct keep_warm {
+    int fd;                /* a socket of packets (SOCK_SEQPACKET) to a warm process (node/daemon/workers/warm.h) */
+    const char *arguments; /* the program's, each with its NUL */
+    size_t argument_bytes;
+};
+
+#define KEEP_WARM_BYTES_MAX (64u * 1024) /* of the arguments, with their NULs */
+
+/* The same by a warm process: it forks the worker and the worker's parent, which becomes the shoal-keep of this program. The entrypoint
+ * of the spec is not used. STARTED is the first event of the link once the worker runs; CLOSED in its place: the warm process could
+ * or would not, nothing was started, and the run may be spawned again after keep_unspawn. Errors as keep_spawn; ERR_CLOSED: the
+ * warm process has ended, ERR_AGAIN: it takes nothing just now; keep_unspawn then, too. */
+int keep_spawn_warm(const char *program, const struct keep_spec *spec, const struct keep_warm *warm, struct keep_link *out,
+                    char error[KEEP_ERROR_BYTES]);
+
+/* Makes the directory of a run that was not started one that keep_spawn takes. */
+void keep_unspawn(const char *run_directory);
+
 /* Connects to the shoal-keep of a run. ERR_NOT_FOUND: no shoal-keep of the run is alive; ERR_AGAIN: it is just starting
  * or ending; ERR_USAGE: the path is too long; ERR_IO. */
 int keep_connect(const char *run_directory, struct keep_link *out);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -477,6 +478,80 @@ static int worker_start(struct keep *keep, const struct keep_run *spec, struct c
     return 0;
 }
 
+/* Sends the worker what it begins with: texts, and with their first byte the descriptors. 0, or -1 with errno. */
+static int warm_send(const struct keep_run *spec, const int *fds, size_t fd_count)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE((KEEP_LOCKS_MAX + 2) * sizeof(int))] = {0};
+    struct iovec first = {spec->working_directory, strlen(spec->working_directory) + 1};
+    struct msghdr message = {.msg_iov = &first,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = CMSG_SPACE(fd_count * sizeof(int))};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(fd_count * sizeof(int))};
+    memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
+    ssize_t sent = sendmsg(KEEP_FD_WARM, &message, MSG_NOSIGNAL);
+    const char *text = spec->working_directory;
+    size_t left = sent < 0 ? 0 : strlen(text) + 1 - (size_t)sent;
+    text += sent < 0 ? 0 : sent;
+    for (size_t i = 0; sent >= 0;) {
+        if (left == 0) {
+            text = spec->environment[i++];
+            if (text == NULL) {
+                break;
+            }
+            left = strlen(text) + 1;
+        }
+        sent = send(KEEP_FD_WARM, text, left, MSG_NOSIGNAL);
+        text += sent < 0 ? 0 : sent;
+        left -= sent < 0 ? 0 : (size_t)sent;
+    }
+    return sent < 0 ? -1 : shutdown(KEEP_FD_WARM, SHUT_WR);
+}
+
+/* Lets the forked worker begin: 0, or -1 with `failure` filled in, and the worker is gone. */
+static int warm_start(struct keep *keep, const struct keep_run *spec, struct child_failure *failure)
+{
+    int output[2], fds[KEEP_LOCKS_MAX + 2];
+    size_t fd_count = 1, used = 0;
+    char answer[sizeof failure->step + 16] = "the warm start";
+    (void)bytes_copy_text(failure->step, sizeof failure->step, "making a pipe");
+    if (pipe2(output, O_CLOEXEC) != 0) {
+        failure->error = errno;
+        return -1; /* at the end of this process the worker finds its socket closed */
+    }
+    fds[0] = output[1];
+    for (size_t i = 0; i < keep->lock_count; i++) {
+        fds[fd_count++] = keep->lock_fds[i];
+    }
+    if (keep->held_fd >= 0) {
+        fds[fd_count++] = keep->held_fd;
+    }
+    const struct timeval patience = {.tv_sec = KEEP_WARM_ANSWER_MS / 1000};
+    (void)setsockopt(KEEP_FD_WARM, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    (void)setsockopt(KEEP_FD_WARM, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    ssize_t n = warm_send(spec, fds, fd_count);
+    while (n >= 0 && used + 1 < sizeof answer && (n = recv(KEEP_FD_WARM, answer + used, sizeof answer - 1 - used, 0)) > 0) {
+        used += (size_t)n;
+    }
+    failure->error = errno;
+    (void)close(output[1]);
+    (void)close(KEEP_FD_WARM);
+    if (n != 0 || used == 0 || answer[0] != '\0') {
+        bool is_told = n == 0 && used > strlen(answer) + 1;
+        answer[used > 0 ? used : sizeof "the warm start" - 1] = '\0';
+        (void)bytes_copy_text(failure->step, sizeof failure->step, answer);
+        failure->error = is_told ? (int)strtol(answer + strlen(answer) + 1, NULL, 10) : n < 0 ? failure->error : ECONNRESET;
+        (void)kill(keep->worker, SIGKILL);
+        (void)waitpid(keep->worker, NULL, 0);
+        (void)close(output[0]);
+        return -1;
+    }
+    keep->output_fd = output[0];
+    (void)fcntl(keep->output_fd, F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
 /* ---- running ---- */
 
 /* Moves the report on stacks into the log. */
@@ -732,7 +807,7 @@ static int keep_start(struct keep *keep)
         return finish_not_started(keep, "the run's socket cannot be made: %s", strerror(errno));
     }
     struct child_failure failure = {0};
-    if (worker_start(keep, spec, &failure) != 0) {
+    if ((keep->worker > 0 ? warm_start : worker_start)(keep, spec, &failure) != 0) {
         return finish_not_started(keep, "%.60s failed for %.120s: %s", failure.step, spec->working_directory,
                                   strerror(failure.error));
     }
@@ -746,7 +821,10 @@ static int keep_start(struct keep *keep)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2 || fcntl(KEEP_FD_LINK, F_GETFD) < 0 || fcntl(KEEP_FD_ALIVE, F_GETFD) < 0) {
+    char *end = NULL;
+    long worker = argc == 3 ? strtol(argv[2], &end, 10) : 0; /* forked by a warm process */
+    if ((argc != 2 && (worker <= 0 || worker > INT_MAX || *end != '\0')) || fcntl(KEEP_FD_LINK, F_GETFD) < 0 ||
+        fcntl(KEEP_FD_ALIVE, F_GETFD) < 0) {
         (void)fprintf(stderr, "shoal-keep (Shoal %s) is started by shoald, once per worker; it cannot be used by hand.\n",
                       SHOAL_VERSION);
         return 2;
@@ -754,7 +832,7 @@ int main(int argc, char **argv)
     struct stat held; /* daemons of versions before KEEP_FD_HELD do not pass the descriptor */
     bool is_held = fstat(KEEP_FD_HELD, &held) == 0 && !S_ISCHR(held.st_mode);
     /* Descriptors that the daemon's libraries left open without close-on-exec must not live on in the worker. */
-    (void)close_range(is_held ? KEEP_FD_HELD + 1 : KEEP_FD_HELD, ~0u, 0);
+    (void)close_range(worker > 0 ? KEEP_FD_WARM + 1 : is_held ? KEEP_FD_HELD + 1 : KEEP_FD_HELD, ~0u, 0);
     static struct keep keep;
     keep.directory = argv[1];
     keep.directory_fd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -762,13 +840,17 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "shoal-keep: run directory %s cannot be opened: %s\n", argv[1], strerror(errno));
         return 1;
     }
-    pid_t pid = fork();
+    pid_t pid = worker > 0 ? 0 : fork();
     if (pid < 0) {
         (void)fprintf(stderr, "shoal-keep: fork: %s\n", strerror(errno));
         return 1;
     }
     if (pid > 0) {
         _exit(0); /* keep_spawn waits for this process */
+    }
+    keep.worker = (pid_t)worker;
+    if (worker > 0) {
+        (void)fcntl(KEEP_FD_WARM, F_SETFD, FD_CLOEXEC);
     }
     (void)fcntl(KEEP_FD_LINK, F_SETFD, FD_CLOEXEC);
     (void)fcntl(KEEP_FD_ALIVE, F_SETFD, FD_CLOEXEC);

@@ -195,6 +195,28 @@ int command_nodes(struct cli *cli, const struct arguments *arguments)
     return print_simple(cli, "nodes", render_nodes);
 }
 
+/* The warm processes of the node that answers. */
+static void print_warm(struct cli *cli, const msgpack_object *document)
+{
+    msgpack_object_array list = document_list(document, "warm");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
+        msgpack_object_array slots = document_list(item, "slots");
+        unsigned long long pid = document_number(item, "pid"), trials = document_number(item, "trials");
+        char label[128], experiment[64], state[32], memory[RENDER_UNIT_BYTES], idle[RENDER_UNIT_BYTES];
+        document_text(item, "label", label, sizeof label);
+        document_text(item, "experiment", experiment, sizeof experiment);
+        document_text(item, "state", state, sizeof state);
+        render_bytes(memory, document_number(item, "memory_bytes"));
+        render_duration(idle, document_number(item, "idle_s"));
+        (void)fprintf(cli->out, "warm: process %llu of %s for %.8s, slot%s ", pid, label, experiment, slots.size == 1 ? "" : "s");
+        for (uint32_t k = 0; k < slots.size; k++) {
+            (void)fprintf(cli->out, "%s%llu", k > 0 ? "," : "", (unsigned long long)slots.ptr[k].via.u64);
+        }
+        (void)fprintf(cli->out, ": %s, %llu trial%s, %s, idle for %s\n", state, trials, trials == 1 ? "" : "s", memory, idle);
+    }
+}
+
 static void render_slots(struct cli *cli, const msgpack_object *document)
 {
     struct table table = {0};
@@ -230,6 +252,7 @@ static void render_slots(struct cli *cli, const msgpack_object *document)
         print_cell_text(&table, item, "attempt");
     }
     table_write(&table, cli->out, cli->colours);
+    print_warm(cli, document);
 }
 
 int command_slots(struct cli *cli, const struct arguments *arguments)

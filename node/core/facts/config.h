@@ -93,6 +93,7 @@ struct config {
     enum config_links context_links; /* symbolic links that lead out of the context directory */
     char requirements[CONFIG_PATH_BYTES]; /* environment.requirements: a file of the code; "": none */
     char python[CONFIG_PATH_BYTES];       /* environment.python: a path, or a name that PATH has; "": python3 */
+    bool warm; /* trials are forked from a process that has done their imports (node/daemon/workers/warm.h) */
     uint32_t collective_timeout_s;
     bool balance; /* parts of a step follow the ranks' speeds (train/plan/balance.h) */
     /* Borrowed from the bytes that were parsed or unpacked: */

@@ -83,6 +83,11 @@ const struct config_option config_options[] = {
      .standard_words = "python3",
      .help = "The Python that the virtual environment of environment.requirements is made with: a path, or a name that PATH has. A "
              "Python of a virtual environment lends its packages too."},
+    {TRUTH("environment.warm", warm, false), SPARSE(55, "warm"),
+     .help = "Whether each node keeps a process of the program's Python that has imported what the program imports, and forks each trial's "
+             "process from it: short trials then begin without the second or two of their imports. A trial that cannot be begun so "
+             "runs as always, and its log says why: the entrypoint is not one python command, or the imports fail, leave threads or "
+             "open a GPU. The process ends after a minute without a trial, with its experiment, or when memory is short."},
     {OTHER("hyperparameters", "map"),
      .allowed = "a map of names to values, {type: const, val}, {type: categorical, vals}, {type: int, minval, maxval, count, log, "
                 "step}, {type: double, minval, maxval, count, step}, {type: log, base, minval, maxval, count}, or maps of such",

@@ -13,6 +13,7 @@
 #include "node/daemon/render/render.h"
 #include "node/daemon/render/rungs.h"
 #include "node/daemon/wire/request.h"
+#include "node/daemon/workers/warm.h"
 
 #define STREAM_MS 500
 #define JOURNAL_REPLY_BYTES (256u * 1024) /* of the journal in one reply: decoded lines are a little larger */
@@ -77,6 +78,12 @@ void query_status(struct daemon *daemon, struct client_request *request, int arg
         query_put_blocked(daemon, &reply.writer);
         client_reply_send(daemon, request->client, &reply, -1);
     }
+}
+
+static void put_warm(const struct daemon *daemon, struct pack_writer *writer)
+{
+    struct render_warm warm[WARM_MAX];
+    render_warm(daemon->core, warm, daemon_warm_list(daemon, warm), writer);
 }
 
 /* What a document is about. */
@@ -168,10 +175,10 @@ static void reply_parts(struct daemon *daemon, struct client *client, uint64_t i
             return;
         }
         struct pack_writer writer;
-        bool is_nodes = part == part_nodes;
-        pack_writer_init(&writer, bytes, FRAME_BYTES_MAX - (is_nodes ? RENDER_BYTES_MIN : 128));
+        bool is_nodes = part == part_nodes, is_slots = part == part_slots;
+        pack_writer_init(&writer, bytes, FRAME_BYTES_MAX - (is_nodes || is_slots ? RENDER_BYTES_MIN : 128));
         more = part(daemon->core, shown, &from, &writer);
-        uint32_t pairs = more ? 3 : is_nodes ? 2 + RENDER_BLOCKED_PAIRS : 2;
+        uint32_t pairs = more ? 3 : is_nodes ? 2 + RENDER_BLOCKED_PAIRS : is_slots ? 2 + RENDER_WARM_PAIRS : 2;
         if (!writer.failed && client_reply_begin(&body, id, end && !more, pairs)) {
             pack_text(&body.writer, "syncing");
             pack_bool(&body.writer, node_core_is_syncing(daemon->core));
@@ -180,6 +187,8 @@ static void reply_parts(struct daemon *daemon, struct client *client, uint64_t i
                 pack_bool(&body.writer, true);
             } else if (is_nodes) {
                 query_put_blocked(daemon, &body.writer);
+            } else if (is_slots) {
+                put_warm(daemon, &body.writer);
             }
             pack_raw(&body.writer, bytes, writer.used_bytes);
             client_reply_send(daemon, client, &body, -1);

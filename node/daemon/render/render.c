@@ -423,6 +423,33 @@ void render_blocked(const struct node_core *core, const struct render_blocked *b
     }
 }
 
+void render_warm(const struct node_core *core, const struct render_warm *warm, uint32_t count, struct pack_writer *frame)
+{
+    msgpack_packer packer = render_packer(frame);
+    render_put_string(&packer, "warm");
+    (void)msgpack_pack_array(&packer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        (void)msgpack_pack_map(&packer, 9);
+        render_put_string(&packer, "node");
+        render_put_node_id(&packer, node_core_self(core));
+        render_put_text(&packer, "label", render_node_label(core, node_core_self(core)).text);
+        render_put_string(&packer, "slots");
+        (void)msgpack_pack_array(&packer, (size_t)__builtin_popcountll(warm[i].slots));
+        for (uint32_t slot = 0; slot < FACT_SLOTS_MAX; slot++) {
+            if ((warm[i].slots >> slot & 1) != 0) {
+                (void)msgpack_pack_uint64(&packer, slot);
+            }
+        }
+        render_put_string(&packer, "experiment");
+        render_put_experiment_id(&packer, warm[i].experiment);
+        render_put_u64(&packer, "pid", warm[i].pid);
+        render_put_text(&packer, "state", warm[i].is_ready ? "ready" : "importing");
+        render_put_u64(&packer, "trials", warm[i].trials);
+        render_put_u64(&packer, "memory_bytes", warm[i].memory_bytes);
+        render_put_u64(&packer, "idle_s", warm[i].idle_s);
+    }
+}
+
 /* ---- status ---------------------------------------------------------------------------------------------------- */
 
 static void put_refused(const struct node_core *core, const struct render_status_extra *extra,

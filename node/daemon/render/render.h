@@ -59,6 +59,20 @@ void render_blocked_text(const struct node_core *core, const struct render_block
 void render_blocked(const struct node_core *core, const struct render_blocked *blocked, uint32_t count,
                     struct pack_writer *frame);
 
+/* A warm process of this node (workers/warm.h). */
+struct render_warm {
+    uint64_t slots; /* a bit for each slot that it has served */
+    experiment_id experiment;
+    uint32_t pid;
+    bool is_ready; /* false: it is importing */
+    uint32_t trials;
+    uint64_t memory_bytes, idle_s;
+};
+
+/* Writes `warm`: the list. */
+#define RENDER_WARM_PAIRS 1
+void render_warm(const struct node_core *core, const struct render_warm *warm, uint32_t count, struct pack_writer *frame);
+
 /* Writes `mesh node version address addresses uptime_s nodes nodes_alive nodes_drained slots slots_free experiments
  * experiments_live records memory_bytes syncing disk_full memory_full refused scrub twin was clock_ahead_s`. `slots` and
  * `nodes_drained` count living nodes only. */

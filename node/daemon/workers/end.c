@@ -10,6 +10,8 @@
 #include "node/daemon/workers/cause.h"
 #include "node/daemon/workers/end.h"
 #include "node/daemon/workers/error_file.h"
+#include "node/daemon/workers/launch.h"
+#include "node/daemon/workers/warm.h"
 #include "node/keep/bars.h"
 #include "node/keep/orphans.h"
 
@@ -40,6 +42,9 @@ void daemon_workers_kill(struct daemon *daemon, uint32_t slot, const attempt_id 
         worker->kill_hung = is_hung;
         worker->kill_wanted = true;
         worker->kill_grace_ms = grace_ms;
+        if (worker->spawn != NULL) {
+            daemon_warm_give_up(daemon, slot);
+        }
     }
 }
 
@@ -309,6 +314,14 @@ void daemon_workers_poll(struct daemon *daemon, uint32_t slot)
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     struct keep_event event;
     while (worker->has_link && keep_read_event(&worker->link, &event) == 0) {
+        if (worker->state == WORKER_SPAWNING && event.kind == KEEP_EVENT_CLOSED) {
+            worker->has_link = false;
+            daemon_workers_spawn_cold(daemon, slot);
+            return;
+        }
+        if (worker->state == WORKER_SPAWNING) {
+            daemon_workers_spawned(daemon, slot);
+        }
         if (event.kind == KEEP_EVENT_STARTED) {
             worker->started_seen = true;
             worker->keep_pid = event.keep_pid;

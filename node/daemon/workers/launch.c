@@ -18,6 +18,7 @@
 #include "node/daemon/workers/launch.h"
 #include "node/daemon/workers/packages.h"
 #include "node/daemon/workers/platform.h"
+#include "node/daemon/workers/warm.h"
 #include "store/archive.h"
 
 #define FETCH_TRIES 3
@@ -413,6 +414,9 @@ struct spawn_job {
     uint8_t identity[KEEP_IDENTITY_BYTES_MAX];
     size_t identity_bytes;
     int held_fd; /* the lock of MASTER_PORT, or 0 */
+    struct warm_start warm;     /* fd > 0: a warm process forks the program */
+    char cold[WARM_WHY_BYTES];  /* why the program begins cold, though it was to be warm; "": it was not */
+    bool is_again;              /* the warm process has not begun it */
     uint32_t stop_signal;
     lease_token token;
     struct keep_link link;
@@ -433,6 +437,18 @@ static int hparams_write(struct spawn_job *spawn)
         return errno == ENOSPC ? ERR_NO_SPACE : ERR_IO;
     }
     return 0;
+}
+
+/* The beginning of the worker's log. Without it, where the disk is full, the program begins all the same. */
+static void say_cold(const struct spawn_job *spawn)
+{
+    char path[KEEP_PATH_BYTES + 8];
+    (void)snprintf(path, sizeof path, "%s/log", spawn->directory);
+    FILE *file = fopen(path, "ae");
+    if (file != NULL) {
+        (void)fprintf(file, "shoal: this trial is not warm, since %s\n", spawn->cold);
+        (void)fclose(file);
+    }
 }
 
 static void spawn_work(struct job *job)
@@ -457,7 +473,64 @@ static void spawn_work(struct job *job)
     if (spawn->code != 0) {
         return;
     }
+    if (spawn->is_again) {
+        keep_unspawn(spawn->directory);
+    }
+    if (spawn->warm.fd > 0) {
+        const struct keep_warm warm = {spawn->warm.fd, spawn->warm.arguments, spawn->warm.argument_bytes};
+        spawn->code = keep_spawn_warm(spawn->daemon->keep_program, &spec, &warm, &spawn->link, spawn->error);
+        if (spawn->code != ERR_CLOSED && spawn->code != ERR_AGAIN) {
+            return;
+        }
+        keep_unspawn(spawn->directory);
+        warm_start_close(&spawn->warm);
+        bytes_copy_text(spawn->cold, sizeof spawn->cold, "its warm process takes no more trials just now");
+    }
+    if (spawn->cold[0] != '\0') {
+        say_cold(spawn);
+    }
     spawn->code = keep_spawn(spawn->daemon->keep_program, &spec, &spawn->link, spawn->error);
+}
+
+static void spawn_free(struct spawn_job *spawn)
+{
+    environment_close(&spawn->start);
+    if (spawn->held_fd != 0) {
+        (void)close(spawn->held_fd); /* shoal-keep has its copy */
+    }
+    warm_start_close(&spawn->warm);
+    free(spawn);
+}
+
+void daemon_workers_spawned(struct daemon *daemon, uint32_t slot)
+{
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
+    daemon_workers_forget_spawn(worker);
+    worker_move(worker, WORKER_RUNNING);
+    daemon_outputs_watch(daemon, slot, &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, worker->directory);
+    worker->renew_ms = daemon_now_ms() + LEASE_MS / 3;
+    if (worker->kill_wanted) {
+        worker_send_kill(worker);
+    }
+}
+
+void daemon_workers_forget_spawn(struct daemon_worker *worker)
+{
+    if (worker->spawn != NULL) {
+        spawn_free(worker->spawn);
+    }
+    worker->spawn = NULL;
+}
+
+void daemon_workers_spawn_cold(struct daemon *daemon, uint32_t slot)
+{
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
+    struct spawn_job *spawn = worker->spawn;
+    worker->spawn = NULL;
+    warm_start_close(&spawn->warm);
+    daemon_warm_why(daemon, slot, spawn->cold);
+    spawn->is_again = true;
+    jobs_run(daemon->file_jobs, &spawn->job);
 }
 
 static void spawn_done(void *context, struct job *job)
@@ -465,10 +538,6 @@ static void spawn_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct spawn_job *spawn = (struct spawn_job *)job;
     struct daemon_worker *worker = &daemon->workers->slots[spawn->slot];
-    environment_close(&spawn->start);
-    if (spawn->held_fd != 0) {
-        (void)close(spawn->held_fd); /* shoal-keep has its copy */
-    }
     if (!worker_is(worker, WORKER_SPAWNING, &spawn->attempt)) {
         if (spawn->code == 0) {
             keep_close(&spawn->link);
@@ -477,16 +546,18 @@ static void spawn_done(void *context, struct job *job)
         daemon_line(daemon, "a worker could not be started: %s", spawn->error);
         daemon_workers_not_started(daemon, spawn->slot, spawn->error);
     } else {
-        worker_move(worker, WORKER_RUNNING);
-        daemon_outputs_watch(daemon, spawn->slot, &spawn->attempt, worker->prepare.u.worker.number, worker->directory);
         worker->link = spawn->link;
         worker->has_link = true;
-        worker->renew_ms = daemon_now_ms() + LEASE_MS / 3;
-        if (worker->kill_wanted) {
-            worker_send_kill(worker);
+        if (spawn->warm.fd > 0) {
+            worker->spawn = spawn; /* until shoal-keep reports the start (end.c) */
+            if (worker->kill_wanted) {
+                daemon_warm_give_up(daemon, spawn->slot);
+            }
+            return;
         }
+        daemon_workers_spawned(daemon, spawn->slot);
     }
-    free(spawn);
+    spawn_free(spawn);
 }
 
 void daemon_workers_spawn(struct daemon *daemon, const struct node_effect *effect)
@@ -527,6 +598,10 @@ void daemon_workers_spawn(struct daemon *daemon, const struct node_effect *effec
         return;
     }
     platform_begin(daemon, slot, &spawn->start);
+    if (config->warm && !worker->lacks_packages) {
+        (void)daemon_warm_take(daemon, slot, &effect->u.worker.attempt, worker->prepare.u.worker.code, &spawn->start, worker->directory,
+                               &spawn->warm, spawn->cold);
+    }
     worker_move(worker, WORKER_SPAWNING);
     spawn->job = (struct job){.work = spawn_work, .done = spawn_done};
     spawn->daemon = daemon;

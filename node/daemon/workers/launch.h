@@ -32,4 +32,13 @@ void daemon_workers_forget_prepared(struct daemon *daemon, struct daemon_worker 
  * (NODE_EVENT_WORKER_EXITED, is_unstarted). */
 void daemon_workers_spawn(struct daemon *daemon, const struct node_effect *effect);
 
+/* The program of a worker in WORKER_SPAWNING runs, under the shoal-keep of its link. */
+void daemon_workers_spawned(struct daemon *daemon, uint32_t slot);
+
+/* A warm process has not begun the program of a worker in WORKER_SPAWNING: a job starts it cold. */
+void daemon_workers_spawn_cold(struct daemon *daemon, uint32_t slot);
+
+/* Frees what the start of a worker that waits for a warm process is made of. */
+void daemon_workers_forget_spawn(struct daemon_worker *worker);
+
 #endif

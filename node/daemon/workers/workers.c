@@ -14,6 +14,7 @@
 #include "node/daemon/workers/end.h"
 #include "node/daemon/workers/launch.h"
 #include "node/daemon/workers/packages.h"
+#include "node/daemon/workers/warm.h"
 #include "node/daemon/workers/workers.h"
 
 /* ---- states ---------------------------------------------------------------------------------------------------- */
@@ -27,6 +28,7 @@ void worker_move(struct daemon_worker *worker, enum worker_state to)
 void worker_clear(struct daemon_worker *worker)
 {
     worker_move(worker, WORKER_NONE);
+    daemon_workers_forget_spawn(worker);
     if (worker->port_fd != 0) {
         (void)close(worker->port_fd);
     }
@@ -105,7 +107,9 @@ void daemon_workers_close(struct daemon *daemon)
         if (worker->state == WORKER_INSTALLING) {
             packages_kill(worker->packages_pid);
         }
+        daemon_workers_forget_spawn(worker);
     }
+    daemon_warm_close(daemon);
     daemon_workers_forget_ended(daemon);
 }
 
@@ -143,6 +147,7 @@ void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms)
         worker_stall_shift(&daemon->workers->slots[slot].stall, gap_ms);
     }
     if (gap_ms > CORE_STALL_MS) {
+        daemon_warm_awake(daemon, gap_ms);
         daemon_outputs_awake(daemon, gap_ms, now_ms);
     }
 }
@@ -177,6 +182,7 @@ void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms)
         worker_repeat_orders(worker, now_ms);
         daemon_workers_log(daemon, slot);
     }
+    daemon_warm_tick(daemon, now_ms);
 }
 
 void daemon_workers_deliver_ended(struct daemon *daemon)

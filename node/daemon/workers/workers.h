@@ -25,6 +25,8 @@ struct worker_last {
     char tail[FACT_TAIL_BYTES + 1];
 };
 
+struct spawn_job;
+
 /* One slot's worker as the shell sees it. All zero without a worker. */
 struct daemon_worker {
     enum worker_state state;    /* only worker_move changes it */
@@ -32,6 +34,7 @@ struct daemon_worker {
     char directory[KEEP_PATH_BYTES];
     struct keep_link link;
     bool has_link;
+    struct spawn_job *spawn; /* WORKER_SPAWNING: how to start it cold, if the warm process that has it does not; else NULL */
     bool kill_wanted;     /* an order to kill that shoal-keep has not taken yet */
     bool stopping_wanted; /* a notice of the coming stop that shoal-keep has not taken yet */
     bool kill_hung;       /* the order is to write the worker's stacks first */
@@ -88,6 +91,7 @@ struct daemon_worker {
 
 struct daemon_ended;
 struct daemon_gpu_busy;
+struct daemon_warm;
 struct daemon_look;
 struct daemon_platform;
 struct daemon_programs;
@@ -103,6 +107,7 @@ struct daemon_workers {
     struct slots_usage usage;
     struct daemon_platform *platform; /* platform.h */
     struct daemon_programs *programs;
+    struct daemon_warm *warm; /* warm.h; NULL: none was wanted yet */
 };
 
 /* ---- workers.c --------------------------------------------------------------------------------------------------- */
