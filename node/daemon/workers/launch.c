@@ -479,12 +479,7 @@ static void spawn_work(struct job *job)
     if (spawn->warm.fd > 0) {
         const struct keep_warm warm = {spawn->warm.fd, spawn->warm.arguments, spawn->warm.argument_bytes};
         spawn->code = keep_spawn_warm(spawn->daemon->keep_program, &spec, &warm, &spawn->link, spawn->error);
-        if (spawn->code != ERR_CLOSED && spawn->code != ERR_AGAIN) {
-            return;
-        }
-        keep_unspawn(spawn->directory);
-        warm_start_close(&spawn->warm);
-        bytes_copy_text(spawn->cold, sizeof spawn->cold, "its warm process takes no more trials just now");
+        return;
     }
     if (spawn->cold[0] != '\0') {
         say_cold(spawn);
@@ -528,7 +523,7 @@ void daemon_workers_spawn_cold(struct daemon *daemon, uint32_t slot)
     struct spawn_job *spawn = worker->spawn;
     worker->spawn = NULL;
     warm_start_close(&spawn->warm);
-    daemon_warm_why(daemon, slot, spawn->cold);
+    bytes_copy_text(spawn->cold, sizeof spawn->cold, worker->warm_why);
     spawn->is_again = true;
     jobs_run(daemon->file_jobs, &spawn->job);
 }
@@ -542,6 +537,11 @@ static void spawn_done(void *context, struct job *job)
         if (spawn->code == 0) {
             keep_close(&spawn->link);
         }
+    } else if (spawn->warm.fd > 0 && (spawn->code == ERR_CLOSED || spawn->code == ERR_AGAIN)) {
+        worker->spawn = spawn;
+        daemon_warm_poll(daemon); /* perhaps it has told why */
+        daemon_workers_spawn_cold(daemon, spawn->slot);
+        return;
     } else if (spawn->code != 0) {
         daemon_line(daemon, "a worker could not be started: %s", spawn->error);
         daemon_workers_not_started(daemon, spawn->slot, spawn->error);

@@ -37,6 +37,7 @@ enum warm_state {
 
 struct warm {
     enum warm_state state;
+    uint64_t id; /* as daemon_worker.warm_id of the workers that it has */
     hash256 key;
     experiment_id experiment;
     pid_t pid; /* 0: none; it may still be there in every state, until it is reaped */
@@ -50,7 +51,7 @@ struct warm {
 
 struct daemon_warm {
     struct warm items[WARM_MAX];
-    char last_why[SLOTS_MAX][WARM_WHY_BYTES]; /* of the process that last ended, of those that served the slot */
+    uint64_t last_id;
     bool memory_is_short;
 };
 
@@ -143,15 +144,16 @@ static void close_fds(struct warm *warm)
 }
 
 /* Ends a process. `why`, for the trials that wait for it; `stays`: later trials of the same kind begin cold, too. */
-static void end(struct daemon_warm *all, struct warm *warm, bool stays, const char *why)
+static void end(struct daemon *daemon, struct warm *warm, bool stays, const char *why)
 {
     if (warm->pid != 0) {
         (void)kill(-warm->pid, SIGKILL); /* and what the imports have started; trials are in sessions of their own */
         (void)kill(warm->pid, SIGKILL);  /* before it has its session */
     }
-    for (uint32_t slot = 0; slot < SLOTS_MAX; slot++) {
-        if ((warm->slots >> slot & 1) != 0) {
-            bytes_copy_text(all->last_why[slot], sizeof all->last_why[slot], why);
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        struct daemon_worker *worker = &daemon->workers->slots[slot];
+        if (warm->id != 0 && worker->warm_id == warm->id) {
+            bytes_copy_text(worker->warm_why, sizeof worker->warm_why, why);
         }
     }
     bytes_copy_text(warm->why, sizeof warm->why, why);
@@ -244,6 +246,7 @@ static int program_start(const struct warm_command *command, const struct worker
         (error = posix_spawn_file_actions_adddup2(&actions, output_fd, STDERR_FILENO)) == 0 &&
         (error = posix_spawn_file_actions_adddup2(&actions, socket_fd, FD_SOCKET)) == 0 &&
         (error = posix_spawn_file_actions_adddup2(&actions, script_file, FD_SCRIPT)) == 0 &&
+        (error = posix_spawn_file_actions_addclosefrom_np(&actions, FD_SCRIPT + 1)) == 0 && /* that libraries have left open */
         (error = posix_spawn_file_actions_addchdir_np(&actions, work)) == 0) {
         error = keep_process_start(pid, command->choice != NULL ? "/bin/sh" : "/usr/bin/env", &actions, arguments, variables);
     }
@@ -287,7 +290,8 @@ static int begin(struct warm *warm, const struct warm_command *command, const st
     if (pair[1] >= 0) {
         (void)close(pair[1]);
     }
-    if (error == 0 && order_imports(warm->fd, work, command)) {
+    bool is_on_its_way = error == 0 && (order_imports(warm->fd, work, command) || errno == EPIPE); /* then the socket tells its end */
+    if (is_on_its_way) {
         warm->state = WARM_IMPORTING;
         return 0;
     }
@@ -301,8 +305,9 @@ static int begin(struct warm *warm, const struct warm_command *command, const st
 }
 
 /* A place for a process: a free one, else that of the one which was used least recently. NULL: all of them have just begun. */
-static struct warm *place(struct daemon_warm *all)
+static struct warm *place(struct daemon *daemon)
 {
+    struct daemon_warm *all = daemon->workers->warm;
     struct warm *oldest = NULL;
     for (uint32_t i = 0; i < WARM_MAX; i++) {
         struct warm *warm = &all->items[i];
@@ -313,7 +318,7 @@ static struct warm *place(struct daemon_warm *all)
         oldest = may_go && (oldest == NULL || warm->used_ms < oldest->used_ms) ? warm : oldest;
     }
     if (oldest != NULL) {
-        end(all, oldest, false, "its warm process has made room for another");
+        end(daemon, oldest, false, "its warm process has made room for another");
     }
     return oldest != NULL && reap(oldest) ? oldest : NULL;
 }
@@ -326,12 +331,12 @@ static int take(struct daemon *daemon, uint32_t slot, const experiment_id *exper
     struct warm *warm = all != NULL ? find(all, &key) : NULL;
     uint64_t now_ms = daemon_now_ms();
     if (warm == NULL) {
-        warm = all != NULL && !all->memory_is_short ? place(all) : NULL;
+        warm = all != NULL && !all->memory_is_short ? place(daemon) : NULL;
         if (warm == NULL) {
             (void)snprintf(why, WARM_WHY_BYTES, "%s", "memory for a warm process is short");
             return ERR_USAGE;
         }
-        *warm = (struct warm){.key = key, .experiment = *experiment, .began_ms = now_ms};
+        *warm = (struct warm){.id = ++all->last_id, .key = key, .experiment = *experiment, .began_ms = now_ms};
         int code_of_start = begin(warm, command, start, directory, why);
         if (code_of_start != 0) {
             return code_of_start;
@@ -354,6 +359,8 @@ static int take(struct daemon *daemon, uint32_t slot, const experiment_id *exper
     warm->used_ms = now_ms;
     warm->slots |= UINT64_C(1) << slot;
     warm->trials++;
+    daemon->workers->slots[slot].warm_id = warm->id;
+    bytes_copy_text(daemon->workers->slots[slot].warm_why, WARM_WHY_BYTES, "its warm process could not be forked");
     return 0;
 }
 
@@ -388,19 +395,12 @@ void warm_start_close(struct warm_start *start)
 
 /* ---- what the processes say -------------------------------------------------------------------------------------- */
 
-void daemon_warm_why(const struct daemon *daemon, uint32_t slot, char why[WARM_WHY_BYTES])
-{
-    const struct daemon_warm *all = daemon->workers->warm;
-    bool is_known = all != NULL && all->last_why[slot][0] != '\0';
-    bytes_copy_text(why, WARM_WHY_BYTES, is_known ? all->last_why[slot] : "its warm process could not be forked");
-}
-
 void daemon_warm_give_up(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_warm *all = daemon->workers->warm;
     for (uint32_t i = 0; all != NULL && i < WARM_MAX; i++) {
-        if (all->items[i].state == WARM_IMPORTING && (all->items[i].slots >> slot & 1) != 0) {
-            end(all, &all->items[i], false, "its warm process was ended before its imports were done");
+        if (all->items[i].state == WARM_IMPORTING && all->items[i].id == daemon->workers->slots[slot].warm_id) {
+            end(daemon, &all->items[i], false, "its warm process was ended before its imports were done");
         }
     }
 }
@@ -416,7 +416,7 @@ uint32_t daemon_warm_fds(const struct daemon *daemon, int fds[WARM_MAX])
     return count;
 }
 
-static void poll_one(struct daemon *daemon, struct daemon_warm *all, struct warm *warm)
+static void poll_one(struct daemon *daemon, struct warm *warm)
 {
     char text[WARM_WHY_BYTES], line[WARM_WHY_BYTES / 2];
     ssize_t n = recv(warm->fd, text, sizeof text - 1, MSG_DONTWAIT);
@@ -431,14 +431,14 @@ static void poll_one(struct daemon *daemon, struct daemon_warm *all, struct warm
         return;
     }
     if (strncmp(text, "cold ", 5) == 0) {
-        end(all, warm, true, text + 5);
+        end(daemon, warm, true, text + 5);
         return;
     }
     bool was_ready = warm->state == WARM_READY;
     last_line(warm->output_fd, line);
     (void)snprintf(text, sizeof text, "its warm process has ended%s%s%s", was_ready ? "" : " during its imports", line[0] != '\0' ? ": " : "",
                    line);
-    end(all, warm, !was_ready, text);
+    end(daemon, warm, !was_ready, text);
 }
 
 void daemon_warm_poll(struct daemon *daemon)
@@ -446,7 +446,7 @@ void daemon_warm_poll(struct daemon *daemon)
     struct daemon_warm *all = daemon->workers->warm;
     for (uint32_t i = 0; all != NULL && i < WARM_MAX; i++) {
         if (lives(&all->items[i])) {
-            poll_one(daemon, all, &all->items[i]);
+            poll_one(daemon, &all->items[i]);
         }
     }
 }
@@ -478,14 +478,14 @@ static void tick_one(struct daemon *daemon, struct daemon_warm *all, struct warm
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), warm->experiment);
     bool is_over = experiment == NULL || !view_experiment_live(experiment);
     if (is_over) {
-        end(all, warm, false, "its experiment is over");
+        end(daemon, warm, false, "its experiment is over");
     } else if (all->memory_is_short && lives(warm)) {
         daemon_line(daemon, "a warm process (%d) ends: less than a tenth of the memory is available", (int)warm->pid);
-        end(all, warm, false, "memory for its warm process is short");
+        end(daemon, warm, false, "memory for its warm process is short");
     } else if (warm->state == WARM_READY && now_ms >= warm->used_ms + WARM_IDLE_MS) {
-        end(all, warm, false, "its warm process was idle");
+        end(daemon, warm, false, "its warm process was idle");
     } else if (warm->state == WARM_IMPORTING && now_ms >= warm->began_ms + WARM_IMPORT_MS) {
-        end(all, warm, true, "the imports of its warm process take too long");
+        end(daemon, warm, true, "the imports of its warm process take too long");
     }
 }
 
@@ -553,7 +553,7 @@ void daemon_warm_close(struct daemon *daemon)
 {
     struct daemon_warm *all = daemon->workers->warm;
     for (uint32_t i = 0; all != NULL && i < WARM_MAX; i++) {
-        end(all, &all->items[i], false, "the daemon ends");
+        end(daemon, &all->items[i], false, "the daemon ends");
     }
     free(all);
     daemon->workers->warm = NULL;

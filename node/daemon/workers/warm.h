@@ -29,15 +29,12 @@ struct warm_start {
 };
 
 /* Finds or starts the warm process for a worker of this slot that is about to begin; it may still be importing, and takes the worker
- * when it is done. `start` and `directory`: what the worker begins with. 0, and the caller closes `out`; ERR_USAGE: the worker has to
+ * when it is done. If it does not, daemon_worker.warm_why tells why. `start` and `directory`: what the worker begins with. 0, and the caller closes `out`; ERR_USAGE: the worker has to
  * begin cold, and `why` is the end of a sentence. */
 int daemon_warm_take(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, hash256 code, const struct worker_start *start,
                      const char *directory, struct warm_start *out, char why[WARM_WHY_BYTES]);
 
 void warm_start_close(struct warm_start *start);
-
-/* A worker of this slot that daemon_warm_take had a process for has not begun: why, as the end of a sentence. */
-void daemon_warm_why(const struct daemon *daemon, uint32_t slot, char why[WARM_WHY_BYTES]);
 
 /* A worker of this slot that waits for a warm process's imports is to end: the process is ended, and whatever waits begins cold. */
 void daemon_warm_give_up(struct daemon *daemon, uint32_t slot);

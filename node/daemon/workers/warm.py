@@ -120,6 +120,7 @@ class Imports:
         self.is_over = False
 
     def script(self, path):
+        self.seen.add(path)
         try:
             with open(path, "rb") as file:
                 tree = ast.parse(file.read(), path)
@@ -177,7 +178,6 @@ class Imports:
             for path in (os.path.join(place, name, "__init__.py"), os.path.join(place, name + ".py")):
                 if os.path.isfile(path):
                     if path not in self.seen:
-                        self.seen.add(path)
                         self.script(path)
                     return os.path.dirname(path) if path.endswith("__init__.py") else path
         return None
@@ -458,6 +458,8 @@ def take_environment(variables, room):
         name, _, value = each.partition(b"=")
         os.environb[name] = value
         token = each if name == b"SHOAL_TOKEN" else token
+    os.environ["PWD"] = os.getcwd()  # these two as the shell sets them that runs an entrypoint
+    os.environ.setdefault("SHLVL", "0")
     overwrite(*room, token)
 
 

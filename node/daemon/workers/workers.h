@@ -11,6 +11,7 @@
 #include "node/daemon/workers/latest.h"
 #include "node/daemon/workers/stall.h"
 #include "node/daemon/workers/state.h"
+#include "node/daemon/workers/warm_command.h"
 #include "node/slots/usage.h"
 
 /* The end of a worker whose process is gone, until the core has the end. */
@@ -35,6 +36,8 @@ struct daemon_worker {
     struct keep_link link;
     bool has_link;
     struct spawn_job *spawn; /* WORKER_SPAWNING: how to start it cold, if the warm process that has it does not; else NULL */
+    uint64_t warm_id;              /* of that process (warm.h); 0: none */
+    char warm_why[WARM_WHY_BYTES]; /* why it has not; the end of a sentence */
     bool kill_wanted;     /* an order to kill that shoal-keep has not taken yet */
     bool stopping_wanted; /* a notice of the coming stop that shoal-keep has not taken yet */
     bool kill_hung;       /* the order is to write the worker's stacks first */
