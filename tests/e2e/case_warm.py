@@ -4,9 +4,12 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
-from lab import case, expect, show, wait_over, wait_until
+from case_client import command_of, shoal
+from lab import Skip, case, expect, show, wait_over, wait_until
 
 PYTHON = "/usr/bin/python3"
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -256,3 +259,32 @@ def a_cancel_does_not_wait_for_slow_imports(lab):
     node.run("cancel", identity)
     wait_over(mesh, identity, 30, "cancelled")
     wait_until(lambda: not workers_of(node) and not warm(node), 20, "the end of the processes")
+
+
+@case(limit_s=120)
+def the_trials_of_a_searched_function_are_warm(lab):
+    if subprocess.run([sys.executable, "-c", "import cloudpickle"], capture_output=True).returncode != 0:
+        raise Skip("cloudpickle is not installed: apt-get install python3-cloudpickle")
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    own = lab.dir / "files"
+    own.mkdir()
+    (own / "beside.py").write_text("import fractions\nPLACE = __file__\n")
+
+    def objective(run):
+        import sys
+
+        was_there = "colorsys" in sys.modules
+        import beside
+        import colorsys
+
+        print("beside is", beside.PLACE, colorsys.__name__, flush=True)
+        return {"loss": run.hparams["x"], "warm": float(was_there)}
+
+    with command_of(node):
+        experiment = shoal.search(objective, {"x": values("x", 1.0, 2.0, 3.0, 4.0)["x"]}, files=own, trials=4, wait=False, client=shoal.Client(node.dir))
+    final = wait_over(mesh, experiment.id, 90)
+    logs = [log(node, experiment.id, trial) for trial in range(4)]
+    expect(not any(is_cold(text) for text in logs), f"a trial began cold: {logs}")
+    expect([trial["metrics"]["validation"]["warm"] for trial in final["trials"]] == [1.0] * 4, f"colorsys was imported by each trial: {final['trials']}")
+    expect(len({re.search("beside is (.*)", text)[1] for text in logs}) == 4, f"a module of the program comes from elsewhere: {logs}")

@@ -420,6 +420,9 @@ static void poll_one(struct daemon *daemon, struct warm *warm)
 {
     char text[WARM_WHY_BYTES], line[WARM_WHY_BYTES / 2];
     ssize_t n = recv(warm->fd, text, sizeof text - 1, MSG_DONTWAIT);
+    if (n < 0 && errno == ECONNRESET) { /* it has ended with trials unread, and what it has said is still to be read */
+        n = recv(warm->fd, text, sizeof text - 1, MSG_DONTWAIT);
+    }
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }

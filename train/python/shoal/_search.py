@@ -56,6 +56,9 @@ def search(
     reported as that metric, a dict as several. An objective of Optuna is such a function: ``run.suggest_float`` and the like
     give the values, ``run.report(value, step)`` reports the metric, and ``run.should_prune()`` is `Run.should_stop`.
 
+    Each machine imports once what the function imports, and forks its trials from that process (``environment.warm``), so
+    short trials begin at once. Where that cannot be, the first line of a trial's log says why.
+
     space: hyperparameters, as the configuration has them; `shoal.space` has helpers. None: none.
     mode: "min" or "max": whether a lower or a higher metric is better.
     trials: how many; needed if anything in the space is searched.
@@ -107,9 +110,10 @@ def search(
         "searcher": searcher,
         "resources": {"slots_per_trial": slots},
         "context": {"links": "follow"},
+        "environment": {"warm": True},
     }
     if _has_requirements(config or {}):
-        whole["environment"] = {"python": python or _standard()}
+        whole["environment"]["python"] = python or _standard()
     with tempfile.TemporaryDirectory(prefix="shoal-search-") as place:
         _gather(Path(place), shipped, None if files is None else Path(files))
         experiment = (client or Client()).submit(_merged(whole, config or {}), place)

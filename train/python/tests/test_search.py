@@ -161,10 +161,14 @@ class Search(unittest.TestCase):
             (None, {"python": "python3"}, "python3"),
         ):
             self.search(python=given, config={"environment": {"requirements": "requirements.txt", **environment}})
-            self.assertEqual(self.client.config["environment"], {"requirements": "requirements.txt", "python": chosen})
+            self.assertEqual(
+                self.client.config["environment"], {"warm": True, "requirements": "requirements.txt", "python": chosen}
+            )
             self.assertEqual(self.client.config["entrypoint"][:3], ["python", "-m", "shoal._search_worker"])
         self.search(config={"environment": {"variables": {"A": "b"}}})
-        self.assertEqual(self.client.config["environment"], {"variables": {"A": "b"}})
+        self.assertEqual(self.client.config["environment"], {"warm": True, "variables": {"A": "b"}})
+        self.search(config={"environment": {"warm": False}})
+        self.assertEqual(self.client.config["environment"], {"warm": False})
 
     def test_wrong_arguments_are_refused_before_anything_travels(self):
         for named, sentence in (
