@@ -475,6 +475,9 @@ def take_place(trial, work):
         sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
     if "numpy.random" in sys.modules:  # that of the module random draws anew at a fork
         sys.modules["numpy.random"].seed()
+    generator = getattr(sys.modules.get("torch"), "default_generator", None)
+    if generator is not None:
+        generator.seed()
 
 
 def show(error):
