@@ -70,7 +70,7 @@ class Script(unittest.TestCase):
         self.sockets.append(ours)
         theirs.close()
         os.close(script_file)
-        ours.send(b"\0".join(os.fsencode(each) for each in (self.work, *script.split())))
+        ours.send(b"\0".join(os.fsencode(each) for each in ("/bin/false", self.work, *script.split())))
         text = ours.recv(1000).decode()
         output.seek(0)
         return text, process, output.read()

@@ -256,17 +256,14 @@ out:
     return error;
 }
 
-/* Hands the run to a warm process: a packet of the run's directory, the program and the arguments, with the three descriptors.
- * Returns errno. */
-static int warm_start(const struct keep_warm *warm, const char *program, const char *run_directory, int link_fd, int alive_fd,
-                      int held_fd)
+/* Hands the run to a warm process. Returns errno. */
+static int warm_start(const struct keep_warm *warm, const char *run_directory, int link_fd, int alive_fd, int held_fd)
 {
     int fds[] = {link_fd, alive_fd, held_fd};
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {0};
     struct iovec parts[] = {{(void *)(uintptr_t)run_directory, strlen(run_directory) + 1},
-                            {(void *)(uintptr_t)program, strlen(program) + 1},
-                            {(void *)(uintptr_t)warm->arguments, warm->argument_bytes - 1}}; /* the last text without its NUL */
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3, .msg_control = control, .msg_controllen = sizeof control};
+                            {(void *)(uintptr_t)warm->arguments, warm->argument_bytes}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fds)};
     memcpy(CMSG_DATA(header), fds, sizeof fds);
@@ -277,7 +274,7 @@ static int warm_start(const struct keep_warm *warm, const char *program, const c
     return sent < 0 ? errno : 0;
 }
 
-/* keep_spawn, or with `warm` keep_spawn_warm. */
+/* keep_spawn, or with `warm` keep_spawn_warm (and `program` is NULL). */
 static int spawn(const char *program, const struct keep_spec *spec, const struct keep_warm *warm, struct keep_link *out,
                  char error[KEEP_ERROR_BYTES])
 {
@@ -299,7 +296,7 @@ static int spawn(const char *program, const struct keep_spec *spec, const struct
     pair[1] = fd_lift(pair[1]);
     int held_fd = spec->held_fd != 0 ? fcntl(spec->held_fd, F_DUPFD_CLOEXEC, FD_SAFE_MIN) : STDIN_FILENO; /* 0 is /dev/null */
     int failed = alive_fd < 0 || pair[1] < 0 || held_fd < 0 ? EMFILE
-                 : warm != NULL ? warm_start(warm, program, spec->run_directory, pair[1], alive_fd, held_fd)
+                 : warm != NULL ? warm_start(warm, spec->run_directory, pair[1], alive_fd, held_fd)
                                 : program_start(program, spec->run_directory, pair[1], alive_fd, held_fd);
     if (held_fd > STDIN_FILENO) {
         (void)close(held_fd);
@@ -324,14 +321,13 @@ int keep_spawn(const char *program, const struct keep_spec *spec, struct keep_li
     return spawn(program, spec, NULL, out, error);
 }
 
-int keep_spawn_warm(const char *program, const struct keep_spec *spec, const struct keep_warm *warm, struct keep_link *out,
-                    char error[KEEP_ERROR_BYTES])
+int keep_spawn_warm(const struct keep_spec *spec, const struct keep_warm *warm, struct keep_link *out, char error[KEEP_ERROR_BYTES])
 {
     if (warm->argument_bytes == 0 || warm->argument_bytes > KEEP_WARM_BYTES_MAX ||
         warm->arguments[warm->argument_bytes - 1] != '\0') {
         return fail(error, ERR_USAGE, "%zu bytes of arguments are none, or too many, for a warm process", warm->argument_bytes);
     }
-    return spawn(program, spec, warm, out, error);
+    return spawn(NULL, spec, warm, out, error);
 }
 
 void keep_unspawn(const char *run_directory)

@@ -98,12 +98,11 @@ struct keep_warm {
 
 #define KEEP_WARM_BYTES_MAX (64u * 1024) /* of the arguments, with their NULs */
 
-/* The same by a warm process: it forks the worker and the worker's parent, which becomes the shoal-keep of this program. The entrypoint
- * of the spec is not used. STARTED is the first event of the link once the worker runs; CLOSED in its place: the warm process could
+/* The same by a warm process, which has forked the worker and the worker's parent, a shoal-keep that waits for its run (main.c). The
+ * entrypoint of the spec is not used. STARTED is the first event of the link once the worker runs; CLOSED in its place: the warm process could
  * or would not, nothing was started, and the run may be spawned again after keep_unspawn. Errors as keep_spawn; ERR_CLOSED: the
  * warm process has ended, ERR_AGAIN: it takes nothing just now; keep_unspawn then, too. */
-int keep_spawn_warm(const char *program, const struct keep_spec *spec, const struct keep_warm *warm, struct keep_link *out,
-                    char error[KEEP_ERROR_BYTES]);
+int keep_spawn_warm(const struct keep_spec *spec, const struct keep_warm *warm, struct keep_link *out, char error[KEEP_ERROR_BYTES]);
 
 /* Makes the directory of a run that was not started one that keep_spawn takes. */
 void keep_unspawn(const char *run_directory);

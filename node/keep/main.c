@@ -1,4 +1,4 @@
-/* shoal-keep RUN_DIRECTORY: parent, subreaper, slot lock and log of one worker. keep_spawn starts it (node/keep/keep.h
+/* shoal-keep RUN_DIRECTORY, or shoal-keep - PID ROOM: parent, subreaper, slot lock and log of one worker. keep_spawn starts it (node/keep/keep.h
  * has its promises), with the daemon's first connection as descriptor KEEP_FD_LINK, the run's locked spec as
  * KEEP_FD_ALIVE and what the run holds besides as KEEP_FD_HELD. node/keep/core.c decides when to end processes; this
  * file does it. One thread, small, and written so that nothing it needs can fail once the worker runs. */
@@ -68,6 +68,8 @@ struct keep {
     enum keep_memory_cause memory_at_end;
     int stacks_fd; /* a report on the stacks of the processes; -1: none is being written */
     uint64_t stacks_until_ms, stacks_grace_ms; /* the order to end the run waits for the report until then */
+    const char *arguments; /* of a worker that a warm process has forked; else NULL */
+    size_t argument_bytes;
     struct keep_core core;
     struct keep_log log;
     struct keep_bars bars;
@@ -478,11 +480,33 @@ static int worker_start(struct keep *keep, const struct keep_run *spec, struct c
     return 0;
 }
 
+static size_t warm_argument_count(const struct keep *keep)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < keep->argument_bytes; i++) {
+        count += keep->arguments[i] == '\0';
+    }
+    return count;
+}
+
+/* Sends the rest of some bytes to the worker. False: errno. */
+static bool warm_send_bytes(const char *bytes, size_t count, size_t done)
+{
+    while (done < count) {
+        ssize_t sent = send(KEEP_FD_WARM, bytes + done, count - done, MSG_NOSIGNAL);
+        if (sent < 0) {
+            return false;
+        }
+        done += (size_t)sent;
+    }
+    return true;
+}
+
 /* Sends the worker what it begins with: texts, and with their first byte the descriptors. 0, or -1 with errno. */
-static int warm_send(const struct keep_run *spec, const int *fds, size_t fd_count)
+static int warm_send(const struct keep *keep, const int *fds, size_t fd_count)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE((KEEP_LOCKS_MAX + 2) * sizeof(int))] = {0};
-    struct iovec first = {spec->working_directory, strlen(spec->working_directory) + 1};
+    struct iovec first = {keep->spec.working_directory, strlen(keep->spec.working_directory) + 1};
     struct msghdr message = {.msg_iov = &first,
                              .msg_iovlen = 1,
                              .msg_control = control,
@@ -491,26 +515,19 @@ static int warm_send(const struct keep_run *spec, const int *fds, size_t fd_coun
     *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(fd_count * sizeof(int))};
     memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
     ssize_t sent = sendmsg(KEEP_FD_WARM, &message, MSG_NOSIGNAL);
-    const char *text = spec->working_directory;
-    size_t left = sent < 0 ? 0 : strlen(text) + 1 - (size_t)sent;
-    text += sent < 0 ? 0 : sent;
-    for (size_t i = 0; sent >= 0;) {
-        if (left == 0) {
-            text = spec->environment[i++];
-            if (text == NULL) {
-                break;
-            }
-            left = strlen(text) + 1;
-        }
-        sent = send(KEEP_FD_WARM, text, left, MSG_NOSIGNAL);
-        text += sent < 0 ? 0 : sent;
-        left -= sent < 0 ? 0 : (size_t)sent;
+    size_t done = sent < 0 ? 0 : (size_t)sent;
+    bool is_sent = sent >= 0 && warm_send_bytes(first.iov_base, first.iov_len, done);
+    char count[24];
+    (void)snprintf(count, sizeof count, "%zu", warm_argument_count(keep));
+    is_sent = is_sent && warm_send_bytes(count, strlen(count) + 1, 0) && warm_send_bytes(keep->arguments, keep->argument_bytes, 0);
+    for (char **variable = keep->spec.environment; is_sent && *variable != NULL; variable++) {
+        is_sent = warm_send_bytes(*variable, strlen(*variable) + 1, 0);
     }
-    return sent < 0 ? -1 : shutdown(KEEP_FD_WARM, SHUT_WR);
+    return is_sent ? shutdown(KEEP_FD_WARM, SHUT_WR) : -1;
 }
 
 /* Lets the forked worker begin: 0, or -1 with `failure` filled in, and the worker is gone. */
-static int warm_start(struct keep *keep, const struct keep_run *spec, struct child_failure *failure)
+static int warm_start(struct keep *keep, struct child_failure *failure)
 {
     int output[2], fds[KEEP_LOCKS_MAX + 2];
     size_t fd_count = 1, used = 0;
@@ -530,7 +547,7 @@ static int warm_start(struct keep *keep, const struct keep_run *spec, struct chi
     const struct timeval patience = {.tv_sec = KEEP_WARM_ANSWER_MS / 1000};
     (void)setsockopt(KEEP_FD_WARM, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     (void)setsockopt(KEEP_FD_WARM, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    ssize_t n = warm_send(spec, fds, fd_count);
+    ssize_t n = warm_send(keep, fds, fd_count);
     while (n >= 0 && used + 1 < sizeof answer && (n = recv(KEEP_FD_WARM, answer + used, sizeof answer - 1 - used, 0)) > 0) {
         used += (size_t)n;
     }
@@ -807,7 +824,7 @@ static int keep_start(struct keep *keep)
         return finish_not_started(keep, "the run's socket cannot be made: %s", strerror(errno));
     }
     struct child_failure failure = {0};
-    if ((keep->worker > 0 ? warm_start : worker_start)(keep, spec, &failure) != 0) {
+    if ((keep->worker > 0 ? warm_start(keep, &failure) : worker_start(keep, spec, &failure)) != 0) {
         return finish_not_started(keep, "%.60s failed for %.120s: %s", failure.step, spec->working_directory,
                                   strerror(failure.error));
     }
@@ -819,28 +836,72 @@ static int keep_start(struct keep *keep)
     return 0;
 }
 
+/* Waits for the run of a worker that is forked already, and places its descriptors. Returns false when the warm process has ended
+ * without one; the worker then finds its socket closed. */
+static bool warm_wait(struct keep *keep)
+{
+    static char packet[KEEP_PATH_BYTES + KEEP_WARM_BYTES_MAX];
+    int fds[3];
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fds)];
+    struct iovec all = {packet, sizeof packet};
+    struct msghdr message = {.msg_iov = &all, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t n;
+    do {
+        n = recvmsg(KEEP_FD_LINK, &message, MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    size_t directory_bytes = n > 0 ? strnlen(packet, (size_t)n) + 1 : 0;
+    if (header == NULL || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof fds) || packet[n - 1] != '\0' ||
+        directory_bytes >= (size_t)n) {
+        return false;
+    }
+    memcpy(fds, CMSG_DATA(header), sizeof fds);
+    for (size_t i = 0; i < 3; i++) { /* above the places that they are put into */
+        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, KEEP_FD_WARM + 1);
+    }
+    bool is_placed = dup2(fds[0], KEEP_FD_LINK) >= 0 && dup2(fds[1], KEEP_FD_ALIVE) >= 0 && dup2(fds[2], KEEP_FD_HELD) >= 0;
+    char errors[KEEP_PATH_BYTES + 16];
+    (void)snprintf(errors, sizeof errors, "%s/" KEEP_FILE_ERRORS, packet);
+    int errors_fd = open(errors, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (errors_fd >= 0) {
+        (void)dup2(errors_fd, STDERR_FILENO);
+    }
+    keep->directory = packet;
+    keep->arguments = packet + directory_bytes;
+    keep->argument_bytes = (size_t)n - directory_bytes;
+    return is_placed;
+}
+
 int main(int argc, char **argv)
 {
+    static struct keep keep;
     char *end = NULL;
-    long worker = argc == 3 ? strtol(argv[2], &end, 10) : 0; /* forked by a warm process */
-    if ((argc != 2 && (worker <= 0 || worker > INT_MAX || *end != '\0')) || fcntl(KEEP_FD_LINK, F_GETFD) < 0 ||
-        fcntl(KEEP_FD_ALIVE, F_GETFD) < 0) {
+    long worker = argc == 4 && strcmp(argv[1], "-") == 0 ? strtol(argv[2], &end, 10) : 0;
+    bool is_warm = worker > 0 && worker <= INT_MAX && *end == '\0' && fcntl(KEEP_FD_WARM, F_GETFD) >= 0;
+    if ((argc != 2 && !is_warm) || fcntl(KEEP_FD_LINK, F_GETFD) < 0 || (!is_warm && fcntl(KEEP_FD_ALIVE, F_GETFD) < 0)) {
         (void)fprintf(stderr, "shoal-keep (Shoal %s) is started by shoald, once per worker; it cannot be used by hand.\n",
                       SHOAL_VERSION);
         return 2;
     }
+    keep.directory = argv[1];
+    if (is_warm && !warm_wait(&keep)) {
+        return 0;
+    }
+    if (is_warm) { /* the texts of the arguments lie one behind the other (execve(2)) */
+        size_t room = (size_t)(argv[3] + strlen(argv[3]) + 1 - argv[1]);
+        memset(argv[1], '\0', room);
+        (void)bytes_copy_text(argv[1], room, keep.directory);
+    }
     struct stat held; /* daemons of versions before KEEP_FD_HELD do not pass the descriptor */
     bool is_held = fstat(KEEP_FD_HELD, &held) == 0 && !S_ISCHR(held.st_mode);
     /* Descriptors that the daemon's libraries left open without close-on-exec must not live on in the worker. */
-    (void)close_range(worker > 0 ? KEEP_FD_WARM + 1 : is_held ? KEEP_FD_HELD + 1 : KEEP_FD_HELD, ~0u, 0);
-    static struct keep keep;
-    keep.directory = argv[1];
-    keep.directory_fd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    (void)close_range(is_warm ? KEEP_FD_WARM + 1 : is_held ? KEEP_FD_HELD + 1 : KEEP_FD_HELD, ~0u, 0);
+    keep.directory_fd = open(keep.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (keep.directory_fd < 0) {
-        (void)fprintf(stderr, "shoal-keep: run directory %s cannot be opened: %s\n", argv[1], strerror(errno));
+        (void)fprintf(stderr, "shoal-keep: run directory %s cannot be opened: %s\n", keep.directory, strerror(errno));
         return 1;
     }
-    pid_t pid = worker > 0 ? 0 : fork();
+    pid_t pid = is_warm ? 0 : fork();
     if (pid < 0) {
         (void)fprintf(stderr, "shoal-keep: fork: %s\n", strerror(errno));
         return 1;
@@ -848,8 +909,8 @@ int main(int argc, char **argv)
     if (pid > 0) {
         _exit(0); /* keep_spawn waits for this process */
     }
-    keep.worker = (pid_t)worker;
-    if (worker > 0) {
+    keep.worker = is_warm ? (pid_t)worker : 0;
+    if (is_warm) {
         (void)fcntl(KEEP_FD_WARM, F_SETFD, FD_CLOEXEC);
     }
     (void)fcntl(KEEP_FD_LINK, F_SETFD, FD_CLOEXEC);

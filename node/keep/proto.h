@@ -18,16 +18,17 @@
 #define KEEP_FILE_ERRORS "keep.err" /* standard error of shoal-keep itself: empty but for bugs */
 
 /* Descriptors that shoal-keep is started with: the daemon's end of the first connection, the locked spec, and what the run
- * holds beside its locks (keep_spec.held_fd; /dev/null if that is nothing). As `shoal-keep RUN_DIRECTORY PID` it is the process that
- * has forked the worker PID already, and KEEP_FD_WARM is a socket to the worker. */
+ * holds beside its locks (keep_spec.held_fd; /dev/null if that is nothing). As `shoal-keep - PID ROOM` it is the process that has forked
+ * the worker PID already: KEEP_FD_WARM is a socket to the worker, and KEEP_FD_LINK one to the warm process, which sends one packet
+ * when there is a run: the run directory and the program's arguments, each with its NUL, and the three descriptors. ROOM is blanks, in whose place `ps` then shows the run directory. */
 #define KEEP_FD_LINK 3
 #define KEEP_FD_ALIVE 4
 #define KEEP_FD_HELD 5
 #define KEEP_FD_WARM 6
 
-/* On that socket, once: shoal-keep sends the working directory and the environment, each text with its NUL, and with the first byte the
- * descriptors of the worker's output, of the slot's locks and of what is held, and shuts its side. The worker answers with a
- * NUL once it runs, else with the text of the step that failed, a NUL and errno in digits, and closes. */
+/* To the worker shoal-keep sends the working directory, the number of arguments in digits, the arguments and the environment, each text
+ * with its NUL, and with the first byte the descriptors of the worker's output, of the slot's locks and of what is held, and shuts its side.
+ * The worker answers with a NUL once it runs, else with the text of the step that failed, a NUL and errno in digits, and closes. */
 #define KEEP_WARM_ANSWER_MS 30000
 
 #define KEEP_SPEC_FILE_BYTES_MAX (8u * 1024 * 1024) /* above what Linux takes at a program's start (6 MiB) */

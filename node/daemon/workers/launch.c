@@ -478,7 +478,7 @@ static void spawn_work(struct job *job)
     }
     if (spawn->warm.fd > 0) {
         const struct keep_warm warm = {spawn->warm.fd, spawn->warm.arguments, spawn->warm.argument_bytes};
-        spawn->code = keep_spawn_warm(spawn->daemon->keep_program, &spec, &warm, &spawn->link, spawn->error);
+        spawn->code = keep_spawn_warm(&spec, &warm, &spawn->link, spawn->error);
         return;
     }
     if (spawn->cold[0] != '\0') {

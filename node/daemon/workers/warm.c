@@ -262,17 +262,18 @@ out:
     return error;
 }
 
-/* Tells the process where the code is and what its command is. */
-static bool order_imports(int fd, const char *work, const struct warm_command *command)
+/* Tells the process what its trials run under, where the code is and what its command is. */
+static bool order_imports(const struct daemon *daemon, int fd, const char *work, const struct warm_command *command)
 {
-    struct iovec parts[] = {{(void *)(uintptr_t)work, strlen(work) + 1},
+    struct iovec parts[] = {{(void *)(uintptr_t)daemon->keep_program, strlen(daemon->keep_program) + 1},
+                            {(void *)(uintptr_t)work, strlen(work) + 1},
                             {command->text + command->arguments, command->bytes - command->arguments - 1}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
     return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
 }
 
 /* Starts a process. 0, or ERR_USAGE with `why`. */
-static int begin(struct warm *warm, const struct warm_command *command, const struct worker_start *start, const char *directory,
+static int begin(const struct daemon *daemon, struct warm *warm, const struct warm_command *command, const struct worker_start *start, const char *directory,
                  char why[WARM_WHY_BYTES])
 {
     char work[KEEP_PATH_BYTES + 8];
@@ -290,7 +291,7 @@ static int begin(struct warm *warm, const struct warm_command *command, const st
     if (pair[1] >= 0) {
         (void)close(pair[1]);
     }
-    bool is_on_its_way = error == 0 && (order_imports(warm->fd, work, command) || errno == EPIPE); /* then the socket tells its end */
+    bool is_on_its_way = error == 0 && (order_imports(daemon, warm->fd, work, command) || errno == EPIPE); /* then the socket tells its end */
     if (is_on_its_way) {
         warm->state = WARM_IMPORTING;
         return 0;
@@ -337,7 +338,7 @@ static int take(struct daemon *daemon, uint32_t slot, const experiment_id *exper
             return ERR_USAGE;
         }
         *warm = (struct warm){.id = ++all->last_id, .key = key, .experiment = *experiment, .began_ms = now_ms};
-        int code_of_start = begin(warm, command, start, directory, why);
+        int code_of_start = begin(daemon, warm, command, start, directory, why);
         if (code_of_start != 0) {
             return code_of_start;
         }

@@ -3,10 +3,11 @@
     python3 [OPTION]... /proc/self/fd/4 ROOM
 
 shoald starts it (workers/warm.h) in the copy of the code of a first trial. Descriptor 3 is a socket of packets to the daemon, and
-1 and 2 are a file in memory: each trial begins its log with what the imports have written there. The first packet is the
-directory and the command, as texts with NULs between them; each further one, with the descriptors of keep.h, is a trial. For each trial
-the process forks a parent, which forks the trial's process and then becomes its shoal-keep. The answers are texts:
-`ready`, or `cold` and the reason, behind which the process ends. ROOM is blanks for the name that `ps` shows."""
+1 and 2 are a file in memory: each trial begins its log with what the imports have written there. The first packet is the path of
+shoal-keep, the directory and the command, as texts with NULs between them; each further one is a trial's, for its shoal-keep
+(node/keep/proto.h). Ahead of a trial the process forks a parent, which forks the trial's process and then becomes shoal-keep, so
+that a trial does not wait for that. The answers are texts: `ready`, or `cold` and the reason, behind which the process ends. ROOM is
+blanks for the name that `ps` shows."""
 
 FRESH = dict(globals())  # what a script of this Python begins with
 
@@ -30,6 +31,7 @@ import importlib.machinery
 import importlib.util
 import os
 import runpy
+import select
 import signal
 import socket
 import time
@@ -38,9 +40,11 @@ import warnings
 
 OWN = sys._getframe().f_code.co_filename
 DAEMON = 3
-LINK, ALIVE, HELD, WARM = 3, 4, 5, 6  # of node/keep/proto.h
+LINK, WARM = 3, 6  # of node/keep/proto.h
+SPARE_S = 0.03  # without a trial to begin, before the next one is forked ahead
 ROOM = "SHOAL_WARM_ROOM"  # a variable in whose place a trial writes its token, for those who look for it in /proc
 PACKET = 256 * 1024
+PATH_BYTES = 1024  # of node/keep/keep.h: room for the directory in the list of processes
 OUTPUT_MAX = 64 * 1024
 OOM_SCORE = 300  # of node/keep/main.c
 GPU_FILES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/dxg")
@@ -341,6 +345,14 @@ def check(before):
 
 # ---- a trial --------------------------------------------------------------------------------------------------------------
 
+class Begun(Exception):
+    """Leads the process of a trial out of the loop of the process that forked it."""
+
+    def __init__(self, trial):
+        super().__init__()
+        self.trial = trial
+
+
 class Trial:
     """What the process of a trial knows when it begins."""
 
@@ -359,34 +371,35 @@ def receive(channel, size):
     return data, list(room)
 
 
-def become_keep(directory, program, fds):
-    """Turns this process, which has a trial's process below it, into the trial's shoal-keep."""
-    worker, fds = fds[0], fds[1:]
-    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-    errors = os.open(os.path.join(directory, "keep.err"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 32) for fd in (null, null, errors, *fds)]
-    for to, fd in enumerate(high):
+def become_keep(program, worker, order, keeps):
+    """Turns this process, which has a trial's process below it, into a shoal-keep that waits for its order."""
+    null = os.open("/dev/null", os.O_RDWR)
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 32) for fd in (null, null, null, order, keeps)]
+    for to, fd in zip((0, 1, 2, LINK, WARM), high):
         os.dup2(fd, to)
     for number in range(1, signal.NSIG):
         try:
             signal.signal(number, signal.SIG_DFL)
         except (OSError, ValueError):
             continue  # SIGKILL, SIGSTOP, and what libc keeps for itself
-    os.execve(program, ["shoal-keep", directory, str(worker)], {})
+    os.closerange(LINK + 1, WARM)
+    os.closerange(WARM + 1, 64)
+    os.execve(program, ["shoal-keep", "-", str(worker), " " * PATH_BYTES], {})
 
 
-def fork_trial(channel, texts, fds, daemon_score):
-    """Forks a trial: the Trial in its process, None here."""
-    directory, program, arguments = os.fsdecode(texts[0]), texts[1], [os.fsdecode(each) for each in texts[2:]]
+def fork_spare(channel, program, daemon_score, fds=()):
+    """Forks the process of a later trial, and its shoal-keep. Returns a socket for the order; None: there is no memory. In the trial's
+    process it raises Begun. `fds` are open here, and of another trial or not this process's to keep."""
+    ours, order = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         parent = os.fork()
-    except OSError:  # without the descriptors the daemon knows
+    except OSError:
         parent = -1
     if parent != 0:
-        for fd in fds:
-            os.close(fd)
-        return None
+        order.close()
+        return ours if parent > 0 else ours.close()
     try:
+        ours.close()
         os.setsid()
         keeps, workers = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         keep = os.getpid()
@@ -394,20 +407,58 @@ def fork_trial(channel, texts, fds, daemon_score):
     except OSError:
         os._exit(125)
     if worker == 0:
-        keeps.close()
-        channel.close()
+        for each in (keeps, order, channel):
+            each.close()
         for fd in fds:
             os.close(fd)
-        return enter(workers, keep, arguments)
+        raise Begun(enter(workers, keep))
     try:
         score(daemon_score)
-        become_keep(directory, program, [worker, *fds, keeps.fileno()])
+        become_keep(program, worker, order.fileno(), keeps.fileno())
     finally:
         os._exit(125)
 
 
-def enter(workers, keep, arguments):
-    """In a trial's new process: waits for its shoal-keep and does what node/keep/main.c does for a fresh process."""
+def hand_over(spare, packet, fds):
+    """Gives the waiting shoal-keep its run. False: it is no more."""
+    if spare is None:
+        return False
+    try:
+        spare.sendmsg([packet], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+    except OSError:
+        return False
+    finally:
+        spare.close()
+    return True
+
+
+def reap():
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def offer(channel, program, daemon_score):
+    """Serves the daemon, until it closes the socket."""
+    spare = None
+    while True:
+        if spare is None and not select.select([channel], [], [], SPARE_S)[0]:
+            spare = fork_spare(channel, program, daemon_score)
+        packet, fds = receive(channel, PACKET)
+        if not packet:
+            os._exit(0)
+        if not hand_over(spare, packet, fds):  # there is none yet, or it was killed
+            hand_over(fork_spare(channel, program, daemon_score, fds), packet, fds)
+        spare = None
+        for fd in fds:  # a trial that could not begin has lost them so, and the daemon knows
+            os.close(fd)
+        reap()
+
+
+def enter(workers, keep):
+    """In a trial's new process: waits for its shoal-keep to have a run, and does what node/keep/main.c does for a fresh process."""
     step = "prctl"
     try:
         if LIBC.prctl(1, signal.SIGKILL, 0, 0, 0) != 0:  # PR_SET_PDEATHSIG
@@ -421,7 +472,7 @@ def enter(workers, keep, arguments):
                 break
             data += more
         if not fds:
-            os._exit(125)  # shoal-keep has not started, and says why
+            os._exit(125)  # there is no run, or shoal-keep has not started and says why
         step = "setsid"
         os.setsid()
         step = "standard input and output"
@@ -448,7 +499,8 @@ def enter(workers, keep, arguments):
             os._exit(125)
     if said:
         os.write(1, said)
-    return Trial(arguments, os.fsdecode(texts[0]), texts[1:-1])
+    count = int(texts[1]) + 2
+    return Trial([os.fsdecode(each) for each in texts[2:count]], os.fsdecode(texts[0]), texts[count:-1])
 
 
 def take_environment(variables, room):
@@ -555,10 +607,9 @@ def serve():
     if daemon_score < OOM_SCORE:
         score(OOM_SCORE)
     packet, _ = receive(channel, PACKET)
-    texts = [os.fsdecode(each) for each in packet.split(b"\0")]
-    work, arguments = texts[0], texts[1:]
     if not packet:
         os._exit(0)
+    program, work, *arguments = (os.fsdecode(each) for each in packet.split(b"\0"))
     rename(["shoal: warm " + " ".join(arguments[:2])])
     os.environ.pop(ROOM, None)
     before = descriptors()
@@ -574,21 +625,14 @@ def serve():
     gc.collect()
     gc.freeze()  # a collection in a trial then leaves the memory that it shares with this process alone
     channel.send(b"ready")
-    while True:
-        packet, fds = receive(channel, PACKET)
-        if not packet:
-            os._exit(0)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0] != 0:
-                pass
-        except ChildProcessError:
-            pass
-        trial = fork_trial(channel, packet.split(b"\0"), fds, daemon_score)
-        if trial is not None:
-            take_environment(trial.variables, room)
-            take_place(trial, work)
-            rename(sys.orig_argv if hasattr(sys, "orig_argv") else [sys.executable, *trial.arguments])
-            return trial
+    try:
+        offer(channel, program, daemon_score)
+    except Begun as begun:
+        trial = begun.trial
+    take_environment(trial.variables, room)
+    take_place(trial, work)
+    rename(sys.orig_argv if hasattr(sys, "orig_argv") else [sys.executable, *trial.arguments])
+    return trial
 
 
 if __name__ == "__main__":
