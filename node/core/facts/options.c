@@ -83,7 +83,7 @@ const struct config_option config_options[] = {
      .standard_words = "python3",
      .help = "The Python that the virtual environment of environment.requirements is made with: a path, or a name that PATH has. A "
              "Python of a virtual environment lends its packages too."},
-    {TRUTH("environment.warm", warm, false), SPARSE(55, "warm"),
+    {TRUTH("environment.warm", warm, false), SPARSE(41, "warm"),
      .help = "Whether each node keeps a process of the program's Python that has imported what the program imports, and forks each trial's "
              "process from it: short trials then begin without the second or two of their imports. A trial that cannot be begun so "
              "runs as always, and its log says why: the entrypoint is not one python command, or the imports fail, leave threads or "
