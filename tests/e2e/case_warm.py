@@ -289,3 +289,50 @@ def the_trials_of_a_searched_function_are_warm(lab):
     expect(not any(is_cold(text) for text in logs), f"a trial began cold: {logs}")
     expect([trial["metrics"]["validation"]["warm"] for trial in final["trials"]] == [1.0] * 4, f"colorsys was imported by each trial: {final['trials']}")
     expect(len({re.search("beside is (.*)", text)[1] for text in logs}) == 4, f"a module of the program comes from elsewhere: {logs}")
+
+
+@case(limit_s=150)
+def an_idle_warm_process_ends_and_its_trials_go_on(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    done = lab.dir / "done"
+    program = f"import os, time\nprint('begun', flush=True)\nwhile not os.path.exists('{done}'):\n    time.sleep(0.05)\nprint('goes on')\n"
+    identity = submit(lab, node, {"train.py": program}, f"{PYTHON} train.py", values("x", 0, 1))
+    wait_until(lambda: "begun" in log(node, identity), 30, "the first trial")
+    first = warm(node)[0]["pid"]
+    wait_until(lambda: is_gone(first), 100, "the end of the idle process")
+    expect(not warm(node) and len(workers_of(node)) == 1, "the trial has ended with its warm process")
+    done.touch()
+    wait_over(mesh, identity, 40)
+    logs = [log(node, identity, trial) for trial in (0, 1)]
+    expect(logs == ["begun\ngoes on\n"] * 2, f"the logs are {logs}")
+
+
+@case(limit_s=120)
+def a_killed_warm_process_costs_no_trial(lab):
+    mesh = lab.mesh(1, slots="cpu:2")
+    node = mesh.nodes[0]
+    identity = submit(lab, node, {"train.py": "import decimal, time\ntime.sleep(0.2)\nprint('done')\n"}, f"{PYTHON} train.py",
+                      values("x", *range(16)), max_restarts=0)
+    seen = []
+    for _ in range(3):
+        found = wait_until(lambda: [each["pid"] for each in warm(node) if each["state"] == "ready" and each["pid"] not in seen], 40,
+                           "a warm process")
+        seen += found
+        os.kill(found[0], signal.SIGKILL)
+    final = wait_over(mesh, identity, 80)
+    expect(all(trial["attempt"] == 1 for trial in final["trials"]), f"a trial was begun again: {final['trials']}")
+    logs = [log(node, identity, trial) for trial in range(16)]
+    expect(all(text.endswith("done\n") and (is_cold(text) is None or is_cold(text).startswith("its warm process")) for text in logs), f"{logs}")
+
+
+@case(limit_s=90)
+def the_ranks_of_a_group_are_warm_too(lab):
+    mesh = lab.mesh(2, slots="cpu:2")
+    node = mesh.nodes[0]
+    program = "import os\nprint('rank', *(os.environ[name] for name in ('RANK', 'LOCAL_RANK', 'WORLD_SIZE', 'SHOAL_RANK')))\n"
+    identity = submit(lab, node, {"train.py": program}, f"{PYTHON} train.py", values("x", 0, 1), resources={"slots_per_trial": 4})
+    wait_over(mesh, identity, 60)
+    for trial in (0, 1):
+        logs = [node.run("logs", f"{identity}/{trial}", "--rank", str(rank)) for rank in range(4)]
+        expect([text.split()[:2] + text.split()[3:] for text in logs] == [["rank", str(rank), "4", str(rank)] for rank in range(4)], f"{logs}")

@@ -93,12 +93,36 @@ static void what_needs_a_shell_is_refused_with_a_reason(void **state)
     }
 }
 
+static void variables_of_one_trial_do_not_tell_warm_processes_apart(void **state)
+{
+    (void)state;
+    static const char *const own[] = {"SHOAL_TOKEN=00", "SHOAL_TRIAL=3", "SHOAL_HP_LR=0.1", "SHOAL_HPARAMS={}", "MASTER_PORT=7413",
+                                      "TORCHELASTIC_RUN_ID=a-3", "SHOAL_SEED=1", "SHOAL_RESTORE_DIR=/x"};
+    static const char *const shared[] = {"PATH=/bin", "RANK=0", "CUDA_VISIBLE_DEVICES=1", "SHOAL_RANK=0", "SHOAL_HPARAM=1", "SHOAL_TOKENS=1",
+                                         "SHOAL_EXPERIMENT=a", "OMP_NUM_THREADS=4", "MASTER", ""};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        assert_true(warm_differs(own[i]));
+    }
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+        assert_false(warm_differs(shared[i]));
+    }
+}
+
+static void less_than_a_tenth_of_the_memory_is_short(void **state)
+{
+    (void)state;
+    assert_true(warm_memory_is_short(0, 1000) && warm_memory_is_short(99, 1000));
+    assert_false(warm_memory_is_short(100, 1000) || warm_memory_is_short(UINT64_MAX, UINT64_MAX));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_of_python_is_its_words),
         cmocka_unit_test(the_line_of_a_search_has_a_choice),
         cmocka_unit_test(what_needs_a_shell_is_refused_with_a_reason),
+        cmocka_unit_test(variables_of_one_trial_do_not_tell_warm_processes_apart),
+        cmocka_unit_test(less_than_a_tenth_of_the_memory_is_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,6 @@
  * PyTorch) has been of no use. */
 #define WARM_IDLE_MS 60000
 #define WARM_IMPORT_MS 120000 /* imports that take longer are not waited for */
-#define WARM_MEMORY_SHARE 10  /* memory is short with less than one part of so many available */
 
 /* What keep_spawn_warm needs. All zero: nothing. */
 struct warm_start {
@@ -56,11 +55,5 @@ uint32_t daemon_warm_list(const struct daemon *daemon, struct render_warm out[WA
 
 /* Ends all. */
 void daemon_warm_close(struct daemon *daemon);
-
-/* True for "NAME=value" of a variable that differs between the trials of an experiment, or between their attempts. */
-bool warm_differs(const char *variable);
-
-/* True if so little memory (of the machine, in any unit) is available that warm processes have to go. */
-bool warm_memory_is_short(uint64_t available, uint64_t total);
 
 #endif

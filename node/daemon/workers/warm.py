@@ -612,6 +612,7 @@ def serve():
     program, work, *arguments = (os.fsdecode(each) for each in packet.split(b"\0"))
     rename(["shoal: warm " + " ".join(arguments[:2])])
     os.environ.pop(ROOM, None)
+    sys.argv = list(arguments)
     before = descriptors()
     try:
         import_all(work, arguments)

@@ -166,3 +166,22 @@ void warm_command_close(struct warm_command *command)
     free(command->choice);
     *command = (struct warm_command){0};
 }
+
+bool warm_differs(const char *variable)
+{
+    static const char *const names[] = {"MASTER_ADDR",        "MASTER_PORT",   "SHOAL_ATTEMPT",       "SHOAL_CHECKPOINT_DIR",
+                                        "SHOAL_HPARAMS",      "SHOAL_HPARAMS_FILE", "SHOAL_OUTPUT_DIR", "SHOAL_RESTORE_DIR",
+                                        "SHOAL_SEED",         "SHOAL_TOKEN",   "SHOAL_TRIAL",         "TORCHELASTIC_ERROR_FILE",
+                                        "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID"};
+    size_t bytes = strcspn(variable, "=");
+    bool differs = strncmp(variable, "SHOAL_HP_", sizeof "SHOAL_HP_" - 1) == 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        differs |= strlen(names[i]) == bytes && memcmp(variable, names[i], bytes) == 0;
+    }
+    return differs;
+}
+
+bool warm_memory_is_short(uint64_t available, uint64_t total)
+{
+    return available < total / WARM_MEMORY_SHARE;
+}

@@ -1,10 +1,14 @@
 #ifndef NODE_DAEMON_WORKERS_WARM_COMMAND_H
 #define NODE_DAEMON_WORKERS_WARM_COMMAND_H
-/* The command of a worker as a warm process (warm.h) runs it. Pure functions, but for memory from malloc. */
+/* What a warm process (warm.h) can be for: the command of a worker, its variables, the memory of the machine. Pure functions, but for
+ * memory from malloc. */
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define WARM_WHY_BYTES 320
+#define WARM_MEMORY_SHARE 10 /* memory is short with less than one part of so many available */
 
 /* `python3 -O train.py --lr 0.1` is the interpreter `python3`, its options `-O`, and the arguments `train.py`, `--lr`, `0.1`. */
 struct warm_command {
@@ -21,5 +25,11 @@ struct warm_command {
 int warm_command_read(const char *entrypoint, struct warm_command *out, char why[WARM_WHY_BYTES]);
 
 void warm_command_close(struct warm_command *command);
+
+/* True for "NAME=value" of a variable that differs between the trials of an experiment, or between their attempts. */
+bool warm_differs(const char *variable);
+
+/* True if so little memory (of the machine, in any unit) is available that warm processes have to go. */
+bool warm_memory_is_short(uint64_t available, uint64_t total);
 
 #endif
