@@ -1,4 +1,4 @@
-/* Searches that stop trials early (16, 17, 18; plans of version 15). What the coordinators have decided is computed anew from the logs
+/* Searches that stop trials early (16, 17, 18; plans from version 15 on). What the coordinators have decided is computed anew from the logs
  * alone, by code that shares nothing with train/search. */
 
 #include <math.h>
@@ -57,22 +57,24 @@ static uint32_t *taken_until(struct sim *sim, struct story *story, node_id write
     return &story->taken[i].until;
 }
 
-/* What the rule says of an entry behind those that stand before it: of n at the rung the best n / divisor go on, and at least one. */
+/* What the rule says of an entry behind those that stand before it: of n of its bracket at the rung the best n / divisor go on, and at
+ * least one. */
 static enum fact_decision expected(const struct plan_experiment *plan, const struct story *story, const struct fact_judged *judged)
 {
     double n = 1, better = 0;
+    const uint32_t *bracket_of = plan->brackets.of, bracket = bracket_of[judged->attempt.trial];
     for (uint32_t i = 0; i < story->count; i++) {
         const struct fact_judged *other = &story->entries[i];
-        if (other->rung == judged->rung) {
+        if (other->rung == judged->rung && bracket_of[other->attempt.trial] == bracket) {
             n += 1;
             better += plan->smaller_is_better ? other->metric < judged->metric : other->metric > judged->metric;
         }
     }
     double best = floor(n / plan->divisor) > 1 ? floor(n / plan->divisor) : 1;
-    return isnan(judged->metric)             ? FACT_STOPS
-           : judged->rung + 1 == plan->rungs ? FACT_TOPS_OUT
-           : better < best                   ? FACT_GOES_ON
-                                             : FACT_STOPS;
+    return isnan(judged->metric)                               ? FACT_STOPS
+           : judged->rung + 1 == plan->brackets.rungs[bracket] ? FACT_TOPS_OUT
+           : better < best                                     ? FACT_GOES_ON
+                                                               : FACT_STOPS;
 }
 
 /* Tells the story of one log as far as the node has it, and compares the log's own decisions with the rule. */
@@ -103,7 +105,8 @@ static void check_log(struct sim *sim, int node, uint32_t e, const struct view_l
         }
         for (uint32_t i = 0; i < fact.judged_count; i++) {
             const struct fact_judged *judged = &fact.judged[i];
-            if (judged->attempt.trial >= plan->trials || judged->rung >= plan->rungs ||
+            if (judged->attempt.trial >= plan->trials ||
+                judged->rung >= plan->brackets.rungs[plan->brackets.of[judged->attempt.trial]] ||
                 judged->rung != rungs_told(&story, judged->attempt.trial)) {
                 sim_fail(sim, 16, "n%d: trial %u of experiment %u is judged at rung %u, and rung %u is its next in that log", node,
                          judged->attempt.trial, e, judged->rung, rungs_told(&story, judged->attempt.trial));

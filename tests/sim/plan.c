@@ -483,7 +483,7 @@ static void draw_stops(struct plan_experiment *experiment, uint64_t heal_ms, str
     }
 }
 
-/* A search that stops trials early, in every second experiment (version 15). */
+/* A search that stops trials early, in every second experiment (version 15): one bracket of at most four rungs. */
 static void draw_search(struct plan_experiment *experiment, struct random *random)
 {
     uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
@@ -497,13 +497,64 @@ static void draw_search(struct plan_experiment *experiment, struct random *rando
     pack_reader_init(&reader, bytes, experiment->config_bytes);
     CHECK(config_unpack(&reader, &config) == 0);
     config.searcher = SEARCH_ASHA;
-    config.num_rungs = experiment->rungs = (uint32_t)sim_between(random, 1, PLAN_RUNGS_MAX);
+    config.num_rungs = experiment->rungs = (uint32_t)sim_between(random, 1, 4);
     config.divisor = experiment->divisor = (double)sim_between(random, 3, 8) / 2;
     config.smaller_is_better = experiment->smaller_is_better = sim_chance(random, 500);
     config.max_time = experiment->steps;
     experiment->is_crowded = sim_chance(random, 300);
     config.max_concurrent_trials = experiment->is_crowded ? (uint32_t)sim_between(random, 1, 3) : PLAN_TRIALS_MAX;
     bytes_copy_text(config.time_metric, sizeof config.time_metric, "steps");
+    brackets_make_one(experiment->rungs, experiment->trials, &experiment->brackets);
+    pack_writer_init(&writer, experiment->config, sizeof experiment->config);
+    config_pack(&writer, &config);
+    CHECK(!writer.failed);
+    experiment->config_bytes = (uint32_t)writer.used_bytes;
+}
+
+static void draw_brackets(struct plan_experiment *experiment, struct config *config, struct random *random)
+{
+    static const enum search_mode modes[] = {
+        [BRACKETS_STANDARD] = SEARCH_STANDARD, [BRACKETS_AGGRESSIVE] = SEARCH_AGGRESSIVE, [BRACKETS_CONSERVATIVE] = SEARCH_CONSERVATIVE};
+    enum brackets_mode mode = (enum brackets_mode)random_below(random, 3);
+    config->searcher = SEARCH_ADAPTIVE_ASHA;
+    config->num_rungs = 0;
+    config->max_rungs = experiment->rungs;
+    config->mode = modes[mode];
+    if (sim_chance(random, 300)) {
+        config->bracket_count = (uint32_t)sim_between(random, 1, BRACKETS_MAX);
+        for (uint32_t b = 0; b < config->bracket_count; b++) {
+            config->bracket_rungs[b] = (uint8_t)sim_between(random, 1, PLAN_RUNGS_MAX);
+        }
+        brackets_make_listed(config->bracket_rungs, config->bracket_count, experiment->divisor, experiment->trials, &experiment->brackets);
+    } else {
+        brackets_make_by_mode(mode, experiment->rungs, experiment->divisor, experiment->steps, experiment->trials, &experiment->brackets);
+    }
+}
+
+/* Other forms of a search: several brackets, other divisors and numbers of rungs, from one trial at a time to as many as the
+ * searcher itself can use (version 16). */
+static void draw_forms(struct plan_experiment *experiment, struct random *random)
+{
+    static const double divisors[] = {1.25, 1.5, 2, 2.5, 3, 4, 10, 1000};
+    uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
+    struct config config;
+    struct pack_reader reader;
+    struct pack_writer writer;
+    if (experiment->rungs == 0 || !sim_chance(random, 750)) {
+        return;
+    }
+    memcpy(bytes, experiment->config, experiment->config_bytes);
+    pack_reader_init(&reader, bytes, experiment->config_bytes);
+    CHECK(config_unpack(&reader, &config) == 0);
+    config.num_rungs = experiment->rungs = (uint32_t)sim_between(random, 1, PLAN_RUNGS_MAX);
+    config.divisor = experiment->divisor = divisors[random_below(random, sizeof divisors / sizeof divisors[0])];
+    if (sim_chance(random, 650)) {
+        draw_brackets(experiment, &config, random);
+    } else {
+        brackets_make_one(experiment->rungs, experiment->trials, &experiment->brackets);
+    }
+    experiment->is_crowded = sim_chance(random, 400);
+    config.max_concurrent_trials = experiment->is_crowded ? (uint32_t)random_below(random, 4) : PLAN_TRIALS_MAX * BRACKETS_MAX;
     pack_writer_init(&writer, experiment->config, sizeof experiment->config);
     config_pack(&writer, &config);
     CHECK(!writer.failed);
@@ -655,6 +706,10 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
         struct random search;
         random_init_stream(&search, run->seed, 1030 + i);
         draw_search(&plan->experiments[i], &search);
+        random_init_stream(&search, run->seed, 1040 + i);
+        if (plan->version > 15) {
+            draw_forms(&plan->experiments[i], &search);
+        }
     }
     for (uint32_t i = 0; i < plan->experiment_count && plan_has_retries(plan); i++) {
         struct random retries;

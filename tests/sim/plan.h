@@ -16,13 +16,14 @@
 
 #include "base/id.h"
 #include "base/random.h"
+#include "tests/sim/brackets.h"
 
 #define PLAN_NODES_MAX 9
 #define PLAN_SLOTS_MAX 3
 #define PLAN_EXPERIMENTS_MAX 3
-#define PLAN_TRIALS_MAX 8
+#define PLAN_TRIALS_MAX BRACKETS_TRIALS_MAX
 #define PLAN_CONFIG_BYTES_MAX 1024
-#define PLAN_RUNGS_MAX 4
+#define PLAN_RUNGS_MAX BRACKETS_RUNGS_MAX
 #define PLAN_LINK_MOST 2 /* times the seed's loss and delay has the worst of the links */
 
 enum plan_fault {
@@ -103,8 +104,9 @@ struct plan_experiment {
     uint64_t stop_ms[PLAN_TRIALS_MAX]; /* of single trials, from version 13 on; 0: never */
     uint64_t retry_ms[PLAN_TRIALS_MAX]; /* from when on people look whether the trial is over and can be retried, from version 14 on; 0: never */
     uint32_t retries[PLAN_TRIALS_MAX];  /* how often they do so with success */
-    /* A search that stops trials early (version 15). */
-    uint32_t rungs; /* 0: none */
+    /* A search that stops trials early (version 15; several brackets from version 16 on). */
+    uint32_t rungs; /* the most of a bracket; 0: no such search */
+    struct brackets brackets;
     double divisor;
     bool smaller_is_better;
     bool is_crowded; /* fewer trials may be under way than there are */
@@ -141,8 +143,8 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 15 /* the newest; 10 is as 9 */
-#define PLAN_DEFAULT 15 /* where no version is asked for */
+#define PLAN_VERSION 16 /* the newest; 10 is as 9 */
+#define PLAN_DEFAULT 16 /* where no version is asked for */
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */
 
@@ -159,7 +161,7 @@ void plan_be_patient(struct plan *plan);
  * over, too. */
 bool plan_be_choosy(struct plan *plan);
 
-/* People retry single trials. Not in version 15: its seeds are older. */
+/* People retry single trials. */
 bool plan_has_retries(const struct plan *plan);
 
 /* The core has slots for a trial of this experiment. */

@@ -30,7 +30,7 @@ static bool is_of_stops(int premise)
     return premise == PREMISE_3_STOP_ON_TWO || premise == PREMISE_10_STOP_KNOWN || premise == PREMISE_10_TRIAL_STOPPED;
 }
 
-/* Searches stop trials in plans of version 15. */
+/* Searches stop trials in plans from version 15 on. */
 static bool is_of_search(int premise)
 {
     return premise == PREMISE_17_JUDGED || premise == PREMISE_17_ADOPTED || premise == PREMISE_18_STOPPED_BY_SEARCH;

@@ -290,7 +290,8 @@ static bool may_begin(const struct core_coordination *coordination, const uint32
                       const struct view_experiment *experiment, uint32_t trial)
 {
     bool halves = search_halves(experiment->config->searcher);
-    if (halves && (trial >= experiment->search.trial_count || view_search_course(experiment, trial) == VIEW_ENDS)) {
+    bool is_bad = BUG(searched_goes_on, "a trial that its search has stopped begins no more");
+    if (halves && (trial >= experiment->search.trial_count || (view_search_course(experiment, trial) == VIEW_ENDS && !is_bad))) {
         return false;
     }
     const struct view_trial *row = view_find_trial(experiment, trial);

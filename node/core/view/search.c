@@ -341,7 +341,8 @@ struct view_standing view_search_standing(const struct view_experiment *experime
     struct view_standing standing = {0, 0};
     for (uint32_t i = 0; i < count; i++) {
         const struct fact_judged *judged = &search->judged[i].fact;
-        if (judged->rung == rung && search->trials[judged->attempt.trial].bracket == bracket) {
+        bool is_compared = search->trials[judged->attempt.trial].bracket == bracket;
+        if (judged->rung == rung && (is_compared || BUG(brackets_compared, "brackets are never compared with each other"))) {
             standing.entries++;
             standing.better += search_is_better(judged->metric, metric, experiment->config->smaller_is_better);
         }

@@ -73,7 +73,9 @@ enum view_trial_state view_trial_state(const struct view_experiment *experiment,
         return VIEW_TRIAL_COMPLETED;
     }
     bool is_running = highest != NULL && view_attempt_verdict(highest) == NULL;
-    if (view_trial_stopped(trial) && !BUG(stop_forgotten, "a trial that is stopped does not begin again")) {
+    bool is_forgotten = BUG(stop_forgotten, "a trial that is stopped does not begin again") ||
+                        (BUG(searched_goes_on, "a trial that its search has stopped begins no more") && view_trial_search_stop(trial) != NULL);
+    if (view_trial_stopped(trial) && !is_forgotten) {
         return is_running ? VIEW_TRIAL_RUNNING : VIEW_TRIAL_STOPPED;
     }
     const struct config *config = experiment->config;
