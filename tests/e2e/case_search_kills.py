@@ -1,0 +1,196 @@
+"""Searches whose coordinator is killed again and again, at any moment and between the record of a decision and its effect. What is
+on the disks at the end is computed anew by search_replay.py. The short forms kill three times, the long ones twenty times."""
+
+import itertools
+import os
+import signal
+import time
+from pathlib import Path
+
+from lab import case, expect, show, wait_over, wait_until
+from search_replay import ATTEMPT, LOG, SEARCH_STOP, Search, Wrong, read_records
+
+# Kinds of records that a coordinator decides by, and where its commit is held. None: at a random moment.
+HOLDS = [(LOG, "after"), (SEARCH_STOP, "after"), None, (LOG, "before"), (SEARCH_STOP, "before"), None]
+HOLDS_OF_ATTEMPTS = [(ATTEMPT, "after"), None, (ATTEMPT, "before"), None]
+
+
+class Storm:
+    """Three daemons, of which the coordinator of one experiment is killed."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.mesh = lab.mesh(3, slots="cpu:2", start=False)
+        sanitizer = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
+        for node in self.mesh.nodes:
+            node.wrap = ["env", f"LD_PRELOAD={lab.build}/libhold_write.so", f"HOLD_FILE={self.hold(node)}", f"ASAN_OPTIONS={sanitizer}"]
+        self.mesh.start()
+        self.ids = {node.name: node.json("status")["node"]["id"] for node in self.mesh.nodes}
+        self.kills, self.held = 0, 0
+        self.stopped = {}  # trial -> {node's name: attempt}
+
+    def hold(self, node):
+        return self.lab.dir / f"hold-{node.name}"
+
+    def look(self):
+        """Which trials each node takes for stopped."""
+        for node in self.mesh.living():
+            for trial in node.json("show", self.identity)["experiment"]["trials"]:
+                if trial["state"] == "stopped":
+                    self.stopped.setdefault(trial["index"], {}).setdefault(node.name, trial["attempt"])
+
+    def coordinator(self):
+        self.look()
+        name = show(self.mesh, self.identity)["coordinator_name"]
+        return self.mesh.by_name(name) if name else None
+
+    def stands_still_at(self, node, hold):
+        """True once the daemon stands still at the commit of such a record; False if it writes none for a while."""
+        kind, moment = hold
+        file = self.hold(node)
+        file.with_suffix(".new").write_text(f"{kind} {moment} {self.ids[node.name]}\n")
+        file.with_suffix(".new").rename(file)
+        until = time.monotonic() + 12
+        while time.monotonic() < until and not Path(f"{file}.held").exists():
+            time.sleep(0.02)
+        file.unlink()
+        if not Path(f"{file}.held").exists():
+            return False
+        wait_until(lambda: Path(f"/proc/{node.daemon.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T", 10,
+                   f"{node.name} to stand still")
+        return True
+
+    def kill(self, hold):
+        random = self.lab.random
+        node = wait_until(self.coordinator, 30, "a coordinator")
+        is_held = hold is not None and self.stands_still_at(node, hold)
+        if is_held:
+            time.sleep(random.choice([0, 0, random.uniform(0, 3)]))
+        elif hold is None:
+            time.sleep(random.uniform(0, 2))
+        node.kill_daemon(signal.SIGKILL)
+        Path(f"{self.hold(node)}.held").unlink(missing_ok=True)
+        self.kills += 1
+        self.held += is_held
+        self.lab.note(f"{node.name} was killed{f' at {hold}' if is_held else ''}")
+        time.sleep(random.choice([0, random.uniform(0, 4), random.uniform(0, 12)]))
+        self.look()
+        node.start()
+        self.mesh.wait_alive(3)
+
+    def run(self, config, kills, holds, limit_s):
+        """Submits the experiment, kills its coordinators, and waits for its end."""
+        self.identity = self.lab.submit(self.mesh.nodes[0], config)
+        for hold in itertools.islice(itertools.cycle(holds), kills):
+            expect(show(self.mesh, self.identity)["state"] == "running" or self.kills == 0,
+                   f"the search was over after {self.kills} kills: it needs more trials")
+            self.kill(hold)
+        return wait_over(self.mesh, self.identity, limit_s)
+
+    def searches(self):
+        """What each node has on its disk, once all have the same."""
+        def read():
+            self.look()
+            found = [Search(read_records(node.dir, self.lab.build), self.identity) for node in self.mesh.nodes]
+            return found if all(search.same_as(found[0]) for search in found) else None
+
+        return wait_until(read, 30, "the disks to have the same records of the search")
+
+    def check(self, final, trials):
+        """The decisions follow from the results, trials are as many as they should be, and what has been stopped stays so."""
+        checked = 0
+        for node, search in zip(self.mesh.nodes, self.searches()):
+            try:
+                checked = search.check(is_over=True)
+            except Wrong as wrong:
+                raise AssertionError(f"{node.name}: {wrong}") from None
+            if search.halves:
+                told = node.json("rungs", self.identity)["search"]["judged"]
+                wanted = search.judged()
+                expect(len(told) == len(wanted), f"{node.name} tells of {len(told)} decisions, and its records say {len(wanted)}")
+                for one, other in zip(told, wanted):
+                    one, other = ({**judged, "metric": str(float(judged["metric"]))} for judged in (one, other))
+                    expect(one == other, f"{node.name} tells {one}, and its records say {other}")
+        numbers = [trial["index"] for trial in final["trials"]]
+        expect(numbers == list(range(trials)), f"the trials are {numbers}")
+        ends = {trial["index"]: trial["state"] for trial in final["trials"]}
+        expect(all(state in ("stopped", "completed") for state in ends.values()), f"trials ended as {ends}")
+        attempts = {trial["index"]: trial["attempt"] for trial in final["trials"]}
+        for trial, seen in self.stopped.items():
+            if len(seen) > 1:  # beyond the one that may have been the only one to know, and was killed
+                expect(ends[trial] == "stopped" and attempts[trial] == max(seen.values()),
+                       f"trial {trial} was stopped at attempt {seen}, and is {ends[trial]} at attempt {attempts[trial]}")
+        logs = len(search.logs)
+        return (f"{self.kills} kills, {self.held} of them held at a decision; {trials} trials, {logs} logs, {checked} decisions computed "
+                f"anew, {sum(len(seen) > 1 for seen in self.stopped.values())} stops watched")
+
+
+def worker(lab, rest_ms, last=9):
+    """Reports a metric at each step, a number that follows from trial and step; a few trials have none. Leaves when it is told to."""
+    return (f"set --; for i in $(seq {last}); do m=0.$(( (SHOAL_TRIAL * 7 + i * 13 + 3) % 83 + 10 )); "
+            f"[ $(( SHOAL_TRIAL % 13 )) != 5 ] || m=nan; "
+            f"set -- \"$@\" report:validation:accuracy:$i:$m save:$i:1000 flush rest:{rest_ms}; done; exec {lab.build}/scripted_worker \"$@\"")
+
+
+def config(lab, searcher, rest_ms, last=9):
+    return {"name": "killed", "entrypoint": worker(lab, rest_ms, last), "seed": 11,
+            "hyperparameters": {"x": {"type": "int", "minval": 0, "maxval": 19, "count": 20}, "y": {"type": "int", "minval": 0, "maxval": 9, "count": 10}},
+            "searcher": {"metric": "accuracy", "smaller_is_better": False, **searcher}}
+
+
+def asha(trials):
+    return {"name": "asha", "max_trials": trials, "num_rungs": 3, "divisor": 3, "max_length": 9}
+
+
+def adaptive(trials):
+    return {"name": "adaptive_asha", "max_trials": trials, "max_rungs": 3, "divisor": 3, "max_length": 9, "mode": "conservative"}
+
+
+def kill_a_search(lab, searcher, kills, rest_ms):
+    storm = Storm(lab)
+    final = storm.run(config(lab, searcher, rest_ms), kills, HOLDS, 240)
+    said = storm.check(final, searcher["max_trials"])
+    expect(storm.held >= kills // 4, f"only {said}")
+    return said
+
+
+def kill_without_rungs(lab, searcher, kills, rest_ms, trials):
+    """All trials of a grid, or as many random ones as asked for, each once and with the values that follow from the seed."""
+    storm = Storm(lab)
+    final = storm.run(config(lab, searcher, rest_ms, last=2), kills, HOLDS_OF_ATTEMPTS, 240)
+    said = storm.check(final, trials)
+    values = [(trial["hyperparameters"]["x"], trial["hyperparameters"]["y"]) for trial in final["trials"]]
+    if searcher["name"] == "grid":
+        expect(sorted(values) == sorted(itertools.product(range(20), range(10))), f"the grid's points are {values}")
+    for node in storm.mesh.nodes:
+        shown = node.json("show", storm.identity)["experiment"]["trials"]
+        expect([trial["hyperparameters"] for trial in shown] == [trial["hyperparameters"] for trial in final["trials"]],
+               f"{node.name} shows other hyperparameters")
+    expect(all(trial["state"] == "completed" for trial in final["trials"]), "a trial was stopped")
+    expect(storm.held >= kills // 4, f"only {said}")
+    return said
+
+
+@case(limit_s=180)
+def a_search_of_several_brackets_outlives_coordinators_held_at_their_decisions(lab):
+    return kill_a_search(lab, adaptive(60), 3, 600)
+
+
+@case(limit_s=900, whole=True)
+def an_asha_search_outlives_twenty_coordinators(lab):
+    return kill_a_search(lab, asha(320), 20, 1500)
+
+
+@case(limit_s=900, whole=True)
+def an_adaptive_search_outlives_twenty_coordinators(lab):
+    return kill_a_search(lab, adaptive(260), 20, 1200)
+
+
+@case(limit_s=900, whole=True)
+def a_random_search_outlives_twenty_coordinators(lab):
+    return kill_without_rungs(lab, {"name": "random", "max_trials": 200}, 20, 2500, 200)
+
+
+@case(limit_s=900, whole=True)
+def a_grid_outlives_twenty_coordinators(lab):
+    return kill_without_rungs(lab, {"name": "grid"}, 20, 2500, 200)
