@@ -43,7 +43,7 @@ const char *options_allowed(const struct config_option *option, char *out, size_
     case OPTION_TEXT:
     case OPTION_NAME:
     case OPTION_LINES:
-        (void)snprintf(out, size, "a text of %d ... %zu bytes without %scontrol characters", option->kind != OPTION_LINES,
+        (void)snprintf(out, size, "texts of %d ... %zu bytes without %scontrol characters", option->kind != OPTION_LINES,
                        option->size - 1, option->kind == OPTION_NAME ? "'/' and " : "");
         break;
     case OPTION_NUMBER:

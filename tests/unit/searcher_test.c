@@ -136,7 +136,7 @@ static void each_mistake_is_one_sentence_with_key_value_and_what_is_allowed(void
         {ADAPTIVE ", max_time: 0", "searcher.max_time is '0'; allowed are 1 ... 1000000000000"},
         {ADAPTIVE ", max_time: 1.5", "searcher.max_time is '1.5'; allowed are 1 ..."},
         {ADAPTIVE ", max_time: 1000000000001", "searcher.max_time is '1000000000001'; allowed are 1 ..."},
-        {ADAPTIVE ", max_time: 9, time_metric: [a]", "searcher.time_metric is a list; allowed are a text of 1 ... 63 bytes"},
+        {ADAPTIVE ", max_time: 9, time_metric: [a]", "searcher.time_metric is a list; allowed are texts of 1 ... 63 bytes"},
         {"name: adaptive_asha, metric: a, max_time: 9, max_trials: 100001", "searcher.max_trials is '100001'; allowed are 1 ... 100000"},
         {"name: asha, metric: a, max_trials: 9, max_time: 9, num_rungs: 0", "searcher.num_rungs is '0'; allowed are 1 ... 32"},
         {"name: asha, metric: a, max_trials: 9, max_time: 9, num_rungs: 33", "searcher.num_rungs is '33'; allowed are 1 ... 32"},
