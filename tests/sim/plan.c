@@ -350,7 +350,8 @@ static uint64_t work_ms(const struct plan *plan, uint32_t slots)
         const struct plan_experiment *e = &plan->experiments[i];
         /* A group that grew while no other trial could start keeps its slots; one may be smaller than it would like to be. */
         uint32_t each = plan->version > 4 && e->is_elastic ? e->max_slots : e->slots;
-        uint32_t at_once = slots / each > 0 ? slots / each : 1;
+        bool is_in_turns = plan->version > 15 && e->is_crowded; /* whatever its brackets may have at a time: one after the other */
+        uint32_t at_once = slots / each > 0 && !is_in_turns ? slots / each : 1;
         if (!plan_fits(plan, e)) {
             continue;
         }
@@ -709,6 +710,7 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
         random_init_stream(&search, run->seed, 1040 + i);
         if (plan->version > 15) {
             draw_forms(&plan->experiments[i], &search);
+            allow_time(plan, plan->end_ms);
         }
     }
     for (uint32_t i = 0; i < plan->experiment_count && plan_has_retries(plan); i++) {
