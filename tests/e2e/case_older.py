@@ -1,11 +1,15 @@
 """Two versions of Shoal: a newer daemon opens the data directory of an older one, and one mesh holds daemons of both."""
 
+import json
 import signal
 from pathlib import Path
 
+from case_search_kills import adaptive, asha
+from case_search_kills import config as search_of
 from lab import case, expect, show, wait_over, wait_until
 from older import BEFORE_LARGE, LAST, older_build
 from look import refusal, workers_of
+from search_replay import Search, read_records
 
 
 def config(name, epochs=2, slots=1, trials=2, restarts=5):
@@ -149,3 +153,55 @@ def a_large_experiment_runs_beside_an_older_daemon(lab):
     alder.start()
     wait_until(lambda: len(alder.json("ls")["experiments"]) == 2, 40, "the updated daemon to list it")
     expect(kept(alder.json("show", identity)["experiment"])[0]["state"] == "completed", "the updated daemon shows another state")
+
+
+def check_search(lab, node, identity):
+    search = Search(read_records(node.dir, lab.build), identity)
+    search.check(is_over=True)
+    told = [(judged["trial"], judged["rung"], judged["decision"]) for judged in node.json("rungs", identity)["search"]["judged"]]
+    expect(told == [(judged["trial"], judged["rung"], judged["decision"]) for judged in search.judged()], f"{node.name} tells {told}")
+    return told
+
+
+@case(limit_s=420)
+def a_search_that_stops_trials_waits_until_no_older_daemon_is_there(lab):
+    """It is refused beside an older daemon, begins once that is gone, takes no notice of its return, and is there after its update."""
+    older = older_build(LAST)
+    mesh = lab.mesh(["alder", "birch", "cedar"], start=False)
+    alder, birch, cedar = mesh.nodes
+    alder.bin = older
+    mesh.start()
+    for searcher in (asha(24), adaptive(24)):
+        context = lab.dir / searcher["name"]
+        context.mkdir()
+        (context / "experiment.yaml").write_text(json.dumps(search_of(lab, searcher, 300)))
+        wanted = (f"shoal: alder runs a version of Shoal that does not know searcher.name {searcher['name']}; update that node first, or use "
+                  "random.")
+        for node in (birch, cedar):
+            text = refusal(node, "submit", context / "experiment.yaml", code=1)
+            expect(text == wanted, f"a search beside an older daemon: {text}")
+    expect(cedar.json("ls")["experiments"] == [], "what was refused is there")
+    alder.kill_daemon(signal.SIGTERM)
+    wait_until(lambda: cedar.json("status")["nodes_alive"] == 2, 30, "cedar to know that alder is gone")
+    identity = lab.submit(cedar, search_of(lab, asha(24), 1000))
+    wait_until(lambda: cedar.json("rungs", identity)["search"]["judged"], 60, "a decision")
+    alder.start()
+    wait_until(lambda: cedar.json("status")["nodes_alive"] == 3, 30, "cedar to know that alder is back")
+    small = lab.submit(alder, config("small", trials=2))
+    final = wait_over(mesh, identity, 180, viewer=cedar)
+    names = {slot["node_name"] for trial in final["trials"] for slot in trial["slots"]}
+    expect("alder" not in names, f"trials of the search ran on {sorted(names)}")
+    ends = {trial["index"]: trial["state"] for trial in final["trials"]}
+    expect(len(ends) == 24 and "stopped" in ends.values() and set(ends.values()) <= {"stopped", "completed"}, f"trials ended as {ends}")
+    decisions = check_search(lab, birch, identity)
+    expect(check_search(lab, cedar, identity) == decisions, "birch and cedar tell of different decisions")
+    wait_over(mesh, small, 120, viewer=alder)
+    expect([row["name"] for row in alder.json("ls")["experiments"]] == ["small"], "the older daemon lists what it cannot read")
+    alder.kill_daemon(signal.SIGTERM)
+    alder.bin = Path(lab.build)
+    alder.start()
+    wait_until(lambda: len(alder.json("ls")["experiments"]) == 2, 40, "the updated daemon to list the search")
+    expect(check_search(lab, alder, identity) == decisions, "the updated daemon tells of other decisions")
+    after = lab.submit(alder, search_of(lab, adaptive(12), 200))
+    wait_over(mesh, after, 120)
+    check_search(lab, alder, after)

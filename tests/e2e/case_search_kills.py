@@ -5,14 +5,17 @@ import itertools
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lab import case, expect, show, wait_over, wait_until
 from search_replay import ATTEMPT, LOG, SEARCH_STOP, Search, Wrong, read_records
 
-# Kinds of records that a coordinator decides by, and where its commit is held. None: at a random moment.
-HOLDS = [(LOG, "after"), (SEARCH_STOP, "after"), None, (LOG, "before"), (SEARCH_STOP, "before"), None]
-HOLDS_OF_ATTEMPTS = [(ATTEMPT, "after"), None, (ATTEMPT, "before"), None]
+# Kinds of records that a coordinator decides by, and where their commit is held: on its own disk, or on another node's once it has sent
+# them. None: at a random moment.
+HOLDS = [(LOG, "after", "own"), (SEARCH_STOP, "after", "own"), None, (LOG, "before", "own"), (SEARCH_STOP, "before", "own"),
+         (SEARCH_STOP, "before", "another"), (SEARCH_STOP, "after", "another"), None]
+HOLDS_OF_ATTEMPTS = [(ATTEMPT, "after", "own"), None, (ATTEMPT, "before", "own"), None]
 
 
 class Storm:
@@ -44,11 +47,11 @@ class Storm:
         name = show(self.mesh, self.identity)["coordinator_name"]
         return self.mesh.by_name(name) if name else None
 
-    def stands_still_at(self, node, hold):
-        """True once the daemon stands still at the commit of such a record; False if it writes none for a while."""
-        kind, moment = hold
+    def stands_still_at(self, node, writer, kind, moment):
+        """True once the node's daemon stands still at the commit of such a record of the writer; False if it has none for a while."""
         file = self.hold(node)
-        file.with_suffix(".new").write_text(f"{kind} {moment} {self.ids[node.name]}\n")
+        Path(f"{file}.held").unlink(missing_ok=True)
+        file.with_suffix(".new").write_text(f"{kind} {moment} {self.ids[writer.name]}\n")
         file.with_suffix(".new").rename(file)
         until = time.monotonic() + 12
         while time.monotonic() < until and not Path(f"{file}.held").exists():
@@ -60,20 +63,23 @@ class Storm:
                    f"{node.name} to stand still")
         return True
 
-    def kill(self, hold):
+    def kill(self, hold, away_s=None):
+        """Kills the coordinator and starts its daemon again, after a while that is drawn if it is not given."""
         random = self.lab.random
         node = wait_until(self.coordinator, 30, "a coordinator")
-        is_held = hold is not None and self.stands_still_at(node, hold)
+        where = random.choice([n for n in self.mesh.nodes if n is not node]) if hold is not None and hold[2] == "another" else node
+        is_held = hold is not None and self.stands_still_at(where, node, *hold[:2])
         if is_held:
             time.sleep(random.choice([0, 0, random.uniform(0, 3)]))
         elif hold is None:
             time.sleep(random.uniform(0, 2))
         node.kill_daemon(signal.SIGKILL)
-        Path(f"{self.hold(node)}.held").unlink(missing_ok=True)
+        if is_held and where is not node:
+            where.daemon.send_signal(signal.SIGCONT)
         self.kills += 1
         self.held += is_held
         self.lab.note(f"{node.name} was killed{f' at {hold}' if is_held else ''}")
-        time.sleep(random.choice([0, random.uniform(0, 4), random.uniform(0, 12)]))
+        time.sleep(random.choice([0, random.uniform(0, 4), random.uniform(0, 12)]) if away_s is None else away_s)
         self.look()
         node.start()
         self.mesh.wait_alive(3)
@@ -174,6 +180,46 @@ def kill_without_rungs(lab, searcher, kills, rest_ms, trials):
 @case(limit_s=180)
 def a_search_of_several_brackets_outlives_coordinators_held_at_their_decisions(lab):
     return kill_a_search(lab, adaptive(60), 3, 600)
+
+
+@case(limit_s=180)
+def results_that_come_one_at_a_time_are_judged_as_if_no_coordinator_had_died(lab):
+    """Each result is let go once the one before it is judged, so what is decided follows from the metrics alone."""
+    storm = Storm(lab)
+    node = storm.mesh.nodes[0]
+    searcher = {"name": "asha", "metric": "accuracy", "smaller_is_better": False, "max_trials": 6, "num_rungs": 3, "divisor": 2, "max_length": 4}
+    metrics = [0.5, 0.7, 0.4, 0.9, 0.6, 0.8]
+    entrypoint = (f"m=$(echo {' '.join(map(str, metrics))} | cut -d' ' -f$(( SHOAL_TRIAL + 1 ))); set --; for i in 1 2 4; do "
+                  f"set -- \"$@\" await:{lab.dir}/go-$SHOAL_TRIAL-$i report:validation:accuracy:$i:$m flush; done; "
+                  f"exec {lab.build}/scripted_worker \"$@\"")
+    storm.identity = lab.submit(node, {"name": "released", "entrypoint": entrypoint, "searcher": searcher, "preemption_timeout": 1})
+
+    def judged():
+        told = [living.json("rungs", storm.identity)["search"]["judged"] for living in storm.mesh.living()]
+        return [(item["trial"], item["rung"], item["decision"]) for item in max(told, key=len)]
+
+    wanted = []
+    kills = {2: (LOG, "after", "own"), 5: (LOG, "before", "own"), 11: (SEARCH_STOP, "after", "own")}
+    killer = ThreadPoolExecutor(1)
+    for rung, step in enumerate((1, 2, 4)):
+        reached = [trial for trial in range(6) if rung == 0 or (trial, rung - 1, "goes on") in wanted]
+        for trial in reached:
+            before = [other for other, at, _ in wanted if at == rung]
+            better = sum(metrics[other] > metrics[trial] for other in before)
+            goes_on = better < max(1, (len(before) + 1) // 2)
+            wanted.append((trial, rung, "top" if rung == 2 else "goes on" if goes_on else "stops"))
+            hold = kills.pop(len(wanted), None)
+            if hold is not None:
+                killing = killer.submit(storm.kill, hold, away_s=1)
+                wait_until(lambda: killing.done() or any(storm.hold(n).exists() for n in storm.mesh.nodes), 40, "the hold to be armed")
+            (lab.dir / f"go-{trial}-{step}").touch()
+            if hold is not None:
+                killing.result()
+            wait_until(lambda: len(judged()) >= len(wanted), 60, f"the result of trial {trial} at rung {rung} to be judged")
+            expect(judged() == wanted, f"{judged()} was decided, and without a death that is {wanted}")
+    said = storm.check(wait_over(storm.mesh, storm.identity, 60), 6)
+    expect(storm.held == 3, f"only {said}")
+    return said
 
 
 @case(limit_s=900, whole=True)
