@@ -17,7 +17,8 @@ from pathlib import Path
 EXPERIMENT, CLAIM, ATTEMPT, VERDICT, EXPERIMENT_LARGE, ATTEMPT_LARGE, STOP, RESULT, LOG, SEARCH_STOP = 5, 7, 8, 10, 25, 26, 28, 30, 31, 32
 GOES_ON, STOPS, TOPS_OUT = 0, 1, 2
 WORDS = ("goes on", "stops", "top")
-ASHA, ADAPTIVE = 3, 4
+GRID, ASHA, ADAPTIVE = 1, 3, 4
+RANGES = (2, 3, 4)  # kinds of hyperparameters with a count
 MODES = ("standard", "aggressive", "conservative")
 
 
@@ -139,6 +140,8 @@ class Search:
             raise Wrong(f"there is no record of experiment {experiment}")
         self.config = whole[0].value()[4]
         self.trials = self.config["max_trials"]
+        if self.config["searcher"] == GRID:
+            self.trials = math.prod(parameter[4] for parameter in self.config["hyperparameters"] if parameter[1] in RANGES)
         self.halves = self.config["searcher"] in (ASHA, ADAPTIVE)
         if self.halves:
             self.divisor = Fraction(self.config.get("divisor", 4))

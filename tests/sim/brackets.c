@@ -61,6 +61,19 @@ static void share_trials(double divisor, uint32_t trials, struct brackets *out)
     seat_trials(trials, out);
 }
 
+void brackets_share_places(uint32_t most, double divisor, bool is_adaptive, struct brackets *brackets)
+{
+    uint32_t last = brackets->count - 1;
+    double by_itself = is_adaptive ? floor(divisor) : trials_of_one(divisor, brackets->rungs[last]);
+    by_itself = is_adaptive && brackets->trials[last] > by_itself ? brackets->trials[last] : by_itself;
+    for (uint32_t b = 0, left = most; b < brackets->count; b++) {
+        uint32_t open = brackets->count - b, share = (left + open - 1) / open; /* the first ones have the odd ones */
+        left -= share;
+        double places = most == 0 ? floor(by_itself) : share > 0 ? share : 1;
+        brackets->places[b] = places < brackets->trials[b] ? (uint32_t)places : brackets->trials[b];
+    }
+}
+
 void brackets_make_one(uint32_t rungs, uint32_t trials, struct brackets *out)
 {
     memset(out, 0, sizeof *out);

@@ -109,6 +109,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_17_JUDGED] = "17: a decision of a search was computed anew",
     [PREMISE_17_ADOPTED] = "17: ... in a log that had taken over decisions of another",
     [PREMISE_18_STOPPED_BY_SEARCH] = "18: a stop by a search was compared with its log",
+    [PREMISE_19_BRACKET_FULL] = "19: a trial took the last place of its bracket",
 };
 
 const char *checkers_invariant_text(int number)
@@ -146,6 +147,7 @@ const char *checkers_invariant_text(int number)
         [16] = "each rung of a trial is judged once in a log of a search, in order",
         [17] = "each decision of a search follows from what stands before it in its log",
         [18] = "a search stops a trial only as its log says",
+        [19] = "without faults no more trials of a bracket train at a time than may",
     };
     return number >= 0 && number < (int)(sizeof texts / sizeof texts[0]) && texts[number] != NULL ? texts[number] : "?";
 }

@@ -116,6 +116,7 @@ enum checkers_premise {
     PREMISE_17_JUDGED,
     PREMISE_17_ADOPTED,           /* a log took over decisions of another */
     PREMISE_18_STOPPED_BY_SEARCH,
+    PREMISE_19_BRACKET_FULL,
     PREMISE_COUNT
 };
 

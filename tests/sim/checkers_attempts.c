@@ -238,6 +238,7 @@ void checkers_on_attempt(struct sim *sim, int node, const struct record *record)
                  node, attempt.number, attempt.trial);
     }
     checkers_begins_stopped(sim, node, &attempt, "makes");
+    checkers_on_place(sim, node, &attempt);
     checkers_on_begun(sim, node, &attempt);
     checkers_on_begun_where(sim, node, &attempt);
     check_start_step(sim, node, record, &attempt);

@@ -289,6 +289,7 @@ void checkers_same_state(struct sim *sim);
 /* 3, 10: single trials that people stop and retry. `what` of the attempt the node does: "makes". */
 void checkers_stops(struct sim *sim, int node); /* once a virtual second */
 void checkers_search(struct sim *sim, int node); /* once a virtual second */
+void checkers_on_place(struct sim *sim, int node, const attempt_id *attempt); /* a coordinator has assigned it */
 void checkers_stops_kept(struct sim *sim, int node, uint32_t experiment); /* at the end */
 void checkers_stops_lost(struct sim *sim, int node, uint32_t experiment); /* perhaps: its disk is another one */
 void checkers_begins_stopped(struct sim *sim, int node, const attempt_id *attempt, const char *what);

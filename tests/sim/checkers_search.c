@@ -1,4 +1,4 @@
-/* Searches that stop trials early (16, 17, 18; plans from version 15 on). What the coordinators have decided is computed anew from the logs
+/* Searches that stop trials early (16 to 19; plans from version 15 on). What the coordinators have decided is computed anew from the logs
  * alone, by code that shares nothing with train/search. */
 
 #include <math.h>
@@ -143,6 +143,41 @@ static void check_stop(struct sim *sim, int node, uint32_t e, uint32_t trial, co
     checkers_met(sim, PREMISE_18_STOPPED_BY_SEARCH);
     if (!found) {
         sim_fail(sim, 18, "n%d takes trial %u of experiment %u for stopped by its search, whose log does not say so", node, trial, e);
+    }
+}
+
+static bool is_retried(const struct plan_experiment *plan)
+{
+    uint64_t retries_ms = 0;
+    for (uint32_t t = 0; t < plan->trials; t++) {
+        retries_ms |= plan->retry_ms[t];
+    }
+    return retries_ms != 0;
+}
+
+/* A trial begins only while its bracket has a place. What has begun goes on whatever is full: so not where trials are retried, nor beside
+ * trials that ran where nobody saw it. */
+void checkers_on_place(struct sim *sim, int node, const attempt_id *attempt)
+{
+    int e = checkers_experiment(sim, attempt->experiment);
+    const struct plan_experiment *plan = &sim->plan.experiments[e];
+    const struct view_experiment *seen = view_find_experiment(&sim->nodes[node].core->view, attempt->experiment);
+    if (plan->rungs == 0 || attempt->number > 1 || !plan_is_quiet(&sim->plan) || is_retried(plan)) {
+        return;
+    }
+    uint32_t bracket = plan->brackets.of[attempt->trial], training = 0;
+    for (uint32_t t = 0; t < plan->trials; t++) {
+        const struct view_trial *trial = view_find_trial(seen, t);
+        const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+        bool is_other = t != attempt->trial && plan->brackets.of[t] == bracket;
+        training += is_other && highest != NULL && view_attempt_verdict(highest) == NULL;
+    }
+    if (training + 1 == plan->brackets.places[bracket]) {
+        checkers_met(sim, PREMISE_19_BRACKET_FULL);
+    }
+    if (training >= plan->brackets.places[bracket]) {
+        sim_fail(sim, 19, "n%d begins trial %u of experiment %d beside %u others of its bracket, which has %u places", node, attempt->trial, e,
+                 training, plan->brackets.places[bracket]);
     }
 }
 

@@ -506,6 +506,7 @@ static void draw_search(struct plan_experiment *experiment, struct random *rando
     config.max_concurrent_trials = experiment->is_crowded ? (uint32_t)sim_between(random, 1, 3) : PLAN_TRIALS_MAX;
     bytes_copy_text(config.time_metric, sizeof config.time_metric, "steps");
     brackets_make_one(experiment->rungs, experiment->trials, &experiment->brackets);
+    brackets_share_places(config.max_concurrent_trials, config.divisor, false, &experiment->brackets);
     pack_writer_init(&writer, experiment->config, sizeof experiment->config);
     config_pack(&writer, &config);
     CHECK(!writer.failed);
@@ -556,6 +557,7 @@ static void draw_forms(struct plan_experiment *experiment, struct random *random
     }
     experiment->is_crowded = sim_chance(random, 400);
     config.max_concurrent_trials = experiment->is_crowded ? (uint32_t)random_below(random, 4) : PLAN_TRIALS_MAX * BRACKETS_MAX;
+    brackets_share_places(config.max_concurrent_trials, config.divisor, config.searcher == SEARCH_ADAPTIVE_ASHA, &experiment->brackets);
     pack_writer_init(&writer, experiment->config, sizeof experiment->config);
     config_pack(&writer, &config);
     CHECK(!writer.failed);

@@ -33,7 +33,7 @@ static bool is_of_stops(int premise)
 /* Searches stop trials in plans from version 15 on. */
 static bool is_of_search(int premise)
 {
-    return premise == PREMISE_17_JUDGED || premise == PREMISE_17_ADOPTED || premise == PREMISE_18_STOPPED_BY_SEARCH;
+    return premise == PREMISE_19_BRACKET_FULL || premise == PREMISE_17_JUDGED || premise == PREMISE_17_ADOPTED || premise == PREMISE_18_STOPPED_BY_SEARCH;
 }
 
 /* Single trials are retried in plans from version 14 on. */

@@ -117,6 +117,7 @@ static void tell_in_order(const uint32_t *numbers)
     struct view_experiment *experiment = submit_search(&mesh);
     for (uint32_t i = 0; i < RECORDS; i++) {
         say_one(&mesh, numbers[i]);
+        say_one(&mesh, numbers[numbers[i] % (i + 1)]); /* and one of those once more, in a newer version with the same body */
         if (i % 2 == numbers[0] % 2) {
             (void)view_search_refresh(&mesh.core->view, experiment); /* now and then, as readers do */
         }

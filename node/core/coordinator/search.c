@@ -303,7 +303,7 @@ static bool may_begin(const struct core_coordination *coordination, const uint32
         bool is_here = bracket_of(experiment, gang->attempt.trial) == bracket;
         count += is_here && !gang->is_joining && !is_counted(experiment, gang->attempt.trial);
     }
-    return most == 0 || count < most;
+    return most == 0 || count < most || BUG(bracket_overfull, "no more trials of a bracket train at a time than may");
 }
 
 bool search_lets_begin(const struct core_coordination *coordination, const struct view_experiment *experiment, uint32_t trial)
