@@ -709,7 +709,7 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
         struct random search;
         random_init_stream(&search, run->seed, 1030 + i);
         draw_search(&plan->experiments[i], &search);
-        random_init_stream(&search, run->seed, 1040 + i);
+        random_init_stream(&search, run->seed, 1080 + i);
         if (plan->version > 15) {
             draw_forms(&plan->experiments[i], &search);
             allow_time(plan, plan->end_ms);

@@ -163,6 +163,52 @@ static void a_copied_disk_has_a_machine_to_run_on(void **state)
     }
 }
 
+static void searches_have_several_brackets_from_version_16_on(void **state)
+{
+    (void)state;
+    static struct plan plan;
+    uint32_t several = 0, of_one_place = 0;
+    for (uint64_t seed = 1; seed <= SEEDS / 10; seed++) {
+        for (uint32_t version = 14; version <= NEWEST; version++) {
+            draw(&plan, seed, version, 0);
+            for (uint32_t i = 0; i < plan.experiment_count; i++) {
+                const struct plan_experiment *experiment = &plan.experiments[i];
+                const struct brackets *brackets = &experiment->brackets;
+                uint32_t trials = 0;
+                for (uint32_t b = 0; b < brackets->count; b++) {
+                    assert_in_range(brackets->rungs[b], 1, b > 0 ? brackets->rungs[b - 1] : PLAN_RUNGS_MAX);
+                    assert_in_range(brackets->places[b], 1, brackets->trials[b]);
+                    trials += brackets->trials[b];
+                    of_one_place += brackets->places[b] == 1;
+                }
+                assert_int_equal(trials, experiment->rungs > 0 ? experiment->trials : 0);
+                assert_true(brackets->count <= 1 || version > 15);
+                several += brackets->count > 1;
+            }
+        }
+    }
+    assert_true(several > SEEDS / 100 && of_one_place > SEEDS / 40);
+}
+
+/* After the heal there is time for all trials one after the other, where fewer may train than there are slots. */
+static void few_trials_at_a_time_have_their_time(void **state)
+{
+    (void)state;
+    static struct plan plan;
+    uint32_t seen = 0;
+    for (uint64_t seed = 1; seed <= SEEDS / 10; seed++) {
+        draw(&plan, seed, NEWEST, 0);
+        for (uint32_t i = 0; i < plan.experiment_count; i++) {
+            const struct plan_experiment *experiment = &plan.experiments[i];
+            if (experiment->is_crowded && plan_fits(&plan, experiment)) {
+                assert_true(plan.end_ms - plan.heal_ms >= (uint64_t)experiment->trials * experiment->steps * experiment->step_ms);
+                seen++;
+            }
+        }
+    }
+    assert_true(seen > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +220,8 @@ int main(void)
         cmocka_unit_test(a_slow_disk_that_is_left_out_is_not_slow),
         cmocka_unit_test(a_program_that_fails_at_once_has_others_beside_it),
         cmocka_unit_test(a_copied_disk_has_a_machine_to_run_on),
+        cmocka_unit_test(searches_have_several_brackets_from_version_16_on),
+        cmocka_unit_test(few_trials_at_a_time_have_their_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
