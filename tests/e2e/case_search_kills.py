@@ -154,7 +154,7 @@ def adaptive(trials):
 
 def kill_a_search(lab, searcher, kills, rest_ms):
     storm = Storm(lab)
-    final = storm.run(config(lab, searcher, rest_ms), kills, HOLDS, 240)
+    final = storm.run(config(lab, searcher, rest_ms), kills, HOLDS, 600)
     said = storm.check(final, searcher["max_trials"])
     expect(storm.held >= kills // 4, f"only {said}")
     return said
@@ -163,7 +163,7 @@ def kill_a_search(lab, searcher, kills, rest_ms):
 def kill_without_rungs(lab, searcher, kills, rest_ms, trials):
     """All trials of a grid, or as many random ones as asked for, each once and with the values that follow from the seed."""
     storm = Storm(lab)
-    final = storm.run(config(lab, searcher, rest_ms, last=2), kills, HOLDS_OF_ATTEMPTS, 240)
+    final = storm.run(config(lab, searcher, rest_ms, last=2), kills, HOLDS_OF_ATTEMPTS, 600)
     said = storm.check(final, trials)
     values = [(trial["hyperparameters"]["x"], trial["hyperparameters"]["y"]) for trial in final["trials"]]
     if searcher["name"] == "grid":
@@ -222,21 +222,21 @@ def results_that_come_one_at_a_time_are_judged_as_if_no_coordinator_had_died(lab
     return said
 
 
-@case(limit_s=900, whole=True)
+@case(limit_s=1500, whole=True)
 def an_asha_search_outlives_twenty_coordinators(lab):
     return kill_a_search(lab, asha(320), 20, 1500)
 
 
-@case(limit_s=900, whole=True)
+@case(limit_s=1500, whole=True)
 def an_adaptive_search_outlives_twenty_coordinators(lab):
     return kill_a_search(lab, adaptive(260), 20, 1200)
 
 
-@case(limit_s=900, whole=True)
+@case(limit_s=1500, whole=True)
 def a_random_search_outlives_twenty_coordinators(lab):
     return kill_without_rungs(lab, {"name": "random", "max_trials": 200}, 20, 2500, 200)
 
 
-@case(limit_s=900, whole=True)
+@case(limit_s=1500, whole=True)
 def a_grid_outlives_twenty_coordinators(lab):
     return kill_without_rungs(lab, {"name": "grid"}, 20, 2500, 200)
