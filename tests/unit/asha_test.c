@@ -441,7 +441,11 @@ static void brackets_take_turns_by_their_shares(void **state)
         for (uint32_t b = 0; b < brackets.count; b++) {
             assert_int_equal(given[b], brackets.list[b].trials);
         }
-        assert_int_equal(search_next_bracket(&brackets, &turns), brackets.count - 1); /* one trial too many */
+        for (uint32_t k = 0; k < 2 * rows[i].trials; k++) { /* of a search that is extended: the turns begin anew */
+            uint32_t bracket = search_trial_bracket(&brackets, k);
+            assert_int_equal(search_next_bracket(&brackets, &turns), bracket);
+            assert_int_equal(search_trial_bracket(&brackets, rows[i].trials + k), bracket);
+        }
     }
     /* Each of the three brackets has begun with the seventh of 64 trials. */
     static const uint32_t first[] = {0, 0, 1, 0, 0, 0, 2, 1};
@@ -450,6 +454,38 @@ static void brackets_take_turns_by_their_shares(void **state)
     for (uint32_t k = 0; k < 8; k++) {
         assert_int_equal(search_trial_bracket(&brackets, k), first[k]);
     }
+}
+
+static void an_extended_search_keeps_its_brackets(void **state)
+{
+    (void)state;
+    struct search_halving halving = adaptive(SEARCH_STANDARD, 4, 1000, 16, 10);
+    const struct search_brackets before = brackets_of(&halving);
+    for (uint32_t trials = 10; trials < 45; trials++) {
+        struct search_brackets brackets = before;
+        uint32_t counted[SEARCH_BRACKETS_MAX] = {0}, concurrent = 0;
+        search_brackets_extend(&halving, trials, &brackets);
+        for (uint32_t t = 0; t < trials; t++) {
+            assert_int_equal(search_trial_bracket(&brackets, t), search_trial_bracket(&before, t % 10));
+            counted[search_trial_bracket(&brackets, t)]++;
+        }
+        assert_int_equal(brackets.count, before.count);
+        for (uint32_t b = 0; b < brackets.count; b++) {
+            assert_int_equal(brackets.list[b].rungs, before.list[b].rungs);
+            assert_int_equal(brackets.list[b].trials, before.list[b].trials);
+            assert_int_equal(brackets.list[b].trials + brackets.list[b].added, counted[b]);
+            concurrent += brackets.list[b].concurrent;
+        }
+        assert_in_range(concurrent, before.count, trials < 16 ? trials : 16);
+    }
+    /* With one bracket an extended search is one that had so many trials from the beginning. */
+    struct search_halving few = {.kind = SEARCH_ASHA, .rungs = 3, .divisor = 2, .max_time = 100, .max_trials = 2}, many = few;
+    many.max_trials = 9;
+    struct search_brackets extended = brackets_of(&few), whole = brackets_of(&many);
+    assert_int_equal(extended.list[0].concurrent, 2);
+    search_brackets_extend(&few, 9, &extended);
+    assert_int_equal(extended.list[0].trials + extended.list[0].added, whole.list[0].trials);
+    assert_int_equal(extended.list[0].concurrent, whole.list[0].concurrent);
 }
 
 /* Runs the trials of a search one after the other, each with a report every `each` units whose metric is `step` more than the last
@@ -548,6 +584,7 @@ int main(void)
         cmocka_unit_test(every_configuration_has_brackets_that_hold_all_trials),
         cmocka_unit_test(numbers_out_of_bounds_are_no_search),
         cmocka_unit_test(brackets_take_turns_by_their_shares),
+        cmocka_unit_test(an_extended_search_keeps_its_brackets),
         cmocka_unit_test(trials_one_after_the_other_end_where_the_first_was_better),
         cmocka_unit_test(a_report_beyond_several_rungs_counts_at_each),
         cmocka_unit_test(a_preview_counts_the_trials_that_reach_each_rung),

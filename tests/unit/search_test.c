@@ -624,6 +624,30 @@ static void a_space_is_plain_if_the_first_versions_draw_the_same(void **state)
     assert_int_equal(f.bytes[1], 0x81); /* a map: the first versions take arrays only */
 }
 
+static void further_trials_are_those_of_a_larger_space(void **state)
+{
+    (void)state;
+    static struct fixture few, many;
+    const struct search_head random = {.sampler = SEARCH_SAMPLER_RANDOM}, *heads[] = {&random, &sobol};
+    for (int i = 0; i < 2; i++) {
+        begin_with(&few, heads[i], SEARCH_ASHA, 3, 2);
+        begin_with(&many, heads[i], SEARCH_ASHA, 40, 2);
+        struct fixture *both[] = {&few, &many};
+        for (int k = 0; k < 2; k++) {
+            add_range(both[k], "x", SEARCH_DOUBLE, 0, 1, 0);
+            add_range(both[k], "n", SEARCH_INT, 1, 1000000, 0);
+        }
+        for (uint32_t index = 0; index < 40; index++) {
+            char text[128];
+            (void)snprintf(text, sizeof text, "%s", trial(&few, 7, index));
+            assert_string_equal(text, trial(&many, 7, index));
+        }
+        struct pack_writer writer;
+        pack_writer_init(&writer, few.values, sizeof few.values);
+        assert_int_equal(search_trial_values(&few.space, 7, SEARCH_TRIALS_MAX, &writer), ERR_NOT_FOUND);
+    }
+}
+
 static void heads_of_a_later_version_are_refused(void **state)
 {
     (void)state;
@@ -1054,6 +1078,7 @@ int main(void)
         cmocka_unit_test(own_values_come_first_and_change_no_other_draw),
         cmocka_unit_test(own_values_outside_of_the_space_are_refused),
         cmocka_unit_test(a_space_is_plain_if_the_first_versions_draw_the_same),
+        cmocka_unit_test(further_trials_are_those_of_a_larger_space),
         cmocka_unit_test(heads_of_a_later_version_are_refused),
         cmocka_unit_test(properties_of_a_later_version_are_refused),
         cmocka_unit_test(dotted_names_become_nested_maps),

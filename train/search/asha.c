@@ -115,8 +115,12 @@ static uint32_t concurrent_by_itself(const struct search_halving *halving, const
 {
     const struct search_bracket *last = &brackets->list[brackets->count - 1];
     double least = halving->kind == SEARCH_ASHA ? power(halving->divisor, last->rungs - 1) : halving->divisor;
-    uint32_t wanted = least < halving->max_trials ? (uint32_t)least : halving->max_trials;
-    return halving->kind == SEARCH_ADAPTIVE_ASHA && last->trials > wanted ? last->trials : wanted;
+    uint32_t all = halving->max_trials, trials = last->trials + last->added;
+    for (uint32_t b = 0; b < brackets->count; b++) {
+        all += brackets->list[b].added;
+    }
+    uint32_t wanted = least < all ? (uint32_t)least : all;
+    return halving->kind == SEARCH_ADAPTIVE_ASHA && trials > wanted ? trials : wanted;
 }
 
 void search_brackets_share(const struct search_halving *halving, struct search_brackets *brackets)
@@ -128,8 +132,22 @@ void search_brackets_share(const struct search_halving *halving, struct search_b
     for (uint32_t b = 0; b < count; b++) {
         struct search_bracket *bracket = &brackets->list[b];
         uint32_t wanted = each + (is_bound && b < all % count ? 1 : 0);
-        bracket->concurrent = wanted < bracket->trials ? wanted : bracket->trials;
+        uint32_t trials = bracket->trials + bracket->added;
+        bracket->concurrent = wanted < trials ? wanted : trials;
     }
+}
+
+void search_brackets_extend(const struct search_halving *halving, uint32_t trials, struct search_brackets *brackets)
+{
+    struct search_turns turns = {{0}};
+    for (uint32_t t = 0; t < trials; t++) {
+        (void)search_next_bracket(brackets, &turns);
+    }
+    for (uint32_t b = 0; b < brackets->count; b++) {
+        struct search_bracket *bracket = &brackets->list[b];
+        bracket->added = turns.given[b] > bracket->trials ? turns.given[b] - bracket->trials : 0;
+    }
+    search_brackets_share(halving, brackets);
 }
 
 void search_brackets_make(const struct search_halving *halving, struct search_brackets *out)
@@ -159,6 +177,11 @@ static uint32_t trials_before(const struct search_brackets *brackets, uint32_t b
 
 uint32_t search_trial_bracket(const struct search_brackets *brackets, uint32_t trial)
 {
+    uint32_t all = 0;
+    for (uint32_t b = 0; b < brackets->count; b++) {
+        all += brackets->list[b].trials;
+    }
+    trial %= all;
     for (uint32_t b = 0; b + 1 < brackets->count; b++) {
         uint32_t low = 0, high = brackets->list[b].trials;
         while (low < high) {
@@ -178,17 +201,14 @@ uint32_t search_trial_bracket(const struct search_brackets *brackets, uint32_t t
 
 uint32_t search_next_bracket(const struct search_brackets *brackets, struct search_turns *turns)
 {
-    uint32_t next = brackets->count;
-    for (uint32_t b = 0; b < brackets->count; b++) {
-        /* the one with the least (2 given + 1) / trials, of equal ones the first */
-        bool is_left = turns->given[b] < brackets->list[b].trials;
-        if (is_left && (next == brackets->count || (2 * (uint64_t)turns->given[b] + 1) * brackets->list[next].trials <
-                                                       (2 * (uint64_t)turns->given[next] + 1) * brackets->list[b].trials)) {
+    uint32_t next = 0;
+    for (uint32_t b = 1; b < brackets->count; b++) {
+        /* The bracket with the least (2 given + 1) / trials, of equal ones the first. After all trials of a configuration each bracket
+         * has been given exactly its trials, so every quotient has grown by 2, and the turns are the same again. */
+        if ((2 * (uint64_t)turns->given[b] + 1) * brackets->list[next].trials <
+            (2 * (uint64_t)turns->given[next] + 1) * brackets->list[b].trials) {
             next = b;
         }
-    }
-    if (next == brackets->count) {
-        return brackets->count - 1; /* more trials than the brackets have, in a record of another node */
     }
     turns->given[next]++;
     return next;

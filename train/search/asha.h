@@ -47,10 +47,11 @@ bool search_halving_is_good(const struct search_halving *halving);
 struct search_bracket {
     uint32_t rungs;
     uint32_t trials;     /* at least 1 */
-    uint32_t concurrent; /* how many of them train at a time: 1 ... trials */
+    uint32_t added;      /* further ones, of a search that was extended */
+    uint32_t concurrent; /* how many of them train at a time: 1 ... trials + added */
 };
 
-/* The brackets of a search, those with the most rungs first. Their trials are max_trials together. */
+/* The brackets of a search, those with the most rungs first. Their trials are max_trials together, without those added. */
 struct search_brackets {
     uint32_t count; /* 1 ... SEARCH_BRACKETS_MAX */
     struct search_bracket list[SEARCH_BRACKETS_MAX];
@@ -67,9 +68,14 @@ void search_brackets_make(const struct search_halving *halving, struct search_br
  * `divisor` if that is more. No bracket gets more than its trials. search_brackets_make does this itself. */
 void search_brackets_share(const struct search_halving *halving, struct search_brackets *brackets);
 
-/* The bracket of trial `trial` (below max_trials), an index into the list. Trials are numbered in the order in which they begin, so
+/* A search is extended to `trials` trials, at least max_trials: says how many of those added each bracket has, and shares anew how
+ * many train at a time. The brackets stay those of max_trials, and so does the bracket of each trial. */
+void search_brackets_extend(const struct search_halving *halving, uint32_t trials, struct search_brackets *brackets);
+
+/* The bracket of trial `trial`, an index into the list. Trials are numbered in the order in which they begin, so
  * the brackets take turns by their shares: after any number of trials each bracket has as many of them as a party with so many
- * votes would have seats by the method of Sainte-Lague. */
+ * votes would have seats by the method of Sainte-Lague. After max_trials trials the turns begin anew: trial n has the bracket of trial
+ * n modulo max_trials, whenever and however often the search was extended. */
 uint32_t search_trial_bracket(const struct search_brackets *brackets, uint32_t trial);
 
 /* How many trials of each bracket have been given out. All zero before the first. */
@@ -77,8 +83,7 @@ struct search_turns {
     uint32_t given[SEARCH_BRACKETS_MAX];
 };
 
-/* The bracket of the next trial: called once for each trial from 0 on, it gives what search_trial_bracket does, in less time. Beyond the
- * last trial: the last bracket. */
+/* The bracket of the next trial: called once for each trial from 0 on, it gives what search_trial_bracket does, in less time. */
 uint32_t search_next_bracket(const struct search_brackets *brackets, struct search_turns *turns);
 
 /* The length of rung `rung` (below `rungs`) of a bracket, in units, rounded down and at least 1. Never falls from rung to rung; low

@@ -377,7 +377,7 @@ static int draw_trial(const struct search_space *space, uint64_t seed, uint32_t 
     if (search_trial_count(space, &trials) != 0 || space_read(space, parameters, &values_max) != 0) {
         return ERR_MALFORMED;
     }
-    if (index >= trials) {
+    if (index >= (search_draws(space->kind) ? SEARCH_TRIALS_MAX : trials)) {
         return ERR_NOT_FOUND;
     }
     memset(drawn, 0, SEARCH_PARAMETERS_MAX * sizeof *drawn);

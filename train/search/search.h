@@ -126,6 +126,9 @@ size_t search_values_bytes_max(const struct search_space *space);
  *
  * Initial values take the place of draws, and change no other draw.
  *
+ * A space that is drawn has values for every index below SEARCH_TRIALS_MAX: those behind max_trials are of a search that was
+ * extended.
+ *
  * Returns 0, ERR_MALFORMED, ERR_NOT_FOUND (index out of range) or ERR_FULL (writer too small; its content is then
  * undefined). */
 int search_trial_values(const struct search_space *space, uint64_t seed, uint32_t index, struct pack_writer *writer);

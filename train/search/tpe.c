@@ -226,7 +226,7 @@ int tpe_draw(const struct search_space *space, const struct tpe_observation *obs
         !are_good(&parameters, observations, observation_count, index)) {
         return ERR_MALFORMED;
     }
-    if (index >= trials) {
+    if (index >= SEARCH_TRIALS_MAX) {
         return ERR_NOT_FOUND;
     }
     if (room_bytes < tpe_room_bytes(parameters.count, observation_count)) {
