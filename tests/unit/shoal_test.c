@@ -704,6 +704,31 @@ static void test_outside_shoal_a_program_is_a_group_of_one(void **state)
     (void)unsetenv("SHOAL_COLLECTIVE_TIMEOUT");
 }
 
+static void test_a_program_sees_how_far_it_may_go(void **state)
+{
+    (void)state;
+    (void)unsetenv("SHOAL_SOCKET");
+    char error[SHOAL_ERROR_BYTES];
+    struct shoal *shoal;
+    assert_int_equal(shoal_open(&shoal, error), 0);
+    assert_true(shoal_until(shoal, 0) == SHOAL_UNBOUNDED && shoal_until(shoal, 1000) == SHOAL_UNBOUNDED);
+    shoal_close(&shoal);
+    (void)setenv("SHOAL_RUNGS", "15 62 1000", 1);
+    assert_int_equal(shoal_open(&shoal, error), 0);
+    static const uint64_t rows[][2] = {{0, 15}, {14, 15}, {15, 62}, {61, 62}, {62, 1000}, {999, 1000}, {1000, 1000}, {2000, 1000}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(shoal_until(shoal, rows[i][0]), rows[i][1]);
+    }
+    shoal_close(&shoal);
+    static const char *const bad[] = {"x", "0", "-1", "5 5", "7 3", "3,4", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        (void)setenv("SHOAL_RUNGS", bad[i], 1);
+        assert_int_equal(shoal_open(&shoal, error), ERR_USAGE);
+        assert_non_null(strstr(error, "SHOAL_RUNGS"));
+    }
+    (void)unsetenv("SHOAL_RUNGS");
+}
+
 static void test_json_is_read_strictly(void **state)
 {
     (void)state;
@@ -834,6 +859,7 @@ int main(void)
         cmocka_unit_test(test_a_worker_that_is_lost_while_the_group_forms_is_not_waited_for),
         cmocka_unit_test(test_the_links_use_the_ports_that_the_daemon_names),
         cmocka_unit_test(test_outside_shoal_a_program_is_a_group_of_one),
+        cmocka_unit_test(test_a_program_sees_how_far_it_may_go),
         cmocka_unit_test(test_json_is_read_strictly),
         cmocka_unit_test(test_a_report_that_the_daemon_would_not_keep_is_refused),
         cmocka_unit_test(test_a_program_without_descriptors_cannot_load),

@@ -194,6 +194,8 @@ struct shoal {
     char host[TCP_HOST_BYTES];
     uint8_t *hparams;
     size_t hparams_bytes;
+    uint64_t rungs[SHOAL_RUNGS_MAX]; /* lengths, ascending */
+    uint32_t rung_count;
     bool stop;
     char stop_reason[16]; /* of the notice */
     /* ERR_REFUSED if the daemon refused a save, or another request, and the program does not know yet */

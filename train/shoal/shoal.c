@@ -276,6 +276,24 @@ static int read_timeout(struct shoal *s)
     return 0;
 }
 
+static int read_rungs(struct shoal *s)
+{
+    const char *text = getenv("SHOAL_RUNGS"), *at = text != NULL ? text : "";
+    while (*at != '\0') {
+        char *end = NULL;
+        errno = 0;
+        uint64_t length = at[0] >= '0' && at[0] <= '9' ? strtoull(at, &end, 10) : 0;
+        bool ascends = length > (s->rung_count > 0 ? s->rungs[s->rung_count - 1] : 0);
+        if (!ascends || errno != 0 || (*end != '\0' && *end != ' ') || s->rung_count == SHOAL_RUNGS_MAX) {
+            return client_fail(s, ERR_USAGE, "SHOAL_RUNGS is '%.60s'; it must be at most %d whole numbers, ascending from 1", text,
+                               SHOAL_RUNGS_MAX);
+        }
+        s->rungs[s->rung_count++] = length;
+        at = end + strspn(end, " ");
+    }
+    return 0;
+}
+
 enum open_form { OPEN_LINK, OPEN_GROUP, OPEN_ELASTIC };
 
 static int open_context(struct shoal **out, enum open_form form, char error[SHOAL_ERROR_BYTES])
@@ -294,6 +312,7 @@ static int open_context(struct shoal **out, enum open_form form, char error[SHOA
     client_background_init(s);
     const char *socket_path = getenv("SHOAL_SOCKET");
     int result = read_timeout(s);
+    result = result == 0 ? read_rungs(s) : result;
     (void)getentropy(&s->session, sizeof s->session); /* without it the daemon may keep a report twice */
     if (result == 0) {
         result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
@@ -388,6 +407,15 @@ uint64_t shoal_seed(const struct shoal *s)
 uint64_t shoal_start_step(const struct shoal *s)
 {
     return s->start_step;
+}
+
+uint64_t shoal_until(const struct shoal *s, uint64_t length)
+{
+    uint32_t rung = 0;
+    while (rung + 1 < s->rung_count && s->rungs[rung] <= length) {
+        rung++;
+    }
+    return s->rung_count > 0 ? s->rungs[rung] : SHOAL_UNBOUNDED;
 }
 
 /* ---- hyperparameters ---- */

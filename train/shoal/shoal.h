@@ -91,6 +91,15 @@ int shoal_hparam_text(struct shoal *shoal, const char *path, const char *fallbac
 int shoal_hparam_int_list(struct shoal *shoal, const char *path, const int64_t *fallback, size_t fallback_count,
                           int64_t *out, size_t capacity, size_t *count);
 
+/* How far the trial may go now, in a search that stops trials early: the length of the first rung behind `length`, which is how far
+ * the trial has come; the last rung's from there on, since the trial is done then. The unit is that of searcher.max_length: steps,
+ * unless the configuration names seconds or a metric. At each rung the program reports its validation, which is compared with
+ * other trials' and decides whether the trial goes on. SHOAL_UNBOUNDED outside such a search. Outside Shoal too the rungs are those of
+ * SHOAL_RUNGS, ascending numbers with blanks between them. */
+#define SHOAL_RUNGS_MAX 32
+#define SHOAL_UNBOUNDED UINT64_MAX
+uint64_t shoal_until(const struct shoal *shoal, uint64_t length);
+
 /* Collectives. Every rank makes the same calls in the same order with the same counts and types. A call waits for the other
  * ranks, at most SHOAL_TIMEOUT_DEFAULT_MS (or the time of collective_timeout or shoal_set_timeout) without a moved byte.
  * After an error the group is lost and every later collective returns the same error: the program should end, and Shoal starts

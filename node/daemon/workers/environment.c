@@ -337,6 +337,30 @@ static void add_own(struct worker_start *start, const struct daemon *daemon, con
     set_number(start, "SHOAL_COLLECTIVE_TIMEOUT", config->collective_timeout_s);
 }
 
+/* The lengths of the trial's rungs, ascending, with blanks between them, and what they count. They never change: a search that is
+ * extended leaves each trial in its bracket. */
+static void add_rungs(struct worker_start *start, const struct node_effect *effect, const struct config *config)
+{
+    char text[SEARCH_RUNGS_MAX * 24] = "";
+    if (!search_halves(config->searcher)) {
+        return;
+    }
+    const struct search_halving halving = config_search_halving(config);
+    struct search_brackets brackets;
+    search_brackets_make(&halving, &brackets);
+    uint32_t rungs = brackets.list[search_trial_bracket(&brackets, effect->u.worker.attempt.trial)].rungs;
+    uint64_t last = 0;
+    for (uint32_t rung = 0, used = 0; rung < rungs; rung++) {
+        uint64_t target = search_rung_target(&halving, rungs, rung);
+        if (target > last) { /* low rungs of a short search may be equal */
+            used += (uint32_t)snprintf(text + used, sizeof text - used, "%s%llu", used > 0 ? " " : "", (unsigned long long)target);
+        }
+        last = target;
+    }
+    set(start, "SHOAL_RUNGS", text);
+    set(start, "SHOAL_RUNG_UNIT", config->time_metric);
+}
+
 /* ---- hyperparameters --------------------------------------------------------------------------------------------- */
 
 static void add_hparam(void *context, const char *variable, struct pack_reader value)
@@ -495,6 +519,7 @@ void environment_build(const struct daemon *daemon, const struct node_effect *ef
     add_python(out, daemon->program_dir);
     add_packages(out, directory);
     add_own(out, daemon, effect, config);
+    add_rungs(out, effect, config);
     add_outputs(out, directory);
     add_hparams(out, effect, config, directory);
     add_ranks(out, effect);

@@ -94,6 +94,14 @@ def _read_hparams() -> Hparams:
     return frozen
 
 
+def _read_rungs() -> list[int]:
+    text = os.environ.get("SHOAL_RUNGS", "")
+    lengths = [int(word) if word.isdecimal() else 0 for word in text.split()]
+    if any(length <= before for before, length in zip([0, *lengths], lengths)):
+        raise ShoalError(f"SHOAL_RUNGS is {text!r}; it has to be whole numbers, ascending from 1.")
+    return lengths
+
+
 class _Head(NamedTuple):
     """What ranks tell each other at the beginning of a call that all make."""
 
@@ -175,6 +183,7 @@ class Run:
         self._stop_reason = ""
         self._waits: tuple[float, str] | None = None  # for other ranks: since when, in which call
         self.hparams = _read_hparams()
+        self._rungs = _read_rungs()
         self.step = 0
         place: Link | Alone | _Elsewhere
         holder = _holder()
@@ -565,6 +574,27 @@ class Run:
         return self._link.durable_step() if self._link else 0
 
     # ---- the end ----
+
+    def until(self, step: float) -> int | None:
+        """How far the trial may go now, in a search that stops trials early: the length of the first rung behind `step`; the
+        last rung's from there on, since the trial is done then. None: the experiment has no rungs, and the program goes as
+        far as it likes.
+
+        step: how far the trial has come, in the unit of ``searcher.max_length``: steps, or the epochs, seconds or other metric
+        that the configuration names. At each rung the program reports its validation, which is compared with other trials'
+        and decides whether the trial goes on::
+
+            while (end := run.until(step)) is None or step < end:
+                step = train(step, end or steps)
+                run.report({"loss": validate()}, step=step, group="validation")
+                if run.should_stop():
+                    break
+
+        Outside Shoal the rungs are those of SHOAL_RUNGS, ascending whole numbers with blanks between them.
+        """
+        if not self._rungs:
+            return None
+        return next((length for length in self._rungs if length > step), self._rungs[-1])
 
     def should_stop(self, sync: bool = True) -> bool:
         """Whether Shoal asks this trial to save and leave: a pause, a cancel, a preemption, ``shoal stop``.

@@ -30,6 +30,8 @@ def search(
     metric: str = "loss",
     mode: str = "min",
     trials: int | None = None,
+    searcher: str | Mapping[str, Any] | None = None,
+    max_length: int | Mapping[str, int] | None = None,
     sampler: str | None = None,
     initial: Sequence[Mapping[str, Any]] = (),
     slots: int = 1,
@@ -62,6 +64,10 @@ def search(
     space: hyperparameters, as the configuration has them; `shoal.space` has helpers. None: none.
     mode: "min" or "max": whether a lower or a higher metric is better.
     trials: how many; needed if anything in the space is searched.
+    searcher: "random", or one that stops bad trials early: "asha", "adaptive_asha"; or a map with this ``name`` and further
+    keys of the configuration's searcher, such as ``{"name": "asha", "num_rungs": 4, "divisor": 3}``. None: random. The function
+    reports the metric as it trains, asks ``run.until(step)`` how far it may go, and returns when ``run.should_stop()`` says so.
+    max_length: how long a trial that is never stopped trains: steps, or ``{"epochs": 20}``, by a metric that it reports.
     sampler: "random" or "sobol", which fills the space more evenly; None: random.
     initial: own values for the first trials, such as ``[{"lr": 1e-3}]``; what one leaves out is drawn.
     slots: workers (GPUs, processors) of each trial; each of them calls the function.
@@ -88,26 +94,28 @@ def search(
     if (sampler is not None or initial) and not searched:
         given = f"initial has {len(initial)} of them" if initial else f"sampler is {sampler!r}"
         raise ValueError(f"{given}, but nothing in the space is drawn; use shoal.space.")
+    keys: dict[str, Any] = {"name": searcher} if isinstance(searcher, str) else dict(searcher or {})
+    if not searched and (keys or max_length is not None):
+        given = f"searcher is {searcher!r}" if keys else f"max_length is {max_length!r}"
+        raise ValueError(f"{given}, but nothing in the space is drawn; use shoal.space.")
     if not searched and trials not in (None, 1):
         raise ValueError(f"trials is {trials}, but nothing in the space differs between trials; use shoal.space, or trials=1.")
     shipped = _pickle(function)
     called = name or re.sub(r"[^A-Za-z0-9_.-]+", "-", getattr(function, "__name__", "search")).strip("-") or "search"
-    searcher: dict[str, Any] = {
-        "name": "random" if searched else "single",
-        "metric": metric,
-        "smaller_is_better": mode == "min",
-    }
+    keys = {"name": "random" if searched else "single", "metric": metric, "smaller_is_better": mode == "min", **keys}
     if searched:
-        searcher["max_trials"] = trials
+        keys["max_trials"] = trials
+    if max_length is not None:
+        keys["max_length"] = dict(max_length) if isinstance(max_length, Mapping) else max_length
     if sampler is not None:
-        searcher["sampler"] = sampler
+        keys["sampler"] = sampler
     if initial:
-        searcher["initial"] = [dict(values) for values in initial]
+        keys["initial"] = [dict(values) for values in initial]
     whole: dict[str, Any] = {
         "name": called,
         "entrypoint": _entrypoint(python, metric, config or {}),
         "hyperparameters": dict(space or {}),
-        "searcher": searcher,
+        "searcher": keys,
         "resources": {"slots_per_trial": slots},
         "context": {"links": "follow"},
         "environment": {"warm": True},

@@ -17,6 +17,17 @@ from shoal import CheckpointError, ShoalError, _checkpoint, _directories
 
 
 class OneRank(unittest.TestCase):
+    def test_a_program_sees_how_far_it_may_go(self):
+        with place():
+            self.assertIsNone(shoal.init().until(5))
+        with place(SHOAL_RUNGS="15 62 1000"):
+            run = shoal.init()
+            ends = [run.until(step) for step in (0, 14, 14.5, 15, 62, 999.5, 1000, 2000)]
+            self.assertEqual(ends, [15, 15, 15, 62, 1000, 1000, 1000, 1000])
+        for bad in ("x", "0", "5 5", "7 3", "1.5"):
+            with place(SHOAL_RUNGS=bad), self.assertRaisesRegex(ShoalError, "SHOAL_RUNGS"):
+                shoal.init()
+
     def test_an_unused_run_leaves_no_files(self):
         with place() as path:
             run = shoal.init()

@@ -112,6 +112,25 @@ class Search(unittest.TestCase):
         self.assertRaises(ValueError, self.search, {"x": 1}, sampler="sobol")
         self.assertRaises(ValueError, self.search, {"x": 1}, initial=[{"x": 1}])
 
+    def test_a_searcher_that_stops_trials_early_is_asked_for_by_name_or_by_its_keys(self):
+        drawn = {"x": space.uniform(0, 1)}
+        self.search(drawn, trials=4, searcher="adaptive_asha", max_length={"epochs": 20})
+        self.assertEqual(
+            self.client.config["searcher"],
+            {
+                "name": "adaptive_asha",
+                "metric": "loss",
+                "smaller_is_better": True,
+                "max_trials": 4,
+                "max_length": {"epochs": 20},
+            },
+        )
+        self.search(drawn, trials=4, searcher={"name": "asha", "num_rungs": 3}, max_length=90)
+        keys = self.client.config["searcher"]
+        self.assertEqual((keys["name"], keys["num_rungs"], keys["max_length"]), ("asha", 3, 90))
+        self.assertRaises(ValueError, self.search, {"x": 1}, searcher="asha")
+        self.assertRaises(ValueError, self.search, {"x": 1}, max_length=5)
+
     def test_files_travel_along_and_rules_do_not_leave_the_function_out(self):
         files = self.directory / "files"
         files.mkdir()
