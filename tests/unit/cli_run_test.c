@@ -67,6 +67,12 @@ static void a_range_is_searched_at_random(void **state)
     assert_int_equal(RUN("run", "--print", "--trials", "16", "--initial", "n=3,act=relu", "--initial", "n=8", "--hp", "n=int:1:8", "--hp",
                          "act=categorical:relu,tanh", "--", "./t"), CLI_DONE);
     assert_has(out_text, "  max_trials: 16\n  initial:\n    - {\"n\": 3, \"act\": relu}\n    - {\"n\": 8}\n");
+    assert_int_equal(RUN("run", "--print", "--trials", "16", "--searcher", "adaptive_asha", "--max-length", "900", "--metric", "loss", "--hp",
+                         "n=int:1:8", "--", "./t"), CLI_DONE);
+    assert_has(out_text, "  name: adaptive_asha\n  metric: \"loss\"\n  max_trials: 16\n  max_length: 900\n");
+    assert_int_equal(RUN("run", "--print", "--trials", "16", "--searcher", "asha", "--max-length", "epochs=20", "--metric", "loss", "--hp",
+                         "n=int:1:8", "--set", "searcher.num_rungs=3", "--", "./t"), CLI_DONE);
+    assert_has(out_text, "  name: asha\n  metric: \"loss\"\n  max_trials: 16\n  max_length: {epochs: 20}\n");
     assert_int_equal(RUN("run", "--print", "--metric", "f1", "--maximize", "--keep", "best.pt", "--keep", "runs/a b", "--", "./t"), CLI_DONE);
     assert_has(out_text, "  metric: \"f1\"\n  smaller_is_better: false\n");
     assert_has(out_text, "keep:\n  - \"best.pt\"\n  - \"runs/a b\"\n");
@@ -112,6 +118,14 @@ static void a_slip_on_the_command_line_is_named(void **state)
     assert_sentence("--trials needs a hyperparameter that is searched");
     assert_int_equal(RUN("run", "--sampler", "sobol", "--hp", "lr=1", "--", "./t"), CLI_USAGE);
     assert_sentence("--sampler needs a hyperparameter that is searched");
+    assert_int_equal(RUN("run", "--searcher", "asha", "--hp", "lr=1", "--", "./t"), CLI_USAGE);
+    assert_sentence("--searcher needs a hyperparameter that is searched");
+    assert_int_equal(RUN("run", "--max-length", "10", "--hp", "lr=1", "--", "./t"), CLI_USAGE);
+    assert_sentence("--max-length needs a hyperparameter that is searched");
+    assert_int_equal(RUN("run", "--trials", "3", "--max-length", "=4", "--hp", "n=int:1:8", "--", "./t"), CLI_USAGE);
+    assert_sentence("--max-length =4 is no length; write --max-length 1000, in steps, or --max-length epochs=20");
+    assert_int_equal(RUN("run", "--trials", "3", "--searcher", "ashes", "--hp", "n=int:1:8", "--", "./t"), CLI_REFUSED);
+    assert_has(err_text_written, "searcher.name is 'ashes'");
     assert_int_equal(RUN("run", "--initial", "lr=2", "--hp", "lr=1", "--", "./t"), CLI_USAGE);
     assert_sentence("--initial needs a hyperparameter that is searched");
     assert_int_equal(RUN("run", "--trials", "3", "--initial", "n=2,8", "--hp", "n=int:1:8", "--", "./t"), CLI_USAGE);

@@ -55,6 +55,8 @@ static const struct option_rule run_options[] = {
     {"seed", "N", "of what the trials draw; default: a new one each time, which is told: the same seed draws the same again"},
     {"sampler", "NAME", "how they are drawn: random, or sobol, which fills the space more evenly; default: random"},
     {"initial", "VALUES", "own values of a trial, such as lr=0.1,n=64, from trial 0 on; may be repeated. What is left out is drawn"},
+    {"searcher", "NAME", "random, or one that stops bad trials early: asha or adaptive_asha (with --metric and --max-length); default: random"},
+    {"max-length", "LENGTH", "how long a trial that is never stopped trains: N steps, or UNIT=N, e.g. epochs=20, of a metric that it reports"},
     {"metric", "NAME", "what trials are compared by: the lower the better; default: accuracy, the higher the better"},
     {"maximize", NULL, "the higher the better, of the metric that --metric names"},
     {"keep", "PATH", "a file or directory that the program writes here and that outlives it (shoal output); may be repeated"},

@@ -316,12 +316,34 @@ static int write_initial(struct cli *cli, FILE *out, const char *given)
     return code;
 }
 
+/* Writes "N" or "UNIT=N" of --max-length; the configuration's reader says which units and numbers there are. */
+static int write_length(struct cli *cli, FILE *out, const char *given)
+{
+    const char *equals = strchr(given, '='), *number = equals != NULL ? equals + 1 : given;
+    uint64_t length;
+    if (equals == given || options_number(number, UINT64_MAX, &length) != 0) {
+        return cli_fail(cli, CLI_USAGE, "--max-length %.80s is no length; write --max-length 1000, in steps, or --max-length epochs=20", given);
+    }
+    (void)fputs("  max_length: ", out);
+    if (equals != NULL) {
+        char unit[NAME_BYTES];
+        (void)snprintf(unit, sizeof unit, "%.*s", (int)(equals - given), given);
+        (void)fputc('{', out);
+        write_value(out, unit);
+        (void)fprintf(out, ": %s}\n", number);
+    } else {
+        (void)fprintf(out, "%s\n", number);
+    }
+    return CLI_DONE;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------------------------------- */
 
 static int write_searcher(struct cli *cli, FILE *out, const struct arguments *arguments, bool is_search)
 {
     const char *trials = options_value(arguments, "trials"), *metric = options_value(arguments, "metric"),
-               *sampler = options_value(arguments, "sampler"), *initial[INITIAL_MAX + 1];
+               *sampler = options_value(arguments, "sampler"), *searcher = options_value(arguments, "searcher"),
+               *length = options_value(arguments, "max-length"), *initial[INITIAL_MAX + 1];
     bool maximizes = options_has(arguments, "maximize");
     uint64_t count = 0;
     if (maximizes && metric == NULL) {
@@ -343,7 +365,13 @@ static int write_searcher(struct cli *cli, FILE *out, const struct arguments *ar
     if (initial_count > INITIAL_MAX) {
         return cli_fail(cli, CLI_USAGE, "there are more than %d --initial; write a configuration file (shoal run --print begins one)", INITIAL_MAX);
     }
-    (void)fprintf(out, "searcher:\n  name: %s\n", is_search ? "random" : "single");
+    if ((searcher != NULL || length != NULL) && !is_search) {
+        return cli_fail(cli, CLI_USAGE, "--%s needs a hyperparameter that is searched, such as --hp lr=log:1e-4:1e-1",
+                        searcher != NULL ? "searcher" : "max-length");
+    }
+    (void)fputs("searcher:\n  name: ", out);
+    write_value(out, !is_search ? "single" : searcher != NULL ? searcher : "random");
+    (void)fputc('\n', out);
     if (metric != NULL) {
         (void)fputs("  metric: ", out);
         write_text(out, metric);
@@ -357,7 +385,7 @@ static int write_searcher(struct cli *cli, FILE *out, const struct arguments *ar
         write_value(out, sampler);
         (void)fputc('\n', out);
     }
-    int code = CLI_DONE;
+    int code = length != NULL ? write_length(cli, out, length) : CLI_DONE;
     (void)fputs(initial_count > 0 ? "  initial:\n" : "", out);
     for (size_t i = 0; i < initial_count && code == CLI_DONE; i++) {
         code = write_initial(cli, out, initial[i]);
