@@ -177,8 +177,8 @@ struct node_event {
             bool with_vouched; /* EVICT */
             enum fact_subject subject; /* ANNOTATE */
             bool is_set;               /* ANNOTATE; false: the note is taken back */
-            char label[FACT_LABEL_BYTES]; /* ANNOTATE: of LABEL the name, else "" */
-            char value[FACT_NOTE_BYTES];  /* ANNOTATE: of LABEL and DESCRIPTION */
+            char label[FACT_LABEL_BYTES]; /* ANNOTATE: of LABEL the name, of MAX_TRIALS the number in decimal digits, else "" */
+            char value[FACT_NOTE_BYTES];  /* ANNOTATE: of LABEL, DESCRIPTION, PRIORITY and MAX_SLOTS */
         } request;
         struct {
             uint32_t slot;

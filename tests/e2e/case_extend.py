@@ -1,7 +1,10 @@
 """Searches that go on: what a program sees of its budget, and further trials for an experiment that runs or is over."""
 
-from case_search import search
-from lab import case, expect, wait_over
+import signal
+
+from case_search import decisions, replay, search
+from lab import case, expect, show, wait_over, wait_until
+from look import refusal
 
 
 @case(limit_s=120)
@@ -22,3 +25,77 @@ def a_program_sees_how_far_its_trial_may_go(lab):
     wait_over(mesh, other, 60)
     lines = node.run("logs", f"{other}/0").splitlines()
     expect("rungs= unit=" in lines and "[None, None, None, None, None, None]" in lines, f"the program wrote {lines}")
+
+
+def settled(node, identity, total):
+    """All trials are over."""
+    trials = next(e for e in node.json("ls")["experiments"] if e["id"] == identity)["trials"]
+    return trials["total"] == total and trials["completed"] + trials["stopped"] == total
+
+
+def values(node, identity):
+    return {t["index"]: t["hyperparameters"] for t in node.json("show", identity)["experiment"]["trials"]}
+
+
+@case(limit_s=240)
+def a_search_that_runs_or_is_over_gets_further_trials(lab):
+    """The further trials are those that a larger search would have, and are judged beside the earlier ones; daemons are restarted."""
+    mesh = lab.mesh(2, slots="cpu:2")
+    first, second = mesh.nodes
+    identity = lab.submit(first, {**search(lab, 4), "seed": 5})
+    whole = lab.submit(first, {**search(lab, 14), "seed": 5, "name": "whole"})
+    second.run("cancel", whole)
+    wait_until(lambda: len(decisions(first, identity)) > 0, 60, "a decision")
+    text = second.run("extend", identity, "--max-trials", "8")
+    expect("has 8 trials, stored on 2 nodes" in text, f"it says {text}")
+    wait_until(lambda: settled(first, identity, 8), 120, "8 trials to end")
+    expect(show(mesh, identity)["state"] == "completed", "it is not over")
+    before = decisions(first, identity)
+    replay(before)
+    text = first.run("extend", identity, "--max-trials", "8")
+    expect("has 8 trials" in text, f"to ask again is an error: {text}")
+    again = first.json("set", identity, "max_trials=14")
+    expect(again["stored_on"] == 2, f"the answer is {again}")
+    expect(show(mesh, identity)["state"] == "running", "an experiment that was over does not run again")
+    second.kill_daemon(signal.SIGKILL)
+    second.start()
+    mesh.wait_alive(2)
+    wait_until(lambda: settled(first, identity, 14) and settled(second, identity, 14), 120, "14 trials to end")
+    judged = decisions(first, identity)
+    replay(judged)
+    expect(judged[:len(before)] == before, "what was decided before is decided otherwise")
+    expect({item["trial"] for item in judged} == set(range(14)), f"trials were not judged: {judged}")
+    expect(decisions(second, identity) == judged, "two nodes tell of different decisions")
+    expect(values(first, identity) == values(first, whole), "the trials are not those of a larger search")
+    table = second.run("rungs", identity)
+    expect("14 of 14" in table, f"the table is {table}")
+
+
+@case(limit_s=120)
+def further_trials_are_refused_where_they_make_no_sense(lab):
+    mesh = lab.mesh(1, slots="cpu:2")
+    node = mesh.nodes[0]
+    text = refusal(node, "extend", "nothing", "--max-trials", "8", code=4)
+    grid = lab.submit(node, {"name": "all", "entrypoint": "true", "hyperparameters": {"x": {"type": "categorical", "vals": [1, 2]}},
+                             "searcher": {"name": "grid", "metric": "loss"}})
+    text = refusal(node, "extend", grid, "--max-trials", "8", code=1)
+    expect(text == "shoal: all has the searcher grid, which tries each combination once, so it gets no further trials; submit another "
+           "experiment (shoal fork).", text)
+    one = lab.submit(node, {"name": "one", "entrypoint": "true"})
+    text = refusal(node, "set", one, "max_trials=8", code=1)
+    expect("one has the searcher single, which has one trial, so it gets no further trials" in text, text)
+    random = lab.submit(node, {**search(lab, 3), "searcher": {"name": "random", "metric": "accuracy", "max_trials": 3}, "name": "any"})
+    text = refusal(node, "extend", random, "--max-trials", "3", code=1)
+    expect(text == "shoal: any has 3 trials already, and none is taken back; give a larger number of all trials together.", text)
+    text = refusal(node, "extend", random, "--max-trials", "none", code=2)
+    expect("'none' is no max_trials" in text, text)
+    wait_until(lambda: settled(node, random, 3), 60, "the trials to end")
+    node.run("archive", random)
+    text = refusal(node, "extend", random, "--max-trials", "4", code=1)
+    expect(text == "shoal: any is archived; shoal unarchive it first.", text)
+    cancelled = lab.submit(node, {**search(lab, 30), "name": "gone"})
+    node.run("cancel", cancelled)
+    text = refusal(node, "extend", cancelled, "--max-trials", "31", code=1)
+    expect(text == "shoal: gone is cancelled, so none of its trials begins; shoal fork submits it again.", text)
+    text = refusal(node, "set", cancelled, "max_slots=2", code=1)
+    expect(text == "shoal: The experiment is cancelled already, so its max_slots changes nothing.", text)

@@ -73,8 +73,35 @@ static void only_a_priority_can_be_set(void **state)
     assert_int_equal(document_number(&request, "priority"), 7);
     assert_int_equal(RUN("set", "mlp", "priority=100"), CLI_USAGE);
     assert_sentence("'100' is no priority; allowed are 1, the first in the queue, to 99");
-    assert_int_equal(RUN("set", "mlp", "searcher.max_trials=7"), CLI_USAGE);
-    assert_sentence("searcher.max_trials cannot be changed, only priority=N; shoal fork mlp --set searcher.max_trials=7");
+    assert_int_equal(RUN("set", "mlp", "max_restarts=7"), CLI_USAGE);
+    assert_sentence("max_restarts cannot be changed, only priority=N, max_slots=N and max_trials=N; shoal fork mlp --set max_restarts=7");
+    fake_stop();
+}
+
+static void a_search_is_extended_and_groups_get_another_bound(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"ls", {EXPERIMENTS}, NULL}, {"max_trials", {NOTED}, NULL}, {"max_slots", {NOTED}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    char *extends[][4] = {
+        {"extend", "mlp", "--max-trials", "64"}, {"set", "mlp", "max_trials=64", NULL}, {"set", "mlp", "searcher.max_trials=64", NULL}};
+    for (size_t i = 0; i < sizeof extends / sizeof extends[0]; i++) {
+        int code = extends[i][3] != NULL ? RUN(extends[i][0], extends[i][1], extends[i][2], extends[i][3])
+                                         : RUN(extends[i][0], extends[i][1], extends[i][2]);
+        assert_int_equal(code, CLI_DONE);
+        assert_string_equal(out_text, "mlp (a1b2c3d4e5f60718) has 64 trials, stored on 2 nodes\n");
+        msgpack_object request = last_request();
+        assert_int_equal(document_number(&request, "max_trials"), 64);
+    }
+    assert_int_equal(RUN("set", "mlp", "max_slots=8"), CLI_DONE);
+    assert_string_equal(out_text, "mlp (a1b2c3d4e5f60718) has groups of at most 8 workers, stored on 2 nodes\n");
+    assert_int_equal(RUN("extend", "mlp"), CLI_USAGE);
+    assert_sentence("say how many trials mlp has then, all together: shoal extend mlp --max-trials 64");
+    assert_int_equal(RUN("extend", "mlp", "--max-trials", "100001"), CLI_USAGE);
+    assert_sentence("'100001' is no max_trials; allowed are 1 to 100000: all trials together");
+    assert_int_equal(RUN("set", "mlp", "max_slots=many"), CLI_USAGE);
+    assert_sentence("'many' is no max_slots; allowed are 1 to 256, and not less than slots_per_trial");
     fake_stop();
 }
 
@@ -83,6 +110,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(labels_are_set_one_by_one_and_taken_back_by_name, stop_what_runs),
         cmocka_unit_test_teardown(only_a_priority_can_be_set, stop_what_runs),
+        cmocka_unit_test_teardown(a_search_is_extended_and_groups_get_another_bound, stop_what_runs),
         cmocka_unit_test_teardown(one_that_is_refused_keeps_no_other_from_being_pinned, stop_what_runs),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -89,6 +89,10 @@ static const struct option_rule fork_options[] = {
     {"set", "KEY=VALUE", "what is different, e.g. hyperparameters.lr=0.01; may be repeated"},
     {NULL, NULL, NULL},
 };
+static const struct option_rule extend_options[] = {
+    {"max-trials", "N", "how many trials it has then, all together"},
+    {NULL, NULL, NULL},
+};
 static const struct option_rule label_options[] = {
     {"remove", NULL, "take the labels back, also those of the configuration file"},
     {NULL, NULL, NULL},
@@ -277,9 +281,16 @@ const struct command cli_commands[] = {
      OPERANDS_MAX, command_pin},
     {"unpin", "EXP [EXP...]", "let experiments be deleted, and checkpoints go, again", experiment_details, no_options, 1, OPERANDS_MAX,
      command_unpin},
-    {"set", "EXP priority=N", "change the priority of an experiment that is not over",
-     "A trial of an experiment with a lower number goes first in the queue: 1 to 99. What runs goes on. Other options cannot be\n"
-     "changed: shoal fork submits the experiment once more with other values.\n" EXPERIMENT_DETAILS,
+    {"extend", "EXP", "let a search go on: give it further trials, also once it is over",
+     "The trials so far stay as they are. The further ones begin as the search's own do: by its seed and their numbers, and beside\n"
+     "the same results. An experiment that was over runs again. One that was cancelled gets no further trials, nor does one with\n"
+     "the searcher grid or single.\n" EXPERIMENT_DETAILS,
+     extend_options, 1, 1, command_extend},
+    {"set", "EXP KEY=N", "change priority, max_slots or max_trials of an experiment",
+     "priority=N: a trial of an experiment with a lower number goes first in the queue: 1 to 99. What runs goes on.\n"
+     "max_slots=N: the workers up to which an elastic group grows; a group that has more keeps them.\n"
+     "max_trials=N: as shoal extend EXP --max-trials N.\n"
+     "Other options cannot be changed: shoal fork submits the experiment once more with other values.\n" EXPERIMENT_DETAILS,
      no_options, 2, 2, command_set},
     {"delete", "EXP [EXP...]", "end an experiment, and forget everything about it",
      "Its trials, results, metrics and checkpoints are gone, on all nodes and for ever. On a terminal you are asked\n"

@@ -77,6 +77,7 @@ int command_archive(struct cli *cli, const struct arguments *arguments);
 int command_unarchive(struct cli *cli, const struct arguments *arguments);
 int command_pin(struct cli *cli, const struct arguments *arguments);
 int command_set(struct cli *cli, const struct arguments *arguments);
+int command_extend(struct cli *cli, const struct arguments *arguments);
 int command_unpin(struct cli *cli, const struct arguments *arguments);
 int command_wait(struct cli *cli, const struct arguments *arguments);
 int command_cancel(struct cli *cli, const struct arguments *arguments);

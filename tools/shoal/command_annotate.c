@@ -1,8 +1,9 @@
-/* What users note about experiments: label, describe, archive, unarchive, pin, unpin; and the
- * priority, which they may set. */
+/* What users note about experiments: label, describe, archive, unarchive, pin, unpin; and what they may set: the priority,
+ * max_slots, and further trials. */
 
 #include <string.h>
 
+#include "node/core/facts/config.h"
 #include "node/core/facts/facts.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
@@ -167,39 +168,73 @@ int command_unpin(struct cli *cli, const struct arguments *arguments)
     return mark_all(cli, arguments, "pin", true, "unpinned");
 }
 
-int command_set(struct cli *cli, const struct arguments *arguments)
+/* What can be set: a number under the request's own name. */
+static const struct settable {
+    const char *key, *option; /* `option`: the same as the configuration has it */
+    uint64_t max;
+    const char *allowed, *before, *behind; /* the number stands between these */
+} settable[] = {
+    {"priority", "resources.priority", 99, "allowed are 1, the first in the queue, to 99", "has priority", ""},
+    {"max_slots", "resources.max_slots", CONFIG_SLOTS_MAX, "allowed are 1 to 256, and not less than slots_per_trial",
+     "has groups of at most", " workers"},
+    {"max_trials", "searcher.max_trials", SEARCH_TRIALS_MAX, "allowed are 1 to 100000: all trials together", "has", " trials"},
+};
+
+static int set_number(struct cli *cli, const char *typed, const struct settable *what, const char *text)
 {
     struct client client;
     struct noted noted;
     struct reply reply;
-    const char *text = arguments->operands[1];
-    uint64_t priority = 0;
+    uint64_t number = 0;
     char done[64];
-    if (strncmp(text, "priority=", 9) != 0) {
-        return cli_fail(cli, CLI_USAGE, "%.*s cannot be changed, only priority=N; shoal fork %.80s --set %.80s submits it once more with that",
-                        (int)strcspn(text, "="), text, arguments->operands[0], text);
-    }
-    if (options_number(text + 9, 99, &priority) != 0 || priority == 0) {
-        return cli_fail(cli, CLI_USAGE, "'%.40s' is no priority; allowed are 1, the first in the queue, to 99", text + 9);
+    if (options_number(text, what->max, &number) != 0 || number == 0) {
+        return cli_fail(cli, CLI_USAGE, "'%.40s' is no %s; %s", text, what->key, what->allowed);
     }
     int code = client_open(cli, &client);
     if (code != CLI_DONE) {
         return code;
     }
-    code = find(&client, arguments->operands[0], &noted);
+    code = find(&client, typed, &noted);
     if (code == CLI_DONE) {
-        client_begin(&client, "priority", 2);
+        client_begin(&client, what->key, 2);
         pack_text(&client.request, "experiment");
         pack_text(&client.request, noted.id);
-        pack_text(&client.request, "priority");
-        pack_u64(&client.request, priority);
+        pack_text(&client.request, what->key);
+        pack_u64(&client.request, number);
         code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
     }
     if (code == CLI_DONE) {
         noted.stored_on = document_number(&reply.document, "stored_on");
-        (void)snprintf(done, sizeof done, "has priority %u", (unsigned)priority);
+        (void)snprintf(done, sizeof done, "%s %u%s", what->before, (unsigned)number, what->behind);
         tell(cli, &noted, done, &reply);
     }
     client_close(&client);
     return code;
+}
+
+int command_set(struct cli *cli, const struct arguments *arguments)
+{
+    const char *text = arguments->operands[1];
+    size_t bytes = strcspn(text, "=");
+    for (size_t i = 0; i < sizeof settable / sizeof settable[0] && text[bytes] == '='; i++) {
+        bool is_it = strlen(settable[i].key) == bytes && memcmp(text, settable[i].key, bytes) == 0;
+        is_it |= strlen(settable[i].option) == bytes && memcmp(text, settable[i].option, bytes) == 0;
+        if (is_it) {
+            return set_number(cli, arguments->operands[0], &settable[i], text + bytes + 1);
+        }
+    }
+    return cli_fail(cli, CLI_USAGE,
+                    "%.*s cannot be changed, only priority=N, max_slots=N and max_trials=N; shoal fork %.80s --set %.80s submits it once more "
+                    "with that",
+                    (int)bytes, text, arguments->operands[0], text);
+}
+
+int command_extend(struct cli *cli, const struct arguments *arguments)
+{
+    const char *text = options_value(arguments, "max-trials");
+    if (text == NULL) {
+        return cli_fail(cli, CLI_USAGE, "say how many trials %.80s has then, all together: shoal extend %.80s --max-trials 64",
+                        arguments->operands[0], arguments->operands[0]);
+    }
+    return set_number(cli, arguments->operands[0], &settable[2], text);
 }

@@ -136,7 +136,9 @@ static struct census take_census(const struct node_core *core, const struct core
  * checkpoint, on any slots with room for the whole group. */
 static bool has_one_size(const struct view_experiment *experiment)
 {
-    return experiment->config->min_slots == experiment->config->max_slots || experiment->config->even_hosts;
+    uint32_t least = experiment->config->min_slots;
+    bool is_fixed = least == experiment->config->max_slots && least == view_experiment_max_slots(experiment);
+    return is_fixed || experiment->config->even_hosts;
 }
 
 static uint32_t count_living(const struct census *census)
@@ -432,10 +434,11 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
         }
         fact.members[fact.member_count++] = attempt->members[next->ranks[i]];
     }
+    uint32_t most = view_experiment_max_slots(experiment);
     uint32_t unwanted = next->count - next->wanted; /* left out by the generation after the next */
     for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
-        bool is_full = fact.member_count >= experiment->config->max_slots; /* a member given up for dead was alive */
-        bool has_room = fact.member_count - unwanted + fact.joiner_count < experiment->config->max_slots;
+        bool is_full = fact.member_count >= most; /* a member given up for dead was alive */
+        bool has_room = fact.member_count - unwanted + fact.joiner_count < most;
         if (joiner_is_ready(core, attempt, rank) && !is_full) {
             fact.members[fact.member_count++] = attempt->members[rank];
         } else if (!has_ended(view_attempt_worker(attempt, rank)) && has_room) {

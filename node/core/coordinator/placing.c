@@ -676,7 +676,7 @@ struct placing_snapshot placing_look(const struct node_core *core, const struct 
     struct wish wish = {.experiment = experiment, .trial = trial};
     bool awaited = false;
     uint32_t count;
-    if (experiment->config->max_slots > 1 && any_parts(core)) {
+    if (view_experiment_max_slots(experiment) > 1 && any_parts(core)) {
         wish.devices = DEVICES_PARTS;
         uint32_t parts = count_usable(nodes, look_at_nodes(core, &wish, nodes, &awaited));
         wish.devices = DEVICES_WHOLE;
@@ -731,7 +731,7 @@ static bool find_place_on(struct node_core *core, const struct wish *wish, uint3
 /* A gang of several slots takes the devices of which it gets more; of both as many: whole ones. */
 static bool find_place(struct node_core *core, const struct wish *wish, uint32_t wanted, struct placing_choice *out)
 {
-    bool is_fixed = wish->devices != DEVICES_ANY || wish->experiment->config->max_slots == 1 || !any_parts(core);
+    bool is_fixed = wish->devices != DEVICES_ANY || view_experiment_max_slots(wish->experiment) == 1 || !any_parts(core);
     if (is_fixed) {
         return find_place_on(core, wish, wanted, out);
     }
@@ -907,7 +907,7 @@ bool placing_grow_one(struct node_core *core, struct core_coordination *coordina
                       const struct view_experiment *experiment)
 {
     return has_free_slot(core, experiment) && !any_pending(core, coordination, experiment) &&
-           bring_to(core, coordination, experiment, experiment->config->max_slots);
+           bring_to(core, coordination, experiment, view_experiment_max_slots(experiment));
 }
 
 /* An attempt on unreachable nodes alone comes last: only once patience is over, no other trial is pending, and there is room

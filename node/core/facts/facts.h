@@ -95,6 +95,7 @@ struct fact_slot_info {
 #define FACT_READS_ANNOTATION (UINT64_C(1) << 2) /* ANNOTATION: the node keeps what is pinned, and goes by the priority */
 #define FACT_READS_SEARCH (UINT64_C(1) << 3) /* searchers that stop trials early, and all search spaces (config_needs_search) */
 #define FACT_READS_RETRY (UINT64_C(1) << 4) /* `retried` of attempts: the node begins a retried trial with a clean count of failures */
+#define FACT_READS_EXTENSION (UINT64_C(1) << 7) /* MAX_TRIALS and MAX_SLOTS of ANNOTATION: the node knows trials that were added to a search */
 
 /* A node about itself. Key: empty. */
 struct fact_node {
@@ -254,15 +255,18 @@ enum fact_subject {
     FACT_ARCHIVED,    /* lists leave the experiment out unless it is asked for */
     FACT_PINNED,      /* the experiment is not deleted, and all of its checkpoints are kept */
     FACT_PRIORITY,    /* takes the place of resources.priority: a number in decimal digits */
+    FACT_MAX_TRIALS,  /* the search has so many trials: the key's name is a number in decimal digits, and the greatest one of all counts.
+                       * As a part of the key no writer can replace it by a smaller one, not even on an old disk */
+    FACT_MAX_SLOTS,   /* takes the place of resources.max_slots: a number in decimal digits */
     FACT_SUBJECTS
 };
 
-/* A note about an experiment. Key: experiment id, u8 subject, the name of a label; one per writer. Each (subject, name) is a
+/* A note about an experiment. Key: experiment id, u8 subject, the name of a label or a number of trials; one per writer. Each (subject, name) is a
  * register: the highest lamport counts, and of equal (concurrent) ones a value that is set, of several the greatest writer's. */
 struct fact_annotation {
     uint64_t lamport; /* at least 1 */
-    bool is_set;      /* false: taken back; a label of the configuration, too */
-    char value[FACT_NOTE_BYTES]; /* LABEL, DESCRIPTION, PRIORITY */
+    bool is_set;      /* false: taken back; a label of the configuration, too. Trials of a search are never taken back */
+    char value[FACT_NOTE_BYTES]; /* LABEL, DESCRIPTION, PRIORITY, MAX_SLOTS */
 };
 
 /* Drain and undrain. Key: the drained node's id; one per writer. A register: the highest lamport counts, and of equal
@@ -507,7 +511,7 @@ struct fact_key fact_key_verdict(const attempt_id *attempt); /* VERDICT, DEATH, 
 struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step); /* MANIFEST */
 struct fact_key fact_key_output(const attempt_id *attempt, uint32_t number, uint32_t place); /* OUTPUT; place < 3 */
 
-/* ANNOTATION; `name`: of a label, 1 ... FACT_LABEL_BYTES - 1 bytes, else "". */
+/* ANNOTATION; `name`: of a label, 1 ... FACT_LABEL_BYTES - 1 bytes; of MAX_TRIALS the number, without leading zeros; else "". */
 struct fact_key fact_key_annotation(experiment_id experiment, enum fact_subject subject, const char *name);
 
 struct fact_key fact_key_result(const attempt_id *attempt, uint32_t rung); /* RESULT; rung < FACT_RUNGS_MAX */
@@ -521,8 +525,9 @@ struct fact_key fact_key_trial(experiment_id experiment, uint32_t trial);
 int fact_key_read_node(const struct record *record, node_id *out);       /* MEMBER, EVICTION, DRAIN */
 int fact_key_read_experiment(const struct record *record, experiment_id *out); /* TOMBSTONE and every kind of an experiment */
 int fact_key_read_trial(const struct record *record, experiment_id *experiment, uint32_t *trial); /* STOP, SEARCH_STOP */
-/* ANNOTATION: experiment and subject, which may be of a later version; the bytes behind them are a label's name. */
+/* ANNOTATION: experiment and subject, which may be of a later version; the bytes behind them are a label's name or a number. */
 int fact_key_read_annotation(const struct record *record, experiment_id *experiment, uint32_t *subject);
+int fact_key_read_max_trials(const struct record *record, uint32_t *out); /* ANNOTATION, MAX_TRIALS: 1 ... SEARCH_TRIALS_MAX */
 int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT ... MANIFEST, DEATH, GENERATION, OUTPUT, RESULT */
 int fact_key_read_number(const struct record *record, uint32_t *out);    /* WORKER, OUTPUT */
 int fact_key_read_place(const struct record *record, uint32_t *out);     /* OUTPUT: below FACT_OUTPUT_PLACES */

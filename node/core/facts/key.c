@@ -183,6 +183,23 @@ int fact_key_read_trial(const struct record *record, experiment_id *experiment, 
     return *trial < SEARCH_TRIALS_MAX ? 0 : ERR_MALFORMED;
 }
 
+int fact_key_read_max_trials(const struct record *record, uint32_t *out)
+{
+    uint32_t number = 0;
+    if (record->key_bytes <= KEY_SUBJECT_BYTES || record->key[KEY_SUBJECT_BYTES] == '0') {
+        return ERR_MALFORMED;
+    }
+    for (uint32_t i = KEY_SUBJECT_BYTES; i < record->key_bytes; i++) {
+        uint8_t digit = record->key[i];
+        number = digit >= '0' && digit <= '9' ? 10 * number + (uint32_t)(digit - '0') : SEARCH_TRIALS_MAX + 1;
+        if (number > SEARCH_TRIALS_MAX) {
+            return ERR_MALFORMED;
+        }
+    }
+    *out = number;
+    return 0;
+}
+
 int fact_key_read_annotation(const struct record *record, experiment_id *experiment, uint32_t *subject)
 {
     if (record->key_bytes < KEY_SUBJECT_BYTES || fact_key_read_experiment(record, experiment) != 0) {
@@ -191,7 +208,10 @@ int fact_key_read_annotation(const struct record *record, experiment_id *experim
     const uint8_t *name = record->key + KEY_SUBJECT_BYTES;
     size_t bytes = (size_t)record->key_bytes - KEY_SUBJECT_BYTES;
     *subject = record->key[KEY_EXPERIMENT_BYTES];
-    bool is_sound = *subject == FACT_LABEL ? bytes > 0 && bytes < FACT_LABEL_BYTES && memchr(name, '\0', bytes) == NULL : bytes == 0;
+    uint32_t trials;
+    bool is_sound = *subject == FACT_LABEL        ? bytes > 0 && bytes < FACT_LABEL_BYTES && memchr(name, '\0', bytes) == NULL
+                    : *subject == FACT_MAX_TRIALS ? fact_key_read_max_trials(record, &trials) == 0
+                                                  : bytes == 0;
     return is_sound || *subject >= FACT_SUBJECTS ? 0 : ERR_MALFORMED;
 }
 

@@ -72,10 +72,16 @@ static bool refused_for_versions(struct node_core *core, uint64_t client, const 
     return unable != NULL;
 }
 
-static bool refused_for_memory(struct node_core *core, uint64_t client, const struct config *config, uint32_t trial_count)
+/* The bytes that the trials of further experiments may take. */
+static uint64_t room_for_trials(const struct node_core *core)
 {
     uint64_t spoken_for = bytes_spoken_for(core) + core->arena.capacity_bytes / CORE_MEMORY_SHORT + core->arena.used_bytes;
-    uint64_t room = core->arena.capacity_bytes > spoken_for ? core->arena.capacity_bytes - spoken_for : 0;
+    return core->arena.capacity_bytes > spoken_for ? core->arena.capacity_bytes - spoken_for : 0;
+}
+
+static bool refused_for_memory(struct node_core *core, uint64_t client, const struct config *config, uint32_t trial_count)
+{
+    uint64_t room = room_for_trials(core);
     struct search_space space = config_search_space(config);
     uint32_t trials = trial_count;
     char text[NODE_REPLY_BYTES];
@@ -284,6 +290,82 @@ static bool refused_label(struct node_core *core, const struct view_experiment *
     return false;
 }
 
+/* A number in decimal digits, as the request has it; 0: it is none. */
+static uint32_t number_of(const char *text)
+{
+    uint64_t number = 0;
+    for (; *text >= '0' && *text <= '9' && number <= UINT32_MAX; text++) {
+        number = 10 * number + (uint64_t)(*text - '0');
+    }
+    return *text == '\0' && number <= UINT32_MAX ? (uint32_t)number : 0;
+}
+
+/* Refuses what needs every node to know of trials and slots that users have set. */
+static bool refused_for_extension(struct node_core *core, uint64_t client, const char *what)
+{
+    const struct view_member *unable = requests_find_unable(core, FACT_READS_EXTENSION);
+    char text[NODE_REPLY_BYTES];
+    if (unable == NULL) {
+        return false;
+    }
+    format_text(text, sizeof text, "%s runs a version of Shoal that does not heed %s; update that node first.",
+                view_label(&core->view, unable->id).text, what);
+    core_reply(core, client, ERR_REFUSED, 0, text);
+    return true;
+}
+
+/* Refuses a number of trials that is no more than there are, trials of an experiment that is cancelled, and of one that draws none. To
+ * ask for the present number again, after an answer that was lost, is no error. */
+static bool refused_extension(struct node_core *core, const struct view_experiment *experiment, const struct node_event *event)
+{
+    uint64_t client = event->u.request.client;
+    uint32_t wanted = number_of(event->u.request.label), present = experiment->trial_count;
+    bool is_there = wanted == present && view_experiment_is_extended(experiment);
+    char text[NODE_REPLY_BYTES];
+    if (!search_draws(experiment->config->searcher)) {
+        format_text(text, sizeof text, "%s has %s, so it gets no further trials; submit another experiment (shoal fork).",
+                    experiment->config->name,
+                    experiment->config->searcher == SEARCH_GRID ? "the searcher grid, which tries each combination once"
+                                                                : "the searcher single, which has one trial");
+    } else if (view_experiment_cancelled(experiment)) {
+        format_text(text, sizeof text, "%s is cancelled, so none of its trials begins; shoal fork submits it again.", experiment->config->name);
+    } else if (wanted == 0 || wanted > SEARCH_TRIALS_MAX) {
+        format_text(text, sizeof text, "A search has 1 to %d trials.", SEARCH_TRIALS_MAX);
+    } else if (wanted <= present && !is_there) {
+        format_text(text, sizeof text, "%s has %u trials already, and none is taken back; give a larger number of all trials together.",
+                    experiment->config->name, present);
+    } else if (view_experiment_archived(experiment)) {
+        format_text(text, sizeof text, "%s is archived; shoal unarchive it first.", experiment->config->name);
+    } else if (core->memory.is_short || bytes_of_trials(experiment->config, wanted - present) > room_for_trials(core)) {
+        format_text(text, sizeof text,
+                    "The daemon's memory has no room for %u further trials; ask for fewer, or delete experiments that are over.",
+                    wanted - present);
+        core_reply(core, client, ERR_MEMORY, 0, text);
+        return true;
+    } else {
+        return refused_for_extension(core, client, "further trials of a search");
+    }
+    core_reply(core, client, ERR_REFUSED, 0, text);
+    return true;
+}
+
+static bool refused_slots(struct node_core *core, const struct view_experiment *experiment, const struct node_event *event)
+{
+    const struct config *config = experiment->config;
+    uint32_t wanted = number_of(event->u.request.value), most = view_max_slots_bound(experiment);
+    char text[NODE_REPLY_BYTES];
+    if (config->even_hosts) {
+        format_text(text, sizeof text, "%s has resources.even_hosts, so its groups never change their size.", config->name);
+    } else if (wanted < config->slots_per_trial || wanted > most) {
+        format_text(text, sizeof text, "%u is no max_slots of %s; allowed are slots_per_trial, %u, to %u.", wanted, config->name,
+                    config->slots_per_trial, most);
+    } else {
+        return refused_for_extension(core, event->u.request.client, "a new max_slots");
+    }
+    core_reply(core, event->u.request.client, ERR_REFUSED, 0, text);
+    return true;
+}
+
 static bool refused_annotation(struct node_core *core, const struct view_experiment *experiment, const struct node_event *event)
 {
     uint64_t client = event->u.request.client;
@@ -297,11 +379,19 @@ static bool refused_annotation(struct node_core *core, const struct view_experim
         core_reply(core, client, ERR_REFUSED, 0, text);
         return true;
     }
-    if (event->u.request.subject == FACT_PRIORITY && view_experiment_over(experiment)) {
-        format_text(text, sizeof text, "The experiment is %s already, so its priority changes nothing.",
-                    view_experiment_state_name(view_experiment_state(experiment)));
+    if (event->u.request.subject == FACT_MAX_TRIALS) {
+        return refused_extension(core, experiment, event);
+    }
+    bool is_number = event->u.request.subject == FACT_PRIORITY || event->u.request.subject == FACT_MAX_SLOTS;
+    if (is_number && view_experiment_over(experiment)) {
+        format_text(text, sizeof text, "The experiment is %s already, so its %s changes nothing.",
+                    view_experiment_state_name(view_experiment_state(experiment)),
+                    event->u.request.subject == FACT_PRIORITY ? "priority" : "max_slots");
         core_reply(core, client, ERR_REFUSED, 0, text);
         return true;
+    }
+    if (event->u.request.subject == FACT_MAX_SLOTS) {
+        return refused_slots(core, experiment, event);
     }
     const struct view_member *unable = requests_find_unable(core, FACT_READS_ANNOTATION);
     bool is_obeyed = event->u.request.subject == FACT_PINNED || event->u.request.subject == FACT_PRIORITY;

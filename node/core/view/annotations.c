@@ -130,11 +130,17 @@ bool view_experiment_pinned(const struct view_experiment *experiment)
     return is_set(experiment, FACT_PINNED);
 }
 
-/* A priority as users write it; 0: it is none. */
-static uint32_t read_priority(const char *text)
+/* The number that users have set, if it is in the bounds of the option whose place it takes; 0: none. */
+static uint32_t number_set(const struct view_experiment *experiment, enum fact_subject subject, const char *key)
 {
-    const struct config_option *option = config_option_find("resources.priority");
+    const struct config_option *option = config_option_find(key);
+    const struct view_annotation *row = view_annotation_find(experiment, subject, "");
+    char value[FACT_NOTE_BYTES] = "";
+    if (row != NULL && row->is_set) {
+        view_annotation_value(row, value);
+    }
     uint64_t number = 0;
+    const char *text = value;
     for (; *text >= '0' && *text <= '9' && number <= option->max; text++) {
         number = 10 * number + (uint64_t)(*text - '0');
     }
@@ -143,13 +149,37 @@ static uint32_t read_priority(const char *text)
 
 uint32_t view_experiment_priority(const struct view_experiment *experiment)
 {
-    const struct view_annotation *row = view_annotation_find(experiment, FACT_PRIORITY, "");
-    char value[FACT_NOTE_BYTES] = "";
-    if (row != NULL && row->is_set) {
-        view_annotation_value(row, value);
-    }
-    uint32_t priority = read_priority(value);
+    uint32_t priority = number_set(experiment, FACT_PRIORITY, "resources.priority");
     return priority != 0 ? priority : experiment->config->priority;
+}
+
+uint32_t view_max_slots_bound(const struct view_experiment *experiment)
+{
+    return experiment->config->max_slots > FACT_MEMBERS_PLAIN ? FACT_MEMBERS_MAX : FACT_MEMBERS_PLAIN;
+}
+
+uint32_t view_experiment_max_slots(const struct view_experiment *experiment)
+{
+    const struct config *config = experiment->config;
+    uint32_t slots = number_set(experiment, FACT_MAX_SLOTS, "resources.max_slots");
+    bool is_good = slots >= config->slots_per_trial && slots <= view_max_slots_bound(experiment) && !config->even_hosts;
+    return is_good ? slots : config->max_slots;
+}
+
+uint32_t view_extended_count(const struct view_experiment *experiment, const struct config *config, uint32_t configured)
+{
+    uint32_t count = configured, wanted;
+    for (const struct view_annotation *row = experiment->annotations; row != NULL && search_draws(config->searcher); row = row->next) {
+        if (row->subject == FACT_MAX_TRIALS && fact_key_read_max_trials(&row->entry->record, &wanted) == 0 && wanted > count) {
+            count = wanted;
+        }
+    }
+    return count;
+}
+
+bool view_experiment_is_extended(const struct view_experiment *experiment)
+{
+    return experiment->trial_count > experiment->configured_count;
 }
 
 void view_experiment_description(const struct view_experiment *experiment, char out[FACT_NOTE_BYTES])

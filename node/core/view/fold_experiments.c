@@ -62,7 +62,8 @@ static int fold(struct view *view, const struct record *record, const struct fac
         arena_give(view->arena, bytes, fact->config_bytes);
         return ERR_MALFORMED;
     }
-    if (!view_strays_settle(view, experiment, trial_count)) {
+    uint32_t extended = view_extended_count(experiment, &config, trial_count);
+    if (!view_strays_settle(view, experiment, extended)) {
         arena_give(view->arena, bytes, fact->config_bytes);
         return ERR_FULL;
     }
@@ -71,7 +72,8 @@ static int fold(struct view *view, const struct record *record, const struct fac
     experiment->config = kept;
     experiment->config_bytes = bytes;
     experiment->config_byte_count = fact->config_bytes;
-    experiment->trial_count = trial_count;
+    experiment->configured_count = trial_count;
+    experiment->trial_count = extended;
     experiment->known = true;
     experiment->submitter = record->writer;
     experiment->submitted_s = fact->submitted_s;
@@ -199,6 +201,21 @@ static int annotation_order(const void *row, const void *wanted)
     return order != 0 ? order : node_id_compare(a->writer, b->writer);
 }
 
+/* The experiment has perhaps more trials now. False: the arena is full. */
+static bool settle_trials(struct view *view, struct view_experiment *experiment)
+{
+    uint32_t count = view_extended_count(experiment, experiment->config, experiment->configured_count);
+    if (count == experiment->trial_count) {
+        return true;
+    }
+    if (!view_strays_settle(view, experiment, count)) {
+        return false;
+    }
+    experiment->trial_count = count;
+    experiment->search.is_stale = true;
+    return true;
+}
+
 int fold_annotation(struct view *view, const struct records_entry *entry)
 {
     const struct record *record = &entry->record;
@@ -224,11 +241,12 @@ int fold_annotation(struct view *view, const struct records_entry *entry)
         return ERR_FULL;
     }
     row->entry = entry;
-    row->lamport = fact.lamport;
+    row->lamport = wanted.subject == FACT_MAX_TRIALS ? 1 : fact.lamport; /* the number counts, whatever the clock */
     row->is_set = fact.is_set;
     view_count_jumps(view, before, view_annotation_top(experiment, &wanted, NULL));
     experiment->changed = true;
-    return 0;
+    bool counts = wanted.subject == FACT_MAX_TRIALS && experiment->known;
+    return counts && !settle_trials(view, experiment) ? ERR_FULL : 0;
 }
 
 static int claim_order(const void *row, const void *wanted)

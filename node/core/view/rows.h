@@ -27,6 +27,10 @@ struct view_attempt *view_attempt_row(struct view *view, struct view_trial *tria
 int view_rows_of(struct view *view, const struct record *record, attempt_id *id, struct view_experiment **experiment,
                  struct view_trial **trial, struct view_attempt **attempt);
 
+/* How many trials the experiment has if its configuration gives `configured` of them: of a search that draws its trials perhaps more, by
+ * the greatest number that any user has asked for. */
+uint32_t view_extended_count(const struct view_experiment *experiment, const struct config *config, uint32_t configured);
+
 /* The order of registers: by subject, then by name. */
 int view_annotation_compare(const struct view_annotation *a, const struct view_annotation *b);
 

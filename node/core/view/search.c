@@ -194,6 +194,7 @@ static bool table_make(struct view *view, struct view_experiment *experiment)
     for (uint32_t t = 0; t < search->trial_count; t++) {
         search->trials[t].bracket = search_next_bracket(&search->brackets, &turns);
     }
+    search_brackets_extend(&halving, search->trial_count, &search->brackets);
     return true;
 }
 

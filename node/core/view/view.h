@@ -337,7 +337,8 @@ struct view_experiment {
     struct config *config; /* its borrowed parts point into config_bytes */
     uint8_t *config_bytes;
     uint32_t config_byte_count;
-    uint32_t trial_count;
+    uint32_t configured_count; /* trials by the configuration */
+    uint32_t trial_count;      /* with those that users have added: view_experiment_is_extended */
     struct view_trial **trials; /* [trial_slots], by index; NULL: no record of the trial is here */
     uint32_t trial_slots;
     struct view_trial **strays; /* by index: trials named by records and (still) by no configuration, see view_trial_row */
@@ -545,6 +546,15 @@ bool view_experiment_pinned(const struct view_experiment *experiment);
 
 /* What users have set, else resources.priority. */
 uint32_t view_experiment_priority(const struct view_experiment *experiment);
+
+/* What users have set, else resources.max_slots. */
+uint32_t view_experiment_max_slots(const struct view_experiment *experiment);
+
+/* The most that resources.max_slots can be set to: more would need records of groups that the experiment's nodes may not read. */
+uint32_t view_max_slots_bound(const struct view_experiment *experiment);
+
+/* Users have added trials to those of the configuration. */
+bool view_experiment_is_extended(const struct view_experiment *experiment);
 
 /* What users have noted, else the configuration's description. */
 void view_experiment_description(const struct view_experiment *experiment, char out[FACT_NOTE_BYTES]);

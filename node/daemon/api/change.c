@@ -213,6 +213,36 @@ static bool label_is_good(const char *label)
     return label[0] != '\0';
 }
 
+/* Subjects that are a number, which the request has under the subject's name. */
+static const struct numbered {
+    int subject;
+    const char *argument;
+    uint64_t max;
+    const char *allowed;
+} numbered[] = {
+    {FACT_PRIORITY, "priority", 99, "A priority is a number from 1, the first in the queue, to 99."},
+    {FACT_MAX_TRIALS, "max_trials", SEARCH_TRIALS_MAX, "max_trials is the number of all trials together, at most 100000."},
+    {FACT_MAX_SLOTS, "max_slots", CONFIG_SLOTS_MAX, "max_slots is a number from 1 to 256."},
+};
+
+/* Writes the number of such a subject in decimal digits to `out`, which has room for it. False: it is none, and the client has been
+ * answered. */
+static bool read_number(struct daemon *daemon, struct client_request *request, int subject, char *out)
+{
+    for (size_t i = 0; i < sizeof numbered / sizeof numbered[0]; i++) {
+        uint64_t number = 0;
+        if (numbered[i].subject != subject) {
+            continue;
+        }
+        if (!client_argument_u64(request, numbered[i].argument, &number) || number < 1 || number > numbered[i].max) {
+            client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "%s", numbered[i].allowed);
+            return false;
+        }
+        format_text(out, FACT_LABEL_BYTES, "%llu", (unsigned long long)number);
+    }
+    return true;
+}
+
 void change_annotate(struct daemon *daemon, struct client_request *request, int subject)
 {
     struct view_experiment *experiment;
@@ -231,13 +261,8 @@ void change_annotate(struct daemon *daemon, struct client_request *request, int 
                            FACT_NOTE_BYTES - 1);
         return;
     }
-    uint64_t priority = 0;
-    if (subject == FACT_PRIORITY && (!client_argument_u64(request, "priority", &priority) || priority < 1 || priority > 99)) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "A priority is a number from 1, the first in the queue, to 99.");
+    if (!read_number(daemon, request, subject, subject == FACT_MAX_TRIALS ? label : value)) {
         return;
-    }
-    if (subject == FACT_PRIORITY) {
-        format_text(value, sizeof value, "%llu", (unsigned long long)priority);
     }
     struct change_waiting *waiting = change_wait(daemon, request);
     if (waiting != NULL) {

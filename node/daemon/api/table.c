@@ -44,6 +44,8 @@ static const struct api_row rows[] = {
     {"archive", API_CHANGES, change_annotate, FACT_ARCHIVED},
     {"pin", API_CHANGES, change_annotate, FACT_PINNED},
     {"priority", API_CHANGES, change_annotate, FACT_PRIORITY},
+    {"max_trials", API_CHANGES, change_annotate, FACT_MAX_TRIALS},
+    {"max_slots", API_CHANGES, change_annotate, FACT_MAX_SLOTS},
     {"withhold", API_CHANGES, change_slots, NODE_REQUEST_WITHHOLD},
     {"return", API_CHANGES, change_slots, NODE_REQUEST_RETURN},
     {"drain", API_CHANGES, change_drain, NODE_REQUEST_DRAIN},

@@ -9,11 +9,12 @@ static void put_brackets(const struct view_experiment *experiment, msgpack_packe
     const struct search_halving halving = config_search_halving(experiment->config);
     struct search_brackets brackets;
     search_brackets_make(&halving, &brackets);
+    search_brackets_extend(&halving, experiment->trial_count, &brackets);
     render_put_string(packer, "brackets");
     (void)msgpack_pack_array(packer, brackets.count);
     for (uint32_t b = 0; b < brackets.count; b++) {
         (void)msgpack_pack_map(packer, 3);
-        render_put_u64(packer, "trials", brackets.list[b].trials);
+        render_put_u64(packer, "trials", brackets.list[b].trials + brackets.list[b].added);
         render_put_u64(packer, "concurrent", brackets.list[b].concurrent);
         render_put_string(packer, "rungs");
         (void)msgpack_pack_array(packer, brackets.list[b].rungs);
