@@ -2,6 +2,7 @@
 
 import signal
 
+from case_elastic import elastic, generation_of
 from case_search import decisions, replay, search
 from lab import case, expect, show, wait_over, wait_until
 from look import refusal
@@ -99,3 +100,19 @@ def further_trials_are_refused_where_they_make_no_sense(lab):
     expect(text == "shoal: gone is cancelled, so none of its trials begins; shoal fork submits it again.", text)
     text = refusal(node, "set", cancelled, "max_slots=2", code=1)
     expect(text == "shoal: The experiment is cancelled already, so its max_slots changes nothing.", text)
+
+
+@case(limit_s=150)
+def an_elastic_group_grows_up_to_a_new_bound(lab):
+    mesh = lab.mesh(3, slots="cpu:1")
+    node = mesh.nodes[0]
+    log = lab.dir / "steps"
+    identity = lab.submit(node, elastic(log, 1, 1, 2, epochs=200))
+    two = wait_until(lambda: generation_of(log, identity, 2), 60, "two to train")
+    text = refusal(node, "set", identity, "max_slots=65", code=1)
+    expect("65 is no max_slots of" in text and "allowed are slots_per_trial, 1, to 64." in text, text)
+    text = mesh.nodes[1].run("set", identity, "max_slots=3")
+    expect("has groups of at most 3 workers, stored on " in text, f"it says {text}")
+    wait_until(lambda: generation_of(log, identity, 3, two), 60, "three to train")
+    expect(show(mesh, identity)["trials"][0]["attempt"] == 1, "the group began anew")
+    node.run("cancel", identity)

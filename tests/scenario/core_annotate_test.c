@@ -131,6 +131,82 @@ static void there_are_no_more_labels_than_are_shown(void **state)
     world_free(world);
 }
 
+/* Programs of the trials that run end with this status. */
+static void end_all(struct world *world)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        if (running(world, i) > 0) {
+            world_end_worker(world, i, 0, 0);
+        }
+    }
+    world_run(world, 6000);
+}
+
+static void a_search_that_is_over_runs_again_with_further_trials(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    (void)story_begin(world, 2, 5);
+    end_all(world);
+    assert_int_equal(view_experiment_state(world_experiment(world, 1)), VIEW_COMPLETED);
+    world_annotate(world, 2, FACT_MAX_TRIALS, true, "2", "");
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_string_equal(world->reply.text, "exp has 2 trials already, and none is taken back; give a larger number of all trials together.");
+    for (int i = 0; i < 2; i++) { /* the second time as if the first answer had been lost */
+        world->reply.code = -1;
+        world_annotate(world, 2, FACT_MAX_TRIALS, true, "4", "");
+        world_run(world, 15000);
+        assert_int_equal(world->reply.code, 0);
+        assert_int_equal(world->reply.stored_on, 2);
+    }
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_RUNNING);
+    assert_int_equal(world_spawns(world), 4);
+    end_all(world);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(view_experiment_state(world_experiment(world, i)), VIEW_COMPLETED);
+        assert_int_equal(world_experiment(world, i)->trial_count, 4);
+    }
+    assert_int_equal(world_spawns(world), 4);
+    world_free(world);
+}
+
+static void a_cancelled_search_gets_no_further_trials(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    world_request(world, 1, NODE_REQUEST_CANCEL);
+    world_run(world, 20000);
+    world_annotate(world, 0, FACT_MAX_TRIALS, true, "4", "");
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_string_equal(world->reply.text, "exp is cancelled, so none of its trials begins; shoal fork submits it again.");
+    world_free(world);
+}
+
+static void an_older_version_forbids_further_trials_and_coordinates_none(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->nodes[1].is_older = true;
+    (void)story_begin(world, 8, 5);
+    world_annotate(world, 0, FACT_MAX_TRIALS, true, "9", "");
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_string_equal(world->reply.text, "b runs a version of Shoal that does not heed further trials of a search; update that node first.");
+    world_annotate(world, 0, FACT_MAX_SLOTS, true, "", "3");
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_string_equal(world->reply.text, "b runs a version of Shoal that does not heed a new max_slots; update that node first.");
+    world_crash(world, 1);
+    world_run(world, 20000);
+    world_annotate(world, 0, FACT_MAX_TRIALS, true, "9", "");
+    world_run(world, 10000);
+    assert_int_equal(world->reply.code, 0);
+    world_restart(world, 1, false); /* it was away meanwhile, and takes no part: it would know of eight trials only */
+    world_run(world, 60000);
+    assert_int_equal(running(world, 1), 0); /* trials wait, and its slot is free */
+    assert_int_equal(running(world, 0) + running(world, 2), 2);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +216,9 @@ int main(void)
         cmocka_unit_test(an_older_version_forbids_a_pin_but_no_label),
         cmocka_unit_test(a_priority_is_obeyed_from_then_on),
         cmocka_unit_test(there_are_no_more_labels_than_are_shown),
+        cmocka_unit_test(a_search_that_is_over_runs_again_with_further_trials),
+        cmocka_unit_test(a_cancelled_search_gets_no_further_trials),
+        cmocka_unit_test(an_older_version_forbids_further_trials_and_coordinates_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

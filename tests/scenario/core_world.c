@@ -400,7 +400,8 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
         format_text(options.node.slots[slot].uuid, sizeof options.node.slots[slot].uuid, "%s-%u-%u",
                     (node->parts >> slot & 1) != 0 ? "MIG" : "GPU", number, slot);
     }
-    options.node.reads = node->is_older ? 0 : FACT_READS_LARGE | FACT_READS_STOP | FACT_READS_ANNOTATION | FACT_READS_SEARCH | FACT_READS_RETRY;
+    options.node.reads = node->is_older ? 0 : FACT_READS_LARGE | FACT_READS_STOP | FACT_READS_ANNOTATION | FACT_READS_SEARCH | FACT_READS_RETRY |
+                                                    FACT_READS_EXTENSION;
     bytes_copy_text(options.node.addresses[0], sizeof options.node.addresses[0], node->address);
     if (node->speaks.newest != 0) {
         options.node.protocol_min = node->speaks.oldest;

@@ -110,6 +110,9 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_17_ADOPTED] = "17: ... in a log that had taken over decisions of another",
     [PREMISE_18_STOPPED_BY_SEARCH] = "18: a stop by a search was compared with its log",
     [PREMISE_19_BRACKET_FULL] = "19: a trial took the last place of its bracket",
+    [PREMISE_3_EXTENDED_ON_TWO] = "3: further trials were acknowledged as stored on two or more",
+    [PREMISE_9_ADDED] = "9: an attempt of a further trial",
+    [PREMISE_17_ADDED] = "17: a decision about a further trial",
 };
 
 const char *checkers_invariant_text(int number)
@@ -316,6 +319,7 @@ void checkers_on_down(struct sim *sim, int node)
     memset(sim->checkers->watch.cancelled[node], 0, sizeof sim->checkers->watch.cancelled[node]);
     memset(sim->checkers->watch.stops[node], 0, sizeof sim->checkers->watch.stops[node]);
     memset(sim->checkers->watch.searched[node], 0, sizeof sim->checkers->watch.searched[node]);
+    memset(sim->checkers->watch.trials[node], 0, sizeof sim->checkers->watch.trials[node]);
 }
 
 /* DESIGN 2: a boot is on disk before anything of that life leaves the node. So its number never comes again. */
@@ -353,6 +357,7 @@ void checkers_second(struct sim *sim)
         checkers_tokens(sim, node);
         checkers_stops(sim, node);
         checkers_search(sim, node);
+        checkers_extensions(sim, node);
         if (is_tenth) {
             checkers_state(sim, node, false);
             checkers_newest(sim, node);
@@ -398,6 +403,7 @@ void checkers_end(struct sim *sim)
             checkers_promise_kept(sim, node, e, &sim->users->experiments[e].deleted, FACT_TOMBSTONE);
             checkers_control_kept(sim, node, e, (sim->users->experiments[e].control.promise.disks & sim->plan.core) != 0);
             checkers_stops_kept(sim, node, e);
+            checkers_extension_kept(sim, node, e);
             checkers_deleted(sim, node, e);
             checkers_finished(sim, node, e);
         }

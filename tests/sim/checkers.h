@@ -117,6 +117,9 @@ enum checkers_premise {
     PREMISE_17_ADOPTED,           /* a log took over decisions of another */
     PREMISE_18_STOPPED_BY_SEARCH,
     PREMISE_19_BRACKET_FULL,
+    PREMISE_3_EXTENDED_ON_TWO,    /* further trials were acknowledged as stored on two or more */
+    PREMISE_9_ADDED,              /* an attempt of a further trial was made, */
+    PREMISE_17_ADDED,             /* ... and one was judged beside those from before */
     PREMISE_COUNT
 };
 
@@ -147,6 +150,7 @@ void checkers_on_other_disk(struct sim *sim, int node);
 void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
                          enum fact_kind kind);
 void checkers_on_stop(struct sim *sim, int node, uint32_t experiment, uint32_t trial, struct users_stop *stop); /* completes it */
+void checkers_on_extension(struct sim *sim, int node, uint32_t experiment, struct users_promise *promise); /* completes it */
 void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct users_control *control); /* completes it */
 void checkers_on_heal(struct sim *sim);
 

@@ -149,6 +149,7 @@ void checkers_on_other_disk(struct sim *sim, int node)
         promised->deleted.disks &= disk_holds(sim, node, e, FACT_TOMBSTONE) ? UINT32_MAX : ~(1u << node);
         checkers_control_lost(sim, node, e);
         checkers_stops_lost(sim, node, e);
+        checkers_extension_lost(sim, node, e);
     }
 }
 

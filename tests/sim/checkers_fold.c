@@ -110,6 +110,7 @@ static uint64_t hash_experiments(const struct view *view)
         mix(&hash, experiment->id.bytes, sizeof experiment->id.bytes);
         mix(&hash, experiment->submitter.bytes, sizeof experiment->submitter.bytes);
         mix_word(&hash, view_experiment_state(experiment));
+        mix_word(&hash, experiment->known ? experiment->trial_count : 0);
         for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
             mix(&hash, claim->writer.bytes, sizeof claim->writer.bytes);
             mix_word(&hash, claim->fact.term << 1 | claim->fact.released);
@@ -132,13 +133,14 @@ struct note {
 /* A note of one of the nodes about one of three experiments, some far ahead. No two have the same record's key and version. */
 static void make_note(const struct sim *sim, struct random *random, uint32_t number, struct note *out)
 {
-    static const char *const labels[] = {"a", "ab", "b"};
+    static const char *const labels[] = {"a", "ab", "b"}, *const numbers[] = {"1", "12", "3"};
     enum fact_subject subject = (enum fact_subject)random_below(random, FACT_SUBJECTS);
     struct fact_annotation fact = {.lamport = 1 + random_below(random, 3), .is_set = random_below(random, 3) > 0};
     fact.lamport += random_below(random, 8) == 0 ? UINT64_C(1) << 40 : 0;
     fact.value[0] = (char)('a' + number);
     experiment_id id = {{1 + (uint8_t)random_below(random, 3)}};
-    struct fact_key key = fact_key_annotation(id, subject, subject == FACT_LABEL ? labels[random_below(random, 3)] : "");
+    const char *const *names = subject == FACT_LABEL ? labels : subject == FACT_MAX_TRIALS ? numbers : NULL;
+    struct fact_key key = fact_key_annotation(id, subject, names != NULL ? names[random_below(random, 3)] : "");
     uint8_t body[FACT_NOTE_BYTES + 32];
     struct pack_writer writer;
     pack_writer_init(&writer, body, sizeof body);

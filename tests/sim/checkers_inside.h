@@ -53,6 +53,7 @@ struct checkers_watch {
     bool cancelled[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];        /* known, in this life */
     struct fact_stop stops[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX]; /* likewise: the register */
     bool searched[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX]; /* likewise: the search's stop */
+    uint32_t trials[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* likewise: how many there are */
 };
 
 struct token {
@@ -292,6 +293,9 @@ void checkers_search(struct sim *sim, int node); /* once a virtual second */
 void checkers_on_place(struct sim *sim, int node, const attempt_id *attempt); /* a coordinator has assigned it */
 void checkers_stops_kept(struct sim *sim, int node, uint32_t experiment); /* at the end */
 void checkers_stops_lost(struct sim *sim, int node, uint32_t experiment); /* perhaps: its disk is another one */
+void checkers_extensions(struct sim *sim, int node); /* once a virtual second */
+void checkers_extension_kept(struct sim *sim, int node, uint32_t experiment); /* at the end */
+void checkers_extension_lost(struct sim *sim, int node, uint32_t experiment); /* perhaps: its disk is another one */
 void checkers_begins_stopped(struct sim *sim, int node, const attempt_id *attempt, const char *what);
 
 /* The checkpoint was made before the trial's present retry: it may have been let go while the trial was over. */

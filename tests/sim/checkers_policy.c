@@ -516,7 +516,7 @@ static void watch_waiting(struct sim *sim, int node, uint32_t e, const struct vi
     is_stopped |= !sim->healed && 20 * sim->plan.disk_ms > CORE_GANG_RESERVE_MS;
     uint64_t since_ms = checkers_together_ms(sim, node, node);
     is_stopped |= since_ms >= sim->now_ms || sim->now_ms - since_ms < CALM_MS;
-    for (uint32_t t = 0; t < plan->trials; t++) {
+    for (uint32_t t = 0; t < experiment->trial_count && t < PLAN_TRIALS_MAX; t++) {
         attempt_id about = {.experiment = plan->id, .trial = t};
         uint64_t *waits_ms = &sim->checkers->policy.waits_ms[node][e][t];
         const struct view_trial *trial = view_find_trial(experiment, t);

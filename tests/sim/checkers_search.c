@@ -57,15 +57,21 @@ static uint32_t *taken_until(struct sim *sim, struct story *story, node_id write
     return &story->taken[i].until;
 }
 
+/* Further trials take the brackets of the first ones in the same turn. */
+static uint32_t bracket_of(const struct plan_experiment *plan, uint32_t trial)
+{
+    return plan->brackets.of[trial % plan->trials];
+}
+
 /* What the rule says of an entry behind those that stand before it: of n of its bracket at the rung the best n / divisor go on, and at
  * least one. */
 static enum fact_decision expected(const struct plan_experiment *plan, const struct story *story, const struct fact_judged *judged)
 {
     double n = 1, better = 0;
-    const uint32_t *bracket_of = plan->brackets.of, bracket = bracket_of[judged->attempt.trial];
+    const uint32_t bracket = bracket_of(plan, judged->attempt.trial);
     for (uint32_t i = 0; i < story->count; i++) {
         const struct fact_judged *other = &story->entries[i];
-        if (other->rung == judged->rung && bracket_of[other->attempt.trial] == bracket) {
+        if (other->rung == judged->rung && bracket_of(plan, other->attempt.trial) == bracket) {
             n += 1;
             better += plan->smaller_is_better ? other->metric < judged->metric : other->metric > judged->metric;
         }
@@ -105,14 +111,17 @@ static void check_log(struct sim *sim, int node, uint32_t e, const struct view_l
         }
         for (uint32_t i = 0; i < fact.judged_count; i++) {
             const struct fact_judged *judged = &fact.judged[i];
-            if (judged->attempt.trial >= plan->trials ||
-                judged->rung >= plan->brackets.rungs[plan->brackets.of[judged->attempt.trial]] ||
+            if (judged->attempt.trial >= plan->trials_then ||
+                judged->rung >= plan->brackets.rungs[bracket_of(plan, judged->attempt.trial)] ||
                 judged->rung != rungs_told(&story, judged->attempt.trial)) {
                 sim_fail(sim, 16, "n%d: trial %u of experiment %u is judged at rung %u, and rung %u is its next in that log", node,
                          judged->attempt.trial, e, judged->rung, rungs_told(&story, judged->attempt.trial));
                 return;
             }
             checkers_met(sim, PREMISE_17_JUDGED);
+            if (judged->attempt.trial >= plan->trials) {
+                checkers_met(sim, PREMISE_17_ADDED);
+            }
             if (story.taken_count > 0) {
                 checkers_met(sim, PREMISE_17_ADOPTED);
             }
@@ -155,14 +164,14 @@ static bool is_retried(const struct plan_experiment *plan)
     return retries_ms != 0;
 }
 
-/* A trial begins only while its bracket has a place. What has begun goes on whatever is full: so not where trials are retried, nor beside
+/* A trial begins only while its bracket has a place. What has begun goes on whatever is full: so not where trials are retried or more are added, nor beside
  * trials that ran where nobody saw it. */
 void checkers_on_place(struct sim *sim, int node, const attempt_id *attempt)
 {
     int e = checkers_experiment(sim, attempt->experiment);
     const struct plan_experiment *plan = &sim->plan.experiments[e];
     const struct view_experiment *seen = view_find_experiment(&sim->nodes[node].core->view, attempt->experiment);
-    if (plan->rungs == 0 || attempt->number > 1 || !plan_is_quiet(&sim->plan) || is_retried(plan)) {
+    if (plan->rungs == 0 || plan->extend_ms != 0 || attempt->number > 1 || !plan_is_quiet(&sim->plan) || is_retried(plan)) {
         return;
     }
     uint32_t bracket = plan->brackets.of[attempt->trial], training = 0;
@@ -189,7 +198,7 @@ void checkers_search(struct sim *sim, int node)
         for (const struct view_log *log = seen != NULL ? seen->search.logs : NULL; log != NULL; log = log->next) {
             check_log(sim, node, e, log);
         }
-        for (uint32_t t = 0; seen != NULL && t < sim->plan.experiments[e].trials; t++) {
+        for (uint32_t t = 0; seen != NULL && t < sim->plan.experiments[e].trials_then; t++) {
             const struct view_search_stop *stop = view_trial_search_stop(view_find_trial(seen, t));
             if (stop != NULL) {
                 check_stop(sim, node, e, t, &stop->fact);

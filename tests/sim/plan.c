@@ -355,7 +355,8 @@ static uint64_t work_ms(const struct plan *plan, uint32_t slots)
         if (!plan_fits(plan, e)) {
             continue;
         }
-        uint64_t rounds = (e->trials + at_once - 1) / at_once;
+        uint32_t trials = e->extend_ms != 0 ? e->trials_then : e->trials;
+        uint64_t rounds = (trials + at_once - 1) / at_once;
         sum_ms += rounds * ((uint64_t)e->steps * e->step_ms + 8000);
     }
     return sum_ms;
@@ -576,6 +577,16 @@ static void draw_retries(struct plan_experiment *experiment, uint64_t heal_ms, s
     }
 }
 
+/* Further trials, in every third experiment that draws its trials (version 15); perhaps once it is over. */
+static void draw_extension(struct plan_experiment *experiment, uint64_t heal_ms, struct random *random)
+{
+    bool is_in = sim_chance(random, 333) && (experiment->trials > 1 || experiment->rungs > 0) && experiment->trials < PLAN_TRIALS_MAX;
+    uint32_t trials = (uint32_t)sim_between(random, experiment->trials + 1, PLAN_TRIALS_MAX + 1);
+    uint64_t after_ms = sim_log_between(random, 1000, heal_ms);
+    experiment->trials_then = is_in ? (trials < PLAN_TRIALS_MAX ? trials : PLAN_TRIALS_MAX) : experiment->trials;
+    experiment->extend_ms = is_in ? experiment->submit_ms + after_ms : 0;
+}
+
 /* How long ranks that hang or are left behind are waited for (version 12), also where none do. */
 static void draw_waits(struct plan_experiment *experiment, struct random *random)
 {
@@ -720,4 +731,13 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
         random_init_stream(&retries, run->seed, 1020 + i);
         draw_retries(&plan->experiments[i], plan->heal_ms, &retries);
     }
+    for (uint32_t i = 0; i < plan->experiment_count; i++) {
+        struct random extension;
+        random_init_stream(&extension, run->seed, 1040 + i);
+        plan->experiments[i].trials_then = plan->experiments[i].trials;
+        if (plan->version > 14) {
+            draw_extension(&plan->experiments[i], plan->heal_ms, &extension);
+        }
+    }
+    allow_time(plan, plan->end_ms); /* for the further trials, too */
 }

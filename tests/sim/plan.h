@@ -110,6 +110,8 @@ struct plan_experiment {
     double divisor;
     bool smaller_is_better;
     bool is_crowded; /* fewer trials may be under way than there are */
+    uint64_t extend_ms; /* when people ask for further trials (version 15); 0: never */
+    uint32_t trials_then; /* how many there are with these, at most PLAN_TRIALS_MAX; without any `trials` */
 };
 
 struct sim_run;

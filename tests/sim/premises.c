@@ -30,10 +30,12 @@ static bool is_of_stops(int premise)
     return premise == PREMISE_3_STOP_ON_TWO || premise == PREMISE_10_STOP_KNOWN || premise == PREMISE_10_TRIAL_STOPPED;
 }
 
-/* Searches stop trials in plans from version 15 on. */
+/* Searches stop trials, and get further ones, in plans from version 15 on. */
 static bool is_of_search(int premise)
 {
-    return premise == PREMISE_19_BRACKET_FULL || premise == PREMISE_17_JUDGED || premise == PREMISE_17_ADOPTED || premise == PREMISE_18_STOPPED_BY_SEARCH;
+    return premise == PREMISE_19_BRACKET_FULL || premise == PREMISE_17_JUDGED || premise == PREMISE_17_ADOPTED ||
+           premise == PREMISE_18_STOPPED_BY_SEARCH || premise == PREMISE_3_EXTENDED_ON_TWO || premise == PREMISE_9_ADDED ||
+           premise == PREMISE_17_ADDED;
 }
 
 /* Single trials are retried in plans from version 14 on. */

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/format.h"
 #include "node/core/ground/state.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
@@ -36,6 +37,9 @@ void users_init(struct sim *sim)
         }
         if (experiment->delete_ms != 0) {
             push_act(sim, experiment->delete_ms, i, NODE_REQUEST_DELETE);
+        }
+        if (experiment->extend_ms != 0) {
+            push_act(sim, experiment->extend_ms, i, NODE_REQUEST_ANNOTATE);
         }
         for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
             if (experiment->stop_ms[t] != 0) {
@@ -131,7 +135,7 @@ void users_act(struct sim *sim, struct sim_event *event)
     if (kind == NODE_REQUEST_PAUSE && sim->healed) {
         return; /* too late: nobody would resume it */
     }
-    if (kind == NODE_REQUEST_RETRY && sim->healed) {
+    if ((kind == NODE_REQUEST_RETRY || kind == NODE_REQUEST_ANNOTATE) && sim->healed) {
         return; /* what is left has to be finished */
     }
     int node = pick_node(sim);
@@ -151,7 +155,8 @@ void users_act(struct sim *sim, struct sim_event *event)
         push_act_on(sim, sim->now_ms + LOOK_MS, index, event->serial, kind);
         return;
     }
-    bool may_be_over = kind == NODE_REQUEST_SUBMIT || kind == NODE_REQUEST_DELETE || kind == NODE_REQUEST_RETRY;
+    bool may_revive = kind == NODE_REQUEST_RETRY || kind == NODE_REQUEST_ANNOTATE;
+    bool may_be_over = kind == NODE_REQUEST_SUBMIT || kind == NODE_REQUEST_DELETE || may_revive;
     if (!may_be_over && is_over(sim, node, index)) {
         return;
     }
@@ -175,13 +180,18 @@ void users_act(struct sim *sim, struct sim_event *event)
         core_event.bytes = experiment->config;
         core_event.byte_count = experiment->config_bytes;
     }
+    if (kind == NODE_REQUEST_ANNOTATE) {
+        core_event.u.request.subject = FACT_MAX_TRIALS;
+        core_event.u.request.is_set = true;
+        format_text(core_event.u.request.label, sizeof core_event.u.request.label, "%u", experiment->trials_then);
+    }
     SIM_TRACE(sim, node, "USER: request %d about experiment %u", (int)kind, index);
     struct record_version before = own_control(sim, node, index);
     sim_step(sim, node, &core_event);
     users->experiments[index].controls += record_version_compare(own_control(sim, node, index), before) != 0;
     request->control = users->experiments[index].controls;
     request->lamport = stop_lamport(sim, node, index, event->serial);
-    users->experiments[index].retried_ms = kind == NODE_REQUEST_RETRY ? sim->now_ms : users->experiments[index].retried_ms;
+    users->experiments[index].retried_ms = may_revive ? sim->now_ms : users->experiments[index].retried_ms;
 }
 
 void users_wait_over(struct sim *sim, struct sim_event *event)
@@ -210,7 +220,8 @@ void users_reply(struct sim *sim, int node, const struct node_effect *effect)
     enum node_request_kind kind = (enum node_request_kind)request->kind;
     request->client = 0;
     if (effect->u.reply.code != 0) {
-        push_act_on(sim, sim->now_ms + (kind == NODE_REQUEST_RETRY ? LOOK_MS : 3000), request->experiment, request->trial, kind);
+        bool may_wait = kind == NODE_REQUEST_RETRY || kind == NODE_REQUEST_ANNOTATE;
+        push_act_on(sim, sim->now_ms + (may_wait ? LOOK_MS : 3000), request->experiment, request->trial, kind);
         return;
     }
     if (kind == NODE_REQUEST_STOP || kind == NODE_REQUEST_RETRY) {
@@ -224,6 +235,12 @@ void users_reply(struct sim *sim, int node, const struct node_effect *effect)
         if (kind == NODE_REQUEST_RETRY && ++experiment->retried[request->trial] < most) {
             push_act_on(sim, sim->now_ms + LOOK_MS, request->experiment, request->trial, kind);
         }
+        return;
+    }
+    if (kind == NODE_REQUEST_ANNOTATE) {
+        experiment->extended = (struct users_promise){
+            .is_acknowledged = true, .asked_ms = request->asked_ms, .at_ms = sim->now_ms, .stored_on = effect->u.reply.stored_on};
+        checkers_on_extension(sim, node, request->experiment, &experiment->extended);
         return;
     }
     if (kind == NODE_REQUEST_SUBMIT || kind == NODE_REQUEST_CANCEL || kind == NODE_REQUEST_DELETE) {

@@ -1,6 +1,6 @@
 #ifndef TESTS_SIM_USERS_H
 #define TESTS_SIM_USERS_H
-/* People who submit, cancel, pause, resume, delete, and stop and retry single trials at whatever node is up, and try again until somebody says that it is done;
+/* People who submit, cancel, pause, resume, delete, stop and retry single trials, and ask for further ones at whatever node is up, and try again until somebody says that it is done;
  * and the oracle, which remembers what was acknowledged and on whose disks it was then. */
 
 #include <stdbool.h>
@@ -42,10 +42,10 @@ struct users_stop {
 };
 
 struct users_experiment {
-    struct users_promise submitted, cancelled, deleted;
+    struct users_promise submitted, cancelled, deleted, extended;
     struct users_stop stopped[PLAN_TRIALS_MAX];
     uint32_t retried[PLAN_TRIALS_MAX]; /* how often a retry was acknowledged */
-    uint64_t retried_ms;               /* when a retry of any of its trials was asked for last; 0: never */
+    uint64_t retried_ms;               /* when a retry of any of its trials, or further ones, were asked for last; 0: never */
     struct users_control control;
     uint32_t controls; /* pauses and resumes that some node wrote, acknowledged or not */
 };

@@ -116,6 +116,76 @@ static void a_subject_of_a_later_version_is_passed_over(void **state)
     assert_int_equal(mesh->core->view.malformed_count, 2);
 }
 
+static void the_greatest_number_of_trials_that_anybody_has_asked_for_counts(void **state)
+{
+    struct mesh *mesh = *state;
+    note(mesh, 0, FACT_MAX_TRIALS, "70", (struct fact_annotation){1, true, ""}); /* known before the experiment is */
+    const struct view_experiment *experiment = submit(mesh, 0, 4, 1, 1);
+    assert_int_equal(experiment->configured_count, 4);
+    assert_int_equal(experiment->trial_count, 70);
+    assert_true(view_experiment_is_extended(experiment));
+    note(mesh, 1, FACT_MAX_TRIALS, "3", (struct fact_annotation){9, true, ""});
+    note(mesh, 1, FACT_MAX_TRIALS, "5", (struct fact_annotation){UINT64_MAX, true, ""});
+    assert_int_equal(experiment->trial_count, 70);
+    assert_int_equal(mesh->core->view.jump_count, 0);
+    (void)assign(mesh, 79, 1); /* a stray until there are so many trials */
+    assert_int_equal(experiment->stray_count, 1);
+    note(mesh, 1, FACT_MAX_TRIALS, "80", (struct fact_annotation){1, false, ""}); /* nobody takes trials back */
+    assert_int_equal(experiment->trial_count, 80);
+    assert_int_equal(experiment->stray_count, 0);
+    assert_int_equal(view_trial_state(experiment, 79), VIEW_TRIAL_RUNNING);
+    static const char *const bad[] = {"", "0", "012", "x", "1x", "100001", "99999999999999999999", "-1"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(mesh->core->view.malformed_count, i);
+        note(mesh, 0, FACT_MAX_TRIALS, bad[i], (struct fact_annotation){1, true, ""});
+    }
+    assert_int_equal(experiment->trial_count, 80);
+    note(mesh, 0, FACT_MAX_TRIALS, "100000", (struct fact_annotation){1, true, ""});
+    assert_int_equal(experiment->trial_count, SEARCH_TRIALS_MAX);
+}
+
+static void an_experiment_that_draws_nothing_gets_no_further_trials(void **state)
+{
+    struct mesh *mesh = *state;
+    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    struct config config;
+    make_config(&config, 1, 1);
+    config.searcher = SEARCH_SINGLE;
+    config.max_trials = 0;
+    struct fact_experiment fact = {.submitted_s = 1, .config = packed};
+    fact.config_bytes = make_packed_config(&config, packed);
+    say(mesh, 0, FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(0)), &fact);
+    note(mesh, 1, FACT_MAX_TRIALS, "9", (struct fact_annotation){1, true, ""});
+    const struct view_experiment *experiment = view_find_experiment(&mesh->core->view, make_experiment_id(0));
+    assert_int_equal(experiment->trial_count, 1);
+    assert_false(view_experiment_is_extended(experiment));
+}
+
+static void max_slots_can_be_changed_within_its_bounds(void **state)
+{
+    struct mesh *mesh = *state;
+    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    struct config config;
+    make_config(&config, 1, 1);
+    config.slots_per_trial = 2;
+    config.max_slots = 4;
+    struct fact_experiment fact = {.submitted_s = 1, .config = packed};
+    fact.config_bytes = make_packed_config(&config, packed);
+    say(mesh, 0, FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(0)), &fact);
+    const struct view_experiment *experiment = view_find_experiment(&mesh->core->view, make_experiment_id(0));
+    static const struct {
+        const char *value;
+        uint32_t wanted;
+    } rows[] = {{"6", 6}, {"2", 2}, {"1", 4}, {"64", 64}, {"65", 4}, {"x", 4}, {"", 4}};
+    assert_int_equal(view_experiment_max_slots(experiment), 4);
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fact_annotation value = {.lamport = 1 + i, .is_set = true};
+        (void)strcpy(value.value, rows[i].value);
+        note(mesh, i % 2, FACT_MAX_SLOTS, "", value);
+        assert_int_equal(view_experiment_max_slots(experiment), rows[i].wanted);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -123,6 +193,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(of_concurrent_values_the_greatest_writers_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(a_clock_that_jumps_changes_nothing_and_goes_with_the_experiment, setup, teardown),
         cmocka_unit_test_setup_teardown(labels_of_the_configuration_can_be_changed_and_taken_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_greatest_number_of_trials_that_anybody_has_asked_for_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_experiment_that_draws_nothing_gets_no_further_trials, setup, teardown),
+        cmocka_unit_test_setup_teardown(max_slots_can_be_changed_within_its_bounds, setup, teardown),
         cmocka_unit_test_setup_teardown(a_subject_of_a_later_version_is_passed_over, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

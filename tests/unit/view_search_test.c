@@ -180,12 +180,36 @@ static void decisions_about_trials_that_are_not_there_are_passed_over(void **sta
     assert_null(view_search_last(experiment, TRIALS));
 }
 
+static void further_trials_leave_what_was_decided_as_it_is(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_search(mesh);
+    struct fact_annotation more = {1, true, ""};
+    struct fact_search_log fact = {.term = 2, .boot = 1, .judged_count = 1};
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        say_one(mesh, i);
+    }
+    assert_whole(mesh, experiment);
+    assert_int_equal(experiment->search.trial_count, TRIALS);
+    assert_int_equal(experiment->search.brackets.list[0].concurrent, 4);
+    say(mesh, 4, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), FACT_MAX_TRIALS, "9"), &more);
+    assert_whole(mesh, experiment);
+    assert_int_equal(experiment->search.trial_count, 9);
+    assert_int_equal(experiment->search.brackets.list[0].added, 3);
+    fact.judged[0] = judged(mesh, 8, 0, FACT_GOES_ON);
+    say_log(mesh, 2, second_log, 2, &fact);
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    assert_int_equal(experiment->search.judged_count, 5);
+    assert_int_equal(view_search_last(experiment, 8)->fact.decision, FACT_GOES_ON);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_records_give_the_same_decisions_in_every_order),
         cmocka_unit_test_setup_teardown(a_log_waits_for_a_record_that_it_has_adopted, setup, teardown),
         cmocka_unit_test_setup_teardown(a_log_without_a_claim_of_its_writer_decides_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(further_trials_leave_what_was_decided_as_it_is, setup, teardown),
         cmocka_unit_test_setup_teardown(decisions_about_trials_that_are_not_there_are_passed_over, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

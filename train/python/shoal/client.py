@@ -403,8 +403,8 @@ class Experiment:
             error = f"trial {first.number} ended with: {first.error}; " if first.error else ""
             _say(_progress.plain(f"{error}client.experiment({self.id!r}).trial({first.number}).logs() has the lines"))
 
-    def _control(self, op: str) -> None:
-        self._daemon.ask(op, experiment=self.id)
+    def _control(self, op: str, **arguments: Any) -> None:
+        self._daemon.ask(op, experiment=self.id, **arguments)
 
     def pause(self) -> None:
         """Lets its trials save a checkpoint and leave, until `resume`."""
@@ -417,6 +417,11 @@ class Experiment:
     def cancel(self) -> None:
         """Ends it for good. What its trials have reported and saved stays."""
         self._control("cancel")
+
+    def extend(self, max_trials: int) -> None:
+        """Gives a search further trials: `max_trials` is the number of all its trials then. An experiment that is over runs
+        again; `wait` waits for it. ShoalError: a number that is not larger, or an experiment that gets none."""
+        self._control("max_trials", max_trials=max_trials)
 
     def delete(self) -> None:
         """Ends it, and forgets its trials, metrics, logs and checkpoints on all nodes, for ever."""

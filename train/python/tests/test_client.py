@@ -325,6 +325,11 @@ class Talking(ClientTest):
             getattr(experiment, name)()
             self.assertEqual((daemon.requests[-1]["op"], daemon.requests[-1]["experiment"]), (name, ID))
 
+    def test_a_search_is_extended(self):
+        daemon, experiment = self.experiment(max_trials=[[{"experiment": ID, "stored_on": 2}]])
+        experiment.extend(64)
+        self.assertEqual((daemon.requests[-1]["op"], daemon.requests[-1]["max_trials"]), ("max_trials", 64))
+
 
 def _turned_away():
     packed = _msgpack.pack({"id": 0, "ok": False, "end": True, "code": 1, "error": "The daemon serves too many."})
