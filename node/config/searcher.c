@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "node/config/scalar.h"
+#include "node/config/warm_start.h"
 
 #define CONCURRENT_STANDARD 16 /* as in Determined */
 
@@ -24,6 +25,7 @@ static const struct rule {
     {"max_concurrent_trials", GRID | RANDOM | ASHA | ADAPTIVE, 0, "grid, random, asha or adaptive_asha"},
     {"sampler", RANDOM | ASHA | ADAPTIVE, 0, "random, asha or adaptive_asha"},
     {"initial", RANDOM | ASHA | ADAPTIVE, 0, "random, asha or adaptive_asha"},
+    {"warm_start", RANDOM | ASHA | ADAPTIVE, 0, "random, asha or adaptive_asha"},
     {"max_time", ASHA | ADAPTIVE, ASHA | ADAPTIVE, "asha or adaptive_asha"},
     {"time_metric", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
     {"divisor", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
@@ -113,6 +115,20 @@ static void read_bracket_rungs(struct reading *reading)
     }
 }
 
+/* The names are resolved where the file is submitted (warm_start.h); here they only have to be names. */
+static void read_warm_start(struct reading *reading)
+{
+    const struct tree_node *node = given(reading, "warm_start");
+    bool is_good = node == NULL || node->kind == TREE_LIST;
+    uint32_t count = 0;
+    for (const struct tree_node *item = node != NULL ? node->first : NULL; item != NULL && is_good; item = item->next) {
+        is_good = item->kind == TREE_SCALAR && item->text[0] != '\0' && !tree_is_null(item) && ++count <= WARM_START_MAX;
+    }
+    if (!is_good) {
+        fail(reading, node, "warm_start");
+    }
+}
+
 static void read_stop_once(struct reading *reading)
 {
     const struct tree_node *node = given(reading, "stop_once");
@@ -178,6 +194,9 @@ void searcher_finish(struct tree *tree, const struct tree_node *searcher, const 
         read_bracket_rungs(&reading);
         read_stop_once(&reading);
         read_max_length(&reading);
+    }
+    if (search_draws(config->searcher)) {
+        read_warm_start(&reading);
     }
     if (config->searcher != SEARCH_SINGLE && given(&reading, "max_concurrent_trials") == NULL) {
         config->max_concurrent_trials = CONCURRENT_STANDARD;

@@ -1,5 +1,6 @@
 """Searches that go on: what a program sees of its budget, and further trials for an experiment that runs or is over."""
 
+import json
 import signal
 
 from case_elastic import elastic, generation_of
@@ -116,3 +117,75 @@ def an_elastic_group_grows_up_to_a_new_bound(lab):
     wait_until(lambda: generation_of(log, identity, 3, two), 60, "three to train")
     expect(show(mesh, identity)["trials"][0]["attempt"] == 1, "the group began anew")
     node.run("cancel", identity)
+
+
+def configuration(node, identity):
+    """The file as it was submitted, with what became of it."""
+    return node.run("config", identity, "--file")
+
+
+@case(limit_s=180)
+def earlier_experiments_give_the_first_trials_their_values(lab):
+    """The best trials, of which the metric is a number of its own; a file that is submitted again takes the same ones."""
+    mesh = lab.mesh(1, slots="cpu:3")
+    node = mesh.nodes[0]
+    space = {"x": {"type": "double", "minval": 0, "maxval": 1}, "o": {"n": {"type": "categorical", "vals": ["a b", "c: d"]}}, "steps": 3}
+    searcher = {"name": "random", "metric": "accuracy", "smaller_is_better": False, "max_trials": 8}
+    entry = f"exec {lab.build}/scripted_worker report:validation:accuracy:1:0.$SHOAL_TRIAL flush"
+    config = {"name": "old", "entrypoint": entry, "hyperparameters": space, "searcher": searcher}
+    old = lab.submit(node, config)
+    wait_until(lambda: settled(node, old, 8), 90, "the earlier trials to end")
+    earlier = values(node, old)
+    warm = {**config, "name": "new", "seed": 3, "hyperparameters": {**space, "steps": 5},
+            "searcher": {**searcher, "max_trials": 12, "initial": [{"x": 0.5, "o.n": "a b"}], "warm_start": [f"{old}/2", "old"]}}
+    new = lab.submit(node, warm)
+    got = values(node, new)
+    chosen = [2, 7, 6]
+    expect(got[0] == {"x": 0.5, "o": {"n": "a b"}, "steps": 5}, f"the file's own values come first: {got[0]}")
+    expect([got[i + 1] for i in range(3)] == [{**earlier[trial], "steps": 5} for trial in chosen], f"the first trials have {got}")
+    expect(got[4]["x"] not in [row["x"] for row in earlier.values()], "more than a quarter of the trials were taken")
+    text = configuration(node, new)
+    names = ", ".join(f'"{old}/{trial}"' for trial in chosen)
+    expect(f"# shoal: set searcher.warm_start=[{names}]" in text, f"the configuration does not tell what was taken: {text}")
+    fork = node.run("fork", new).split()[-1]
+    expect(values(node, fork) == got, "a fork has other trials")
+    node.run("delete", "--yes", old)
+    context = lab.dir / "context"
+    context.mkdir()
+    (context / "again.yaml").write_text(text)
+    again = node.run("submit", context / "again.yaml").split()[-1]
+    expect(values(node, again) == got, "the file submitted again has other trials")
+    for experiment in (new, fork, again):
+        node.run("cancel", experiment)
+
+
+@case(limit_s=120)
+def a_warm_start_that_cannot_be_is_refused_in_one_sentence(lab):
+    mesh = lab.mesh(1, slots="cpu:2")
+    node = mesh.nodes[0]
+    entry = f"exec {lab.build}/scripted_worker report:validation:loss:1:0.$SHOAL_TRIAL flush"
+    config = {"name": "old", "entrypoint": entry, "hyperparameters": {"x": {"type": "int", "minval": 0, "maxval": 9}},
+              "searcher": {"name": "random", "metric": "loss", "max_trials": 2}}
+    old = lab.submit(node, config)
+    wait_until(lambda: settled(node, old, 2), 60, "the earlier trials to end")
+
+    context = lab.dir / "context"
+    context.mkdir()
+
+    def refused(code, warm, **other):
+        (context / "new.yaml").write_text(json.dumps({**config, "name": "new", **other,
+                                                    "searcher": {**config["searcher"], **other.get("searcher", {}), "warm_start": warm}}))
+        return refusal(node, "submit", context / "new.yaml", code=code)
+    text = refused(4, ["old/9"])
+    expect(text == "shoal: searcher.warm_start: old has no trial 9; shoal show old lists them", text)
+    text = refused(1, ["old"], searcher={"metric": "accuracy"})
+    expect(text == "shoal: searcher.warm_start: no trial of old has reported accuracy in its validation, by which the new trials are compared",
+           text)
+    text = refused(1, ["old"], hyperparameters={"y": {"type": "int", "minval": 0, "maxval": 9}})
+    expect(text == "shoal: searcher.warm_start: no trial of old has the hyperparameters that are searched: it has no hyperparameter y", text)
+    text = refused(1, ["old"], hyperparameters={"x": {"type": "int", "minval": 20, "maxval": 29}})
+    expect("no trial of these experiments fits the search space" in text and "allowed are whole numbers, 20 ... 29" in text, text)
+    text = refused(1, "old")
+    expect("searcher.warm_start is 'old'; allowed is a list of at most 64 experiments (EXP) or trials (EXP/TRIAL)" in text, text)
+    text = refused(1, ["old"], searcher={"name": "grid", "max_trials": None})
+    expect("searcher.warm_start has no effect with searcher.name grid; remove it or use random, asha or adaptive_asha" in text, text)

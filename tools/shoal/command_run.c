@@ -9,6 +9,7 @@
 #include "tools/shoal/logs.h"
 #include "tools/shoal/run_config.h"
 #include "tools/shoal/submission.h"
+#include "tools/shoal/warm_start.h"
 #include "tools/shoal/watch.h"
 
 #define SIGNAL_CODE 128 /* as shells: the status of a program that was killed by signal N is 128 + N */
@@ -279,6 +280,9 @@ int command_run(struct cli *cli, const struct arguments *arguments)
     submission.text = config.text;
     submission.text_bytes = config.bytes;
     submission.override_count = options_values(arguments, "set", submission.overrides, SUBMISSION_OVERRIDES_MAX + 1);
+    if (code == CLI_DONE && !options_has(arguments, "print")) {
+        code = warm_start_resolve(cli, &submission);
+    }
     if (code == CLI_DONE) {
         code = submission_check(cli, &submission);
     }

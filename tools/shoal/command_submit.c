@@ -21,6 +21,7 @@
 #include "tools/shoal/render.h"
 #include "tools/shoal/submission.h"
 #include "tools/shoal/submit_context.h"
+#include "tools/shoal/warm_start.h"
 #include "tools/shoal/watch.h"
 
 #define BLOCKED_MAX 4 /* warnings about ports; shoal status has all */
@@ -363,6 +364,8 @@ void submission_free(struct submission *submission)
     free(submission->text);
     free(submission->entrypoint);
     origin_free(&submission->origin);
+    free(submission->resolved[0]);
+    free(submission->resolved[1]);
 }
 
 int command_preview(struct cli *cli, const struct arguments *arguments)
@@ -405,6 +408,9 @@ int command_submit(struct cli *cli, const struct arguments *arguments)
     }
     if (code == CLI_DONE) {
         code = extends_resolve(cli, submission.file, &submission.text, &submission.text_bytes);
+    }
+    if (code == CLI_DONE) {
+        code = warm_start_resolve(cli, &submission);
     }
     if (code == CLI_DONE) {
         code = submission_check(cli, &submission);

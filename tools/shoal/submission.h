@@ -19,6 +19,7 @@ struct submission {
     const char *overrides[SUBMISSION_OVERRIDES_MAX + 1]; /* "KEY=VALUE"; one too many is refused by submission_check */
     size_t override_count;
     struct origin origin; /* owns the overrides that the file brought with it */
+    char *resolved[2];    /* further overrides, from malloc (warm_start.h) */
     int archive_fd;
     uint64_t archive_bytes;
     uint64_t code_bytes; /* of the files that travel, as --dry-run tells them */

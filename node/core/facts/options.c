@@ -157,6 +157,12 @@ const struct config_option config_options[] = {
      .standard_words = "none",
      .help = "Own values for the first trials that are drawn, such as [{lr: 0.01, optimizer.name: sgd}]: trial 0 has those of the first map, "
              "and so on. What a map leaves out is drawn; a value that the search space does not have is refused."},
+    {OTHER("searcher.warm_start", "list"),
+     .allowed = "a list of at most 64 experiments (EXP) or trials (EXP/TRIAL)",
+     .standard_words = "none",
+     .help = "Earlier experiments with the same hyperparameters: the values of their best trials, by searcher.metric of the new one, become those of "
+             "the first trials, behind those of searcher.initial: as many as a quarter of max_trials, and 16 at most. EXP/TRIAL names one trial. "
+             "Submit looks them up, and the experiment's configuration tells which trials were taken."},
     {NUMBER("resources.slots_per_trial", slots_per_trial, 1, CONFIG_SLOTS_MAX, 1), ALWAYS(7, "slots_per_trial"),
      .help = "Workers that train one trial together."},
     {NUMBER("resources.min_slots", min_slots, 1, CONFIG_SLOTS_MAX, 1), ALWAYS(8, "min_slots"),

@@ -109,6 +109,9 @@ class Search(unittest.TestCase):
         self.search({"x": space.uniform(0, 1)}, trials=4, sampler="sobol", initial=[{"x": 0.5}])
         self.assertEqual(self.client.config["searcher"]["sampler"], "sobol")
         self.assertEqual(self.client.config["searcher"]["initial"], [{"x": 0.5}])
+        self.search({"x": space.uniform(0, 1)}, trials=4, warm_start=["old", types.SimpleNamespace(id="a1b2c3d4e5f60718")])
+        self.assertEqual(self.client.config["searcher"]["warm_start"], ["old", "a1b2c3d4e5f60718"])
+        self.assertRaises(ValueError, self.search, {"x": 1}, warm_start=["old"])
         self.assertRaises(ValueError, self.search, {"x": 1}, sampler="sobol")
         self.assertRaises(ValueError, self.search, {"x": 1}, initial=[{"x": 1}])
 
