@@ -181,6 +181,23 @@ static void check_slots(struct parse *parse)
     }
 }
 
+static void check_beginning(struct parse *parse)
+{
+    const struct config *config = parse->config;
+    const struct tree_node *node = given(parse, "checkpoint.begin_from");
+    struct config_begin begin;
+    if (config->begin_from[0] == '\0') {
+        return;
+    }
+    if (!config_begin(config, &begin)) {
+        (void)tree_fail(&parse->tree, node,
+                        "checkpoint.begin_from is '%.60s'; allowed is EXPERIMENT/TRIAL@STEP with the whole id, such as a1b2c3d4e5f60718/0@400",
+                        config->begin_from);
+    } else if (config->searcher != SEARCH_SINGLE) {
+        (void)tree_fail(&parse->tree, node, "checkpoint.begin_from is for one trial; remove it, or use searcher.name single");
+    }
+}
+
 static void check_packages(struct parse *parse)
 {
     const struct config *config = parse->config;
@@ -225,6 +242,7 @@ static void config_finish(struct parse *parse, const struct tree_node *root)
     }
     check_slots(parse);
     check_packages(parse);
+    check_beginning(parse);
     if (search_draws(config->searcher) && config->max_trials == 0) {
         config->max_trials = 1; /* refused above; hyperparameters are checked nevertheless */
     }

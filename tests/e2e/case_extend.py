@@ -189,3 +189,41 @@ def a_warm_start_that_cannot_be_is_refused_in_one_sentence(lab):
     expect("searcher.warm_start is 'old'; allowed is a list of at most 64 experiments (EXP) or trials (EXP/TRIAL)" in text, text)
     text = refused(1, ["old"], searcher={"name": "grid", "max_trials": None})
     expect("searcher.warm_start has no effect with searcher.name grid; remove it or use random, asha or adaptive_asha" in text, text)
+
+
+@case(limit_s=180)
+def a_fork_goes_on_from_a_checkpoint_of_another_experiment(lab):
+    """From one that only another node holds; the old experiment's end does not take it away."""
+    mesh = lab.mesh(3, slots="cpu:1")
+    first, second = mesh.nodes[:2]
+    saves = " ".join(f"save:{step}:200000 flush" for step in (10, 20, 30))
+    config = {"name": "old", "hyperparameters": {"x": {"type": "int", "minval": 0, "maxval": 99}, "y": 7},
+              "entrypoint": f"echo x={{{{hp.x}}}} y={{{{hp.y}}}} step; {lab.build}/scripted_worker started {saves}",
+              "searcher": {"name": "random", "metric": "loss", "max_trials": 2},
+              "checkpoint": {"replicas": 1, "save_trial_latest": 5}}
+    old = lab.submit(first, config)
+    wait_until(lambda: settled(first, old, 2), 90, "the earlier trials to end")
+    x = values(first, old)[1]["x"]
+    holder = next(row for row in first.json("checkpoint", "ls", old)["checkpoints"] if row["trial"] == 1)["holders"][0]["name"]
+    asked = next(node for node in mesh.nodes if node.name != holder)
+    text = refusal(asked, "fork", f"{old}/1@25", code=4)
+    expect(text == f"shoal: Trial 1 of {old} has no checkpoint of step 25 (any more); there are those of the steps 30, 20, 10.", text)
+    text = refusal(asked, "fork", f"{old}/7@20", code=4)
+    expect("old has no trial 7" in text, text)
+    new = asked.run("fork", f"{old}/1@20", "--set", "hyperparameters.y=8").split()[-1]
+    wait_until(lambda: settled(asked, new, 1), 90, "the fork to end")
+    trial = show(mesh, new)["trials"][0]
+    expect(trial["hyperparameters"] == {"x": x, "y": 8}, f"the fork has {trial['hyperparameters']}")
+    lines = asked.run("logs", f"{new}/0").splitlines()
+    expect(f"x={x} y=8 step" in lines and "begins from step 20" in lines, f"the fork wrote {lines}")
+    newest = asked.run("fork", f"{old}/1", "--set", "name=newest", "--set", "checkpoint.save_trial_latest=9").split()[-1]
+    wait_until(lambda: settled(asked, newest, 1), 90, "the second fork to end")
+    expect("begins from step 30" in asked.run("logs", f"{newest}/0").splitlines(), "a fork without a step does not begin with the newest checkpoint")
+    asked.run("delete", "--yes", old)
+    kept = [row["step"] for row in asked.json("checkpoint", "ls", new)["checkpoints"]]
+    expect(20 in kept, f"the checkpoints of the fork are those of the steps {kept}")
+    text = refusal(asked, "fork", new, code=4)
+    expect(text == f"shoal: There is no experiment {old}, whose checkpoint is to be begun with.", text)
+    again = asked.run("fork", f"{new}/0@20", "--set", "name=again").split()[-1]
+    wait_until(lambda: settled(asked, again, 1), 90, "the fork of the fork to end")
+    expect("begins from step 20" in asked.run("logs", f"{again}/0").splitlines(), "the fork of a fork begins elsewhere")

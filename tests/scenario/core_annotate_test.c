@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/coordinator/waiting.h"
 #include "tests/scenario/core_story.h"
 
 static void a_note_is_acknowledged_and_reaches_every_node(void **state)
@@ -207,6 +208,73 @@ static void an_older_version_forbids_further_trials_and_coordinates_none(void **
     world_free(world);
 }
 
+static struct config forked_config(void)
+{
+    struct config config;
+    make_config(&config, 1, 5);
+    config.searcher = SEARCH_SINGLE;
+    config.max_trials = 0;
+    (void)bytes_copy_text(config.begin_from, sizeof config.begin_from, "0102030405060708/3@40");
+    return config;
+}
+
+/* Nothing begins on these nodes, or may begin again. */
+static void drain_all(struct world *world, bool drained)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = drained ? NODE_REQUEST_DRAIN : NODE_REQUEST_UNDRAIN;
+        event.u.request.client = 7;
+        event.u.request.node = world->nodes[i].person.id;
+        world_step(world, 2, &event);
+    }
+    world_run(world, 5000);
+}
+
+static void a_forked_trial_begins_with_the_checkpoint_and_never_from_nothing(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct config config = forked_config();
+    char reason[256];
+    config.checkpoint_replicas = 1;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    drain_all(world, true);
+    world_submit(world, 0, &config);
+    world_run(world, 5000);
+    assert_int_equal(world->reply.code, 0);
+    world_crash(world, 0); /* the only holder of the checkpoint */
+    drain_all(world, false);
+    world_run(world, 60000);
+    assert_int_equal(world_spawns(world), 0);
+    assert_true(waiting_reason(world->nodes[1].core, world_experiment(world, 1), 0, reason, sizeof reason));
+    assert_string_equal(reason, "no node that can be reached holds the checkpoint that it begins with (0102030405060708/3@40)");
+    world_restart(world, 0, false);
+    world_run(world, 60000);
+    assert_int_equal(world_spawns(world), 1);
+    const struct view_trial *trial = view_find_trial(world_experiment(world, 1), 0);
+    const struct view_attempt *highest = view_trial_highest(trial);
+    assert_int_equal(highest->id.number, 2);
+    assert_int_equal(highest->start_step, 40);
+    assert_int_equal(highest->checkpoint.bytes[0], WORLD_BEGIN_BYTE);
+    assert_true(trial->manifests != NULL && trial->manifests->step == 40);
+    world_free(world);
+}
+
+static void an_older_version_forbids_a_fork_from_a_checkpoint(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct config config = forked_config();
+    world->nodes[1].is_older = true;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_string_equal(world->reply.text, "b runs a version of Shoal that does not know checkpoint.begin_from; update that node first.");
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +284,8 @@ int main(void)
         cmocka_unit_test(an_older_version_forbids_a_pin_but_no_label),
         cmocka_unit_test(a_priority_is_obeyed_from_then_on),
         cmocka_unit_test(there_are_no_more_labels_than_are_shown),
+        cmocka_unit_test(a_forked_trial_begins_with_the_checkpoint_and_never_from_nothing),
+        cmocka_unit_test(an_older_version_forbids_a_fork_from_a_checkpoint),
         cmocka_unit_test(a_search_that_is_over_runs_again_with_further_trials),
         cmocka_unit_test(a_cancelled_search_gets_no_further_trials),
         cmocka_unit_test(an_older_version_forbids_further_trials_and_coordinates_none),

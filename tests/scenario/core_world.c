@@ -498,6 +498,8 @@ void world_submit(struct world *world, uint32_t node, const struct config *confi
     event.u.request.experiment = make_experiment_id(0);
     event.u.request.code.bytes[0] = WORLD_CODE_BYTE;
     event.u.request.config_text.bytes[0] = 0xcf;
+    event.u.request.checkpoint.bytes[0] = config->begin_from[0] != '\0' ? WORLD_BEGIN_BYTE : 0;
+    event.u.request.checkpoint_bytes = config->begin_from[0] != '\0' ? 1000 : 0;
     world_step(world, node, &event);
 }
 

@@ -20,6 +20,7 @@
 #define WORLD_LINKS_MAX (2 * WORLD_NODES_MAX + 1)
 #define WORLD_LOG_BYTES (4u << 20)
 #define WORLD_CODE_BYTE 0xc0 /* the first of the hash of what world_submit submits */
+#define WORLD_BEGIN_BYTE 0xbe /* the first byte of the checkpoint that an experiment with begin_from begins with */
 
 /* What the users' program does. It counts ten steps a second and saves a checkpoint when asked to stop. */
 enum world_program { WORLD_RUNS_2S, WORLD_FAILS_AT_ONCE, WORLD_RUNS_FOREVER };

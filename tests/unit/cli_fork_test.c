@@ -20,6 +20,10 @@
 #define SUBMITTED "\"ok\":true,\"end\":true,\"experiment\":\"x\",\"stored_on\":2,\"nodes_alive\":3"
 #define CONFIG "\"ok\":true,\"end\":true,\"config\":{\"seed\":7,\"seed_of_trial\":0,\"resources\":{\"priority\":42}}"
 
+#define CHECKPOINTS                                                                                                                 \
+    "\"ok\":true,\"end\":true,\"checkpoints\":[{\"trial\":0,\"step\":100},{\"trial\":0,\"step\":300},{\"trial\":1,\"step\":900}," \
+    "{\"trial\":0,\"step\":700,\"path\":\"a.pt\"}]"
+
 static const struct answer answers[] = {{"ls", {EXPERIMENTS}, NULL},
                                         {"config_get", {FILE_REPLY("\"bytes\":" FILE_BYTES)}, FILE_TEXT},
                                         {"code_get", {FILE_REPLY("\"bytes\":4")}, "code"},
@@ -27,6 +31,7 @@ static const struct answer answers[] = {{"ls", {EXPERIMENTS}, NULL},
                                         {"show", {SHOWN("completed", "\"end\":true")}, NULL},
                                         {"slots", {"\"ok\":true,\"end\":true,\"slots\":[{\"node\":\"01\",\"index\":1,\"model\":\"RTX\"}]"}, NULL},
                                         {"submit", {SUBMITTED}, NULL},
+                                        {"checkpoint_ls", {CHECKPOINTS}, NULL},
                                         {NULL, {NULL}, NULL}};
 
 static void the_file_is_shown_as_it_was_submitted(void **state)
@@ -109,6 +114,30 @@ static void a_trial_is_reproduced_with_its_values_and_its_seed(void **state)
     fake_stop();
 }
 
+static void a_trial_is_forked_from_one_of_its_checkpoints(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target, *wanted;
+    } rows[] = {{"mlp/0", "@300"}, {"mlp/0@100", "@100"}, {"mlp/0@50", "@50"}}; /* the daemon knows that there is none */
+    fake_start(answers);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char wanted[512], target[16];
+        (void)snprintf(target, sizeof target, "%s", rows[i].target);
+        assert_int_equal(RUN("fork", target, "--set", "hyperparameters.learning_rate=0.1"), CLI_DONE);
+        (void)snprintf(wanted, sizeof wanted, "seed_of_trial=0\ncheckpoint.begin_from=a1b2c3d4e5f60718/0%s\n"
+                                              "hyperparameters.learning_rate=0.1\n", rows[i].wanted);
+        assert_has(overrides_sent(), wanted);
+        assert_has(overrides_sent(), "searcher={name: single,");
+        assert_has(text_sent(), "# shoal: from a1b2c3d4e5f60718/0\n");
+        (void)close(fake.passed_fd);
+    }
+    assert_int_equal(RUN("fork", "mlp/9"), CLI_NO_SUCH_THING);
+    assert_sentence("mlp has no trial 9");
+    assert_int_equal(RUN("fork", "mlp/0@x"), CLI_USAGE);
+    fake_stop();
+}
+
 static void what_differs_between_trials_is_shown_and_nothing_else(void **state)
 {
     (void)state;
@@ -143,6 +172,7 @@ int main(void)
         cmocka_unit_test_teardown(the_file_is_shown_as_it_was_submitted, stop_what_runs),
         cmocka_unit_test_teardown(a_fork_has_the_same_code_and_file_and_what_was_changed, stop_what_runs),
         cmocka_unit_test_teardown(a_trial_is_reproduced_with_its_values_and_its_seed, stop_what_runs),
+        cmocka_unit_test_teardown(a_trial_is_forked_from_one_of_its_checkpoints, stop_what_runs),
         cmocka_unit_test_teardown(what_differs_between_trials_is_shown_and_nothing_else, stop_what_runs),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);

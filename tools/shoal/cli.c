@@ -260,9 +260,11 @@ const struct command cli_commands[] = {
     {"config", "EXP", "the configuration of an experiment, with all defaults", experiment_details, config_command_options, 1, 1, command_config},
     {"code", "EXP DIR", "write the code of an experiment into DIR",
      "DIR is made if it is not there; files that are there already are not replaced.\n" EXPERIMENT_DETAILS, no_options, 2, 2, command_code},
-    {"fork", "EXP", "submit an experiment once more, with changes",
+    {"fork", "EXP[/TRIAL[@STEP]]", "submit an experiment once more, with changes; or a trial, from one of its checkpoints",
      "The same code and configuration, as shoal config --file shows it, and begins afresh. Its name is NAME-2, or the next number\n"
-     "that is free, unless --set name=NAME gives another one.\n" EXPERIMENT_DETAILS,
+     "that is free, unless --set name=NAME gives another one. With TRIAL the new experiment has this trial only, with its\n"
+     "hyperparameters and its seed, and goes on from its newest checkpoint, or that of STEP (shoal checkpoint ls lists them):\n"
+     "--set hyperparameters.lr=0.01 changes what comes after.\n" EXPERIMENT_DETAILS,
      fork_options, 1, 1, command_fork},
     {"reproduce", "EXP/TRIAL", "submit one trial once more: the same code, hyperparameters and seed",
      "The new experiment has this trial only. shoal compare then tells what differs.\n" EXPERIMENT_DETAILS

@@ -12,7 +12,7 @@
 
 #define NAME_BYTES 256
 #define FILE_BYTES 128
-#define OWN_MAX 4 /* overrides of the commands themselves */
+#define OWN_MAX 6 /* overrides of the commands themselves */
 
 struct fork {
     struct client client;
@@ -147,17 +147,6 @@ static void end(struct fork *fork)
     }
 }
 
-int command_fork(struct cli *cli, const struct arguments *arguments)
-{
-    const char *given[SUBMISSION_OVERRIDES_MAX + 1];
-    size_t given_count = options_values(arguments, "set", given, SUBMISSION_OVERRIDES_MAX + 1);
-    struct fork fork = {.submission = {.archive_fd = -1}};
-    int code = begin(cli, &fork, arguments->operands[0]);
-    code = code == CLI_DONE ? deliver(cli, &fork, fork.original.id, given, given_count) : code;
-    end(&fork);
-    return code;
-}
-
 /* ---- reproduce ----------------------------------------------------------------------------------------------------------- */
 
 /* The trial's values, each as a constant: "hyperparameters={...}". */
@@ -277,6 +266,62 @@ int command_reproduce(struct cli *cli, const struct arguments *arguments)
     if (code == CLI_DONE) {
         tell_differences(cli, &fork, &target);
     }
+    end(&fork);
+    return code;
+}
+
+/* ---- fork -------------------------------------------------------------------------------------------------------------------- */
+
+/* The trial goes on from a checkpoint of the one that is forked: of this step, or the newest. */
+static int fix_checkpoint(struct fork *fork, const struct target *target)
+{
+    struct cli *cli = fork->client.cli;
+    struct reply reply;
+    char text[96];
+    client_begin(&fork->client, "checkpoint_ls", 1);
+    pack_text(&fork->client.request, "experiment");
+    pack_text(&fork->client.request, fork->original.id);
+    int code = client_ask(&fork->client, CLIENT_ANSWER_MS, &reply);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    uint64_t newest = 0;
+    msgpack_object_array list = document_list(&reply.document, "checkpoints");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *row = &list.ptr[i];
+        bool is_own = document_number(row, "trial") == target->trial && !document_has(row, "path"); /* else files of the program */
+        uint64_t step = document_number(row, "step");
+        newest = is_own && step > newest ? step : newest;
+    }
+    if (newest == 0 && !target->has_step) {
+        return cli_fail(cli, CLI_NO_SUCH_THING, "trial %llu of %s has no checkpoint to begin with; shoal reproduce %s/%llu begins from nothing",
+                        (unsigned long long)target->trial, fork->original.name, fork->original.name, (unsigned long long)target->trial);
+    }
+    (void)snprintf(text, sizeof text, "checkpoint.begin_from=%s/%llu@%llu", fork->original.id, (unsigned long long)target->trial,
+                   (unsigned long long)(target->has_step ? target->step : newest));
+    return add_own(fork, text);
+}
+
+int command_fork(struct cli *cli, const struct arguments *arguments)
+{
+    const char *given[SUBMISSION_OVERRIDES_MAX + 1];
+    size_t given_count = options_values(arguments, "set", given, SUBMISSION_OVERRIDES_MAX + 1);
+    struct target target;
+    struct fork fork = {.submission = {.archive_fd = -1}};
+    char from[ORIGIN_FROM_BYTES];
+    int code = target_read(cli, arguments->operands[0], false, true, &target);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = begin(cli, &fork, target.experiment);
+    (void)snprintf(from, sizeof from, "%s", fork.original.id);
+    if (code == CLI_DONE && target.has_trial) {
+        code = fix_trial(&fork, target.trial);
+        code = code == CLI_DONE ? fix_seed(&fork, target.trial) : code;
+        code = code == CLI_DONE ? fix_checkpoint(&fork, &target) : code;
+        (void)snprintf(from, sizeof from, "%s/%llu", fork.original.id, (unsigned long long)target.trial);
+    }
+    code = code == CLI_DONE ? deliver(cli, &fork, from, given, given_count) : code;
     end(&fork);
     return code;
 }

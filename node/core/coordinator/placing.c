@@ -332,6 +332,12 @@ uint64_t placing_lost_wait_ms(const struct node_core *core, const struct core_co
     return core->now_ms - watch->ended_ms < wait_ms ? wait_ms : 0;
 }
 
+/* With another experiment's checkpoint to begin from, a trial never begins from nothing. */
+bool placing_lacks_beginning(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial)
+{
+    return experiment->config->begin_from[0] != '\0' && (trial == NULL || core_checkpoints_newest(core, trial) == NULL);
+}
+
 static bool trial_is_pending(struct node_core *core, struct core_coordination *coordination,
                              const struct view_experiment *experiment, uint32_t index)
 {
@@ -346,6 +352,9 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
     }
     if (trial != NULL && (view_trial_next_number(trial) == 0 || waits_after_losses(core, coordination, experiment, trial) ||
                           core_quarantine_waits(core, trial) || core_checkpoints_may_return(core, trial))) {
+        return false;
+    }
+    if (placing_lacks_beginning(core, experiment, trial)) {
         return false;
     }
     for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {

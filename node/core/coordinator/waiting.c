@@ -305,6 +305,10 @@ static bool write_hold(const struct node_core *core, const struct core_coordinat
         format_text(out, size, "as many trials are under way as the search lets train at a time (searcher.max_concurrent_trials)");
         return true;
     }
+    if (placing_lacks_beginning(core, experiment, trial)) {
+        format_text(out, size, "no node that can be reached holds the checkpoint that it begins with (%s)", experiment->config->begin_from);
+        return true;
+    }
     if (trial == NULL) {
         return false;
     }

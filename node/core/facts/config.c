@@ -357,6 +357,38 @@ static bool search_is_good(const struct config *config)
     return search_trial_count(&space, &trials) == 0;
 }
 
+/* A number in decimal digits at `*at`, which moves behind it; UINT64_MAX: there is none, or it is too large. */
+static uint64_t read_digits(const char **at)
+{
+    uint64_t number = 0;
+    const char *from = *at;
+    for (; **at >= '0' && **at <= '9' && *at - from < 19; ++*at) {
+        number = 10 * number + (uint64_t)(**at - '0');
+    }
+    return *at > from && (**at < '0' || **at > '9') ? number : UINT64_MAX;
+}
+
+bool config_begin(const struct config *config, struct config_begin *out)
+{
+    struct config_begin begin;
+    char id[2 * EXPERIMENT_ID_BYTES + 1] = "";
+    const char *at = config->begin_from;
+    if (strlen(at) <= sizeof id || at[sizeof id - 1] != '/') {
+        return false;
+    }
+    memcpy(id, at, sizeof id - 1);
+    at += sizeof id;
+    uint64_t trial = read_digits(&at);
+    bool is_sound = bytes_from_hex(begin.experiment.bytes, EXPERIMENT_ID_BYTES, id) == 0 && trial < SEARCH_TRIALS_MAX && *at++ == '@';
+    begin.step = is_sound ? read_digits(&at) : 0;
+    if (!is_sound || *at != '\0' || begin.step == 0 || begin.step == UINT64_MAX) {
+        return false;
+    }
+    begin.trial = (uint32_t)trial;
+    *out = begin;
+    return true;
+}
+
 /* Checks what the table cannot say. node/config/config_yaml.c refuses the same configurations with a sentence for
  * the user; a record from another node may still contain them. */
 static bool config_is_good(const struct config *config, enum config_form form)

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/id.h"
 #include "base/pack.h"
 #include "train/search/asha.h"
 #include "train/search/search.h"
@@ -19,6 +20,7 @@
 #define CONFIG_METRIC_BYTES 64
 #define CONFIG_PROGRAM_BYTES 64 /* as FACT_PROGRAM_BYTES */
 #define CONFIG_PATH_BYTES 256 /* of environment.requirements and environment.python, with the NUL */
+#define CONFIG_BEGIN_BYTES 64 /* of checkpoint.begin_from, with the NUL */
 #define CONFIG_SLOTS_MAX 256
 #define CONFIG_RESTARTS_MAX 1000
 #define CONFIG_REPLICAS_MAX 8 /* as FACT_HOLDERS_MAX: the holders that a manifest can name */
@@ -80,6 +82,7 @@ struct config {
     uint32_t save_experiment_best; /* checkpoint.save_...: the numbers of checkpoints that are kept */
     uint32_t save_trial_best;
     uint32_t save_trial_latest;
+    char begin_from[CONFIG_BEGIN_BYTES]; /* checkpoint.begin_from, of a single trial; "": from nothing. Read with config_begin */
     enum config_on_partition on_partition;
     enum config_retry retry;
     uint32_t exit_barrier_s;  /* 0: none */
@@ -131,6 +134,16 @@ bool config_keep_is_good(const char *path, size_t bytes);
 
 /* True for a name or path that `env` takes for a program, not for an option or a variable. */
 bool config_python_is_good(const char *python);
+
+/* The checkpoint of another experiment's trial with which the only trial of this one begins: "EXPERIMENT/TRIAL@STEP", with all 16
+ * digits of the experiment's id. False: none, or a record of another node has a text that is something else; `*out` is then unchanged.
+ * With such a text no trial ever begins. */
+struct config_begin {
+    experiment_id experiment;
+    uint32_t trial;
+    uint64_t step; /* at least 1 */
+};
+bool config_begin(const struct config *config, struct config_begin *out);
 
 /* The search space of the configuration; its bytes are borrowed from `config`. */
 struct search_space config_search_space(const struct config *config);

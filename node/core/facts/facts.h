@@ -95,7 +95,8 @@ struct fact_slot_info {
 #define FACT_READS_ANNOTATION (UINT64_C(1) << 2) /* ANNOTATION: the node keeps what is pinned, and goes by the priority */
 #define FACT_READS_SEARCH (UINT64_C(1) << 3) /* searchers that stop trials early, and all search spaces (config_needs_search) */
 #define FACT_READS_RETRY (UINT64_C(1) << 4) /* `retried` of attempts: the node begins a retried trial with a clean count of failures */
-#define FACT_READS_EXTENSION (UINT64_C(1) << 7) /* MAX_TRIALS and MAX_SLOTS of ANNOTATION: the node knows trials that were added to a search */
+#define FACT_READS_EXTENSION (UINT64_C(1) << 7) /* MAX_TRIALS and MAX_SLOTS of ANNOTATION: the node knows trials that were added to a search,
+                                                 * and begins no trial without the checkpoint of checkpoint.begin_from */
 
 /* A node about itself. Key: empty. */
 struct fact_node {

@@ -190,6 +190,10 @@ const struct config_option config_options[] = {
     {NUMBER("checkpoint.save_trial_latest", save_trial_latest, 0, CONFIG_SAVE_MAX, 1), LATER(18, "save_trial_latest"),
      .help = "How many of the newest checkpoints of each trial are kept; a trial that is not over always keeps its "
              "newest."},
+    {TEXT("checkpoint.begin_from", begin_from), SPARSE(41, "begin_from"),
+     .standard_words = "none",
+     .help = "The checkpoint of another experiment's trial with which a single trial begins, EXPERIMENT/TRIAL@STEP with the whole id: shoal fork "
+             "EXP/TRIAL@STEP writes it. The checkpoint is kept for the new experiment, whatever becomes of the old one."},
     {OTHER("keep", "list"),
      .allowed = "a list of at most 16 paths of 1 ... 255 bytes below the context directory, without '..'",
      .standard_words = "none",

@@ -5,6 +5,7 @@
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
 #include "node/core/copies/acks.h"
+#include "node/core/copies/checkpoints.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
 #include "node/core/members/members.h"
@@ -102,6 +103,66 @@ static bool refused_for_memory(struct node_core *core, uint64_t client, const st
     return false;
 }
 
+/* An older coordinator would begin the trial from nothing if it heard of the experiment before it heard of the checkpoint. */
+static bool refused_for_beginning(struct node_core *core, uint64_t client, const struct config *config, const struct node_event *event)
+{
+    const struct view_member *unable = requests_find_unable(core, FACT_READS_EXTENSION);
+    char text[NODE_REPLY_BYTES];
+    if (config->begin_from[0] == '\0') {
+        return false;
+    }
+    if (hash256_is_none(event->u.request.checkpoint)) {
+        core_reply(core, client, ERR_MALFORMED, 0, "The checkpoint that the experiment begins with is not on this disk.");
+        return true;
+    }
+    if (unable != NULL) {
+        format_text(text, sizeof text, "%s runs a version of Shoal that does not know checkpoint.begin_from; update that node first.",
+                    view_label(&core->view, unable->id).text);
+        core_reply(core, client, ERR_REFUSED, 0, text);
+    }
+    return unable != NULL;
+}
+
+/* The holders of the checkpoint in the experiment that made it. */
+static void add_earlier_holders(const struct node_core *core, const struct config_begin *begin, struct view_manifest *out)
+{
+    const struct view_experiment *earlier = view_find_experiment(&core->view, begin->experiment);
+    const struct view_trial *trial = earlier != NULL ? view_find_trial(earlier, begin->trial) : NULL;
+    const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
+    struct view_manifest united;
+    while (core_checkpoints_next(core, &row, &united)) {
+        for (uint32_t i = 0; hash256_equal(united.blob, out->blob) && i < united.holder_count; i++) {
+            if (core_node_alive(core, united.holders[i])) {
+                view_manifest_add_holder(out, united.holders[i]);
+            }
+        }
+    }
+}
+
+/* The checkpoint becomes one of the trial's own, of an attempt that nobody has made: so it is copied, kept and let go as all of the
+ * trial's checkpoints are. False: no memory. */
+static bool put_beginning(struct node_core *core, const struct config *config, const struct node_event *event)
+{
+    const attempt_id made = {.experiment = event->u.request.experiment, .number = 1, .coordinator = core->options.self};
+    struct view_manifest named = {.blob = event->u.request.checkpoint};
+    struct config_begin begin;
+    if (!config_begin(config, &begin)) {
+        return true;
+    }
+    view_manifest_add_holder(&named, core->options.self);
+    add_earlier_holders(core, &begin, &named);
+    struct fact_manifest fact = {.blob = named.blob,
+                                 .bytes = event->u.request.checkpoint_bytes,
+                                 .holder_count = named.holder_count,
+                                 .durable = named.holder_count >= config->checkpoint_replicas};
+    memcpy(fact.holders, named.holders, sizeof fact.holders);
+    uint8_t bytes[512];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_manifest_pack(&writer, &fact);
+    return core_put(core, FACT_MANIFEST, fact_key_manifest(&made, begin.step), &writer) != NULL;
+}
+
 static void submit(struct node_core *core, const struct node_event *event)
 {
     uint64_t client = event->u.request.client;
@@ -146,7 +207,8 @@ static void submit(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_MALFORMED, 0, "The submitted configuration is not in the packed form.");
         return;
     }
-    if (refused_for_versions(core, client, &config) || refused_for_memory(core, client, &config, fact.trial_count)) {
+    if (refused_for_versions(core, client, &config) || refused_for_beginning(core, client, &config, event) ||
+        refused_for_memory(core, client, &config, fact.trial_count)) {
         return;
     }
     uint8_t bytes[RECORD_BODY_BYTES_MAX];
@@ -159,6 +221,10 @@ static void submit(struct node_core *core, const struct node_event *event)
     }
     if (writer.failed) {
         core_reply(core, client, ERR_FULL, 0, "The configuration is larger than a record may be; shorten it.");
+        return;
+    }
+    if (!put_beginning(core, &config, event)) {
+        core_reply(core, client, ERR_MEMORY, 0, "The daemon's memory for records is full; delete experiments that are over, and submit again.");
         return;
     }
     TRACE(&core->options.trace, "%s is submitted", config.name);

@@ -80,6 +80,11 @@ void query_worker_load(struct daemon *daemon, struct client_request *request, co
  * cause when `code` is not 0. */
 void query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 
+/* Brings a checkpoint onto this disk; then, perhaps at once, calls `then` with `context`. `code` 0: every chunk is here; else `text`
+ * says why not. Also at the daemon's end: each call is answered once. */
+typedef void query_fetched_fn(struct daemon *daemon, void *context, int code, const char *text);
+void query_fetch_checkpoint(struct daemon *daemon, const struct view_manifest *checkpoint, query_fetched_fn *then, void *context);
+
 /* Frees all requests for checkpoints, without answers. */
 void query_checkpoint_close(struct daemon *daemon);
 

@@ -31,7 +31,9 @@ struct query_blob {
     node_id holders[DAEMON_HOLDERS_MAX];
     uint32_t holder_count;
     uint32_t tries;
-    enum { FOR_USER, FOR_WORKER, FOR_OUTPUT, FOR_CODE } wanted_for;
+    enum { FOR_USER, FOR_WORKER, FOR_OUTPUT, FOR_CODE, FOR_SUBMIT } wanted_for;
+    query_fetched_fn *then; /* FOR_SUBMIT */
+    void *context;
     bool is_large;         /* FOR_CODE: as struct view_experiment has it */
     bool keeps_links;      /* FOR_CODE: the code may hold links that lead out */
     const char *name;      /* for sentences: "checkpoint" */
@@ -116,6 +118,10 @@ static void get_fetch(struct daemon *daemon, struct query_blob *wanted)
     wanted->tries++;
     int code = bulk_fetch(daemon->bulk, wanted->request, wanted->blob, wanted->holders, wanted->holder_count);
     struct client *client = client_find(daemon, wanted->serial);
+    if (code != 0 && wanted->wanted_for == FOR_SUBMIT) {
+        query_fetched(daemon, wanted->request, code, err_text(code));
+        return;
+    }
     if (code != 0) {
         if (client != NULL) {
             client_reply_error(daemon, client, wanted->id, EXIT_REFUSED, "The %s cannot be fetched now: %s.",
@@ -180,6 +186,13 @@ void query_fetched(struct daemon *daemon, uint64_t request, int code, const char
         return;
     }
     wanted->request = 0;
+    if (wanted->wanted_for == FOR_SUBMIT) {
+        query_fetched_fn *then = wanted->then;
+        void *given = wanted->context;
+        blob_request_free(daemon, wanted);
+        then(daemon, given, code, text);
+        return;
+    }
     struct client *client = client_find(daemon, wanted->serial);
     if (code != 0) {
         if (client != NULL) {
@@ -254,6 +267,26 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request,
     wanted->blob = found.blob;
     wanted->holder_count = found.holder_count;
     memcpy(wanted->holders, found.holders, sizeof found.holders);
+    wanted->fd = -1;
+    wanted->next = daemon->api->blob_requests;
+    daemon->api->blob_requests = wanted;
+    get_fetch(daemon, wanted);
+}
+
+void query_fetch_checkpoint(struct daemon *daemon, const struct view_manifest *checkpoint, query_fetched_fn *then, void *context)
+{
+    struct query_blob *wanted = calloc(1, sizeof *wanted);
+    if (wanted == NULL) {
+        then(daemon, context, ERR_MEMORY, err_text(ERR_MEMORY));
+        return;
+    }
+    wanted->wanted_for = FOR_SUBMIT;
+    wanted->then = then;
+    wanted->context = context;
+    wanted->name = "checkpoint";
+    wanted->blob = checkpoint->blob;
+    wanted->holder_count = checkpoint->holder_count;
+    memcpy(wanted->holders, checkpoint->holders, sizeof checkpoint->holders);
     wanted->fd = -1;
     wanted->next = daemon->api->blob_requests;
     daemon->api->blob_requests = wanted;
@@ -402,6 +435,12 @@ void query_worker_load(struct daemon *daemon, struct client_request *request, co
 void query_checkpoint_close(struct daemon *daemon)
 {
     while (daemon->api->blob_requests != NULL) {
-        blob_request_free(daemon, daemon->api->blob_requests);
+        struct query_blob *wanted = daemon->api->blob_requests;
+        query_fetched_fn *then = wanted->then;
+        void *context = wanted->context;
+        blob_request_free(daemon, wanted);
+        if (then != NULL) {
+            then(daemon, context, ERR_CLOSED, err_text(ERR_CLOSED));
+        }
     }
 }

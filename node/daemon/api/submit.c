@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "node/daemon/api/change.h"
+#include "node/daemon/api/query.h"
 #include "node/daemon/wire/request.h"
 
 struct submit_job {
@@ -22,7 +23,10 @@ struct submit_job {
     size_t override_count;
     int archive_fd;
     uint64_t archive_bytes;
-    hash256 code, config_text;
+    hash256 code, config_text, checkpoint; /* checkpoint: as in the event SUBMIT, or none */
+    uint64_t checkpoint_bytes;
+    bool begins; /* with the checkpoint of another experiment */
+    struct config_begin begin;
     uint32_t trial_count; /* of a large experiment; else 0 */
     uint8_t packed[CONFIG_PACKED_BYTES_MAX];
     size_t packed_bytes;
@@ -95,6 +99,7 @@ static void submit_work(struct job *job)
                                        (const char *const *)submit->overrides, submit->override_count, scratch,
                                        CONFIG_SCRATCH_BYTES, &config, submit->error);
     submit->is_config_error = submit->result != 0;
+    submit->begins = submit->result == 0 && config_begin(&config, &submit->begin);
     if (submit->result == 0) {
         submit->result = pack_and_store(submit, &config);
     }
@@ -117,6 +122,97 @@ static void submit_free(struct submit_job *submit)
     free(submit);
 }
 
+/* Hands the experiment to the core, which answers the client. Frees `submit`. */
+static void hand_over(struct daemon *daemon, struct submit_job *submit, struct client *client)
+{
+    struct client_request request = {.client = client, .id = submit->id};
+    struct change_waiting *waiting = change_wait(daemon, &request);
+    if (waiting != NULL) {
+        waiting->is_submit = true;
+        waiting->experiment = submit->experiment;
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = NODE_REQUEST_SUBMIT;
+        event.u.request.client = waiting->key;
+        event.u.request.experiment = submit->experiment;
+        event.u.request.code = submit->code;
+        event.u.request.code_bytes = submit->archive_bytes;
+        event.u.request.config_text = submit->config_text;
+        event.u.request.checkpoint = submit->checkpoint;
+        event.u.request.checkpoint_bytes = submit->checkpoint_bytes;
+        event.u.request.trial_count = submit->trial_count;
+        event.bytes = submit->packed;
+        event.byte_count = (uint32_t)submit->packed_bytes;
+        daemon_event(daemon, &event);
+    }
+    submit_free(submit);
+}
+
+static void checkpoint_fetched(struct daemon *daemon, void *context, int code, const char *text)
+{
+    struct submit_job *submit = context;
+    struct client *client = client_find(daemon, submit->serial);
+    if (client == NULL) {
+        submit_free(submit);
+    } else if (code != 0) {
+        client_reply_error(daemon, client, submit->id, EXIT_REFUSED, "No complete copy of the checkpoint to begin with can be reached: %s", text);
+        submit_free(submit);
+    } else {
+        hand_over(daemon, submit, client);
+    }
+}
+
+#define STEPS_TOLD 8
+
+/* The steps of the trial's checkpoints, the newest first: "300, 200, 100"; "" if there are none. */
+static void tell_steps(const struct daemon *daemon, const struct view_trial *trial, char *out, size_t size)
+{
+    const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
+    struct view_manifest found;
+    size_t used = 0;
+    uint32_t count = 0;
+    out[0] = '\0';
+    while (node_core_next_checkpoint(daemon->core, &row, &found) && count++ < STEPS_TOLD) {
+        used += format_text(out + used, size - used, "%s%llu", used > 0 ? ", " : "", (unsigned long long)found.step);
+    }
+    if (count > STEPS_TOLD) {
+        (void)format_text(out + used, size - used, ", ...");
+    }
+}
+
+/* Finds the checkpoint of checkpoint.begin_from, and brings it onto this disk: from now on it is the new experiment's, too. Frees
+ * `submit` in the end. */
+static void bring_checkpoint(struct daemon *daemon, struct submit_job *submit, struct client *client)
+{
+    const struct config_begin *begin = &submit->begin;
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), begin->experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, begin->trial) : NULL;
+    const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
+    struct view_manifest found;
+    bool is_found = false;
+    while (!is_found && node_core_next_checkpoint(daemon->core, &row, &found)) {
+        is_found = found.step == begin->step;
+    }
+    if (is_found) {
+        submit->checkpoint = found.blob;
+        submit->checkpoint_bytes = found.bytes;
+        query_fetch_checkpoint(daemon, &found, checkpoint_fetched, submit);
+        return;
+    }
+    char id[2 * EXPERIMENT_ID_BYTES + 1], steps[STEPS_TOLD * 24];
+    bytes_to_hex(id, begin->experiment.bytes, EXPERIMENT_ID_BYTES);
+    tell_steps(daemon, trial, steps, sizeof steps);
+    if (experiment == NULL) {
+        client_reply_error(daemon, client, submit->id, EXIT_NOT_FOUND, "There is no experiment %s, whose checkpoint is to be begun with.", id);
+    } else if (steps[0] == '\0') {
+        client_reply_error(daemon, client, submit->id, EXIT_NOT_FOUND, "Trial %u of %s has no checkpoint to begin with.", begin->trial, id);
+    } else {
+        client_reply_error(daemon, client, submit->id, EXIT_NOT_FOUND,
+                           "Trial %u of %s has no checkpoint of step %llu (any more); there are those of the steps %s.", begin->trial, id,
+                           (unsigned long long)begin->step, steps);
+    }
+    submit_free(submit);
+}
+
 static void submit_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
@@ -125,26 +221,14 @@ static void submit_done(void *context, struct job *job)
     if (submit->result != 0 && client != NULL) {
         client_reply_error(daemon, client, submit->id, EXIT_REFUSED, "%s",
                            submit->error[0] != '\0' ? submit->error : err_text(submit->result));
-    } else if (submit->result == 0 && client != NULL) {
-        struct client_request request = {.client = client, .id = submit->id};
-        struct change_waiting *waiting = change_wait(daemon, &request);
-        if (waiting != NULL) {
-            waiting->is_submit = true;
-            waiting->experiment = submit->experiment;
-            struct node_event event = {.kind = NODE_EVENT_REQUEST};
-            event.u.request.kind = NODE_REQUEST_SUBMIT;
-            event.u.request.client = waiting->key;
-            event.u.request.experiment = submit->experiment;
-            event.u.request.code = submit->code;
-            event.u.request.code_bytes = submit->archive_bytes;
-            event.u.request.config_text = submit->config_text;
-            event.u.request.trial_count = submit->trial_count;
-            event.bytes = submit->packed;
-            event.byte_count = (uint32_t)submit->packed_bytes;
-            daemon_event(daemon, &event);
-        }
     }
-    submit_free(submit);
+    if (submit->result != 0 || client == NULL) {
+        submit_free(submit);
+    } else if (submit->begins) {
+        bring_checkpoint(daemon, submit, client);
+    } else {
+        hand_over(daemon, submit, client);
+    }
 }
 
 void submit_request(struct daemon *daemon, struct client_request *request, int argument)
