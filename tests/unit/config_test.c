@@ -692,6 +692,30 @@ static void what_is_too_large_for_a_record_goes_beside_it(void **state)
     check_large(&c);
 }
 
+static void a_single_trial_may_begin_from_a_checkpoint(void **state)
+{
+    (void)state;
+    struct config c;
+    struct config_begin begin;
+    parse_good("entrypoint: x\ncheckpoint: {begin_from: A1b2c3d4e5f60718/12@400}\n", NULL, &c);
+    assert_true(config_begin(&c, &begin));
+    assert_int_equal(begin.experiment.bytes[0], 0xa1);
+    assert_int_equal(begin.trial, 12);
+    assert_int_equal(begin.step, 400);
+    parse_good("entrypoint: x\n", NULL, &c);
+    assert_false(config_begin(&c, &begin));
+    static const char *const bad[] = {"a1b2c3d4e5f60718/0", "a1b2c3d4e5f60718/0@0", "a1b2c3d4e5f6071/0@4", "a1b2c3d4e5f60718@4", "mlp/0@4",
+                                      "a1b2c3d4e5f60718/0@4x", "a1b2c3d4e5f60718/100000@4", "a1b2c3d4e5f60718/-1@4", "a1b2c3d4e5f60718/@4",
+                                      "a1b2c3d4e5f6071g/0@4", "a1b2c3d4e5f60718/0@99999999999999999999", "a1b2c3d4e5f60718/"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char override[96];
+        (void)snprintf(override, sizeof override, "checkpoint.begin_from=%s", bad[i]);
+        parse_bad("entrypoint: x\n", override, "allowed is EXPERIMENT/TRIAL@STEP with the whole id, such as a1b2c3d4e5f60718/0@400");
+    }
+    parse_bad("entrypoint: x\nsearcher: {name: random, max_trials: 2, metric: a}\ncheckpoint: {begin_from: a1b2c3d4e5f60718/0@4}\n", NULL,
+              "checkpoint.begin_from is for one trial; remove it, or use searcher.name single");
+}
+
 static size_t packed_sample(uint8_t bytes[CONFIG_PACKED_BYTES_MAX], struct config *c)
 {
     parse_good(whole_file, NULL, c);
@@ -887,6 +911,7 @@ int main(void)
         cmocka_unit_test(records_say_balance_only_where_it_is_on),
         cmocka_unit_test(changed_records_never_give_values_out_of_bounds),
         cmocka_unit_test(changed_files_are_refused_with_sentences),
+        cmocka_unit_test(a_single_trial_may_begin_from_a_checkpoint),
         cmocka_unit_test(every_option_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
