@@ -8,7 +8,13 @@ import time
 
 from lab import case, expect, show, wait_until
 
-PROGRAM = "import os, sys\nprint('given', sys.argv[1:], flush=True)\nsys.exit(int(sys.argv[1]))\n"
+# Rank 0 fails. The other ranks wait to be ended with it: if one of them failed first, rank 0 might be ended before it has written.
+PROGRAM = """import os, signal, sys
+print('given', sys.argv[1:], flush=True)
+while os.environ["RANK"] != "0":
+    signal.pause()
+sys.exit(int(sys.argv[1]))
+"""
 
 
 def words(node, context, *more):
