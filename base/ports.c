@@ -145,24 +145,28 @@ static void read_table(const char *path, struct ports range, uint8_t *uses)
     }
 }
 
-static void read_tables(struct ports range, uint8_t *uses)
+void ports_look(struct ports range, uint8_t *uses)
 {
+    memset(uses, USE_NONE, range.high - range.low + 1u);
     read_table("/proc/self/net/tcp", range, uses);
     read_table("/proc/self/net/tcp6", range, uses);
 }
 
+int ports_take_seen(struct ports range, uint16_t from, const uint8_t *uses, uint16_t *port, int *lock_fd)
+{
+    int code = lock_first(range, from, uses, USE_NONE, port, lock_fd);
+    return code == ERR_FULL && uses != NULL ? lock_first(range, from, uses, USE_CLOSING, port, lock_fd) : code;
+}
+
 int ports_take(struct ports range, uint16_t from, uint16_t *port, int *lock_fd)
 {
-    uint8_t *uses = calloc(range.high - range.low + 1u, 1);
+    uint8_t *uses = malloc(range.high - range.low + 1u);
     if (uses == NULL) {
         errno = ENOMEM;
         return ERR_IO;
     }
-    read_tables(range, uses);
-    int code = lock_first(range, from, uses, USE_NONE, port, lock_fd);
-    if (code == ERR_FULL) {
-        code = lock_first(range, from, uses, USE_CLOSING, port, lock_fd);
-    }
+    ports_look(range, uses);
+    int code = ports_take_seen(range, from, uses, port, lock_fd);
     free(uses);
     return code;
 }
@@ -174,7 +178,7 @@ bool ports_has_stranger(uint16_t port)
     if (lock_port(port, &lock_fd) != 0) {
         return false;
     }
-    read_tables((struct ports){port, port}, &use);
+    ports_look((struct ports){port, port}, &use);
     (void)close(lock_fd);
     return use == USE_LISTENS;
 }

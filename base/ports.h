@@ -43,6 +43,14 @@ int ports_lock(struct ports range, uint16_t from, uint16_t *port, int *lock_fd);
  * TIME_WAIT, which a program without SO_REUSEADDR cannot bind, is taken only if no other port is left. Errors as above. */
 int ports_take(struct ports range, uint16_t from, uint16_t *port, int *lock_fd);
 
+/* What the kernel's tables say of each port of the range: fills range.high - range.low + 1 bytes of `uses`, for ports_take_seen. It
+ * takes 10 ms and more on a large machine, however few connections there are, since the kernel walks its whole table. */
+void ports_look(struct ports range, uint8_t *uses);
+
+/* As ports_take, by an earlier look at the same range instead of a new one. `uses` NULL: nothing is known of strangers, and any port
+ * will do. */
+int ports_take_seen(struct ports range, uint16_t from, const uint8_t *uses, uint16_t *port, int *lock_fd);
+
 /* Whether a program that is none of Shoal's listens at the port: the port's lock is free, and the kernel's tables have a
  * listener. */
 bool ports_has_stranger(uint16_t port);

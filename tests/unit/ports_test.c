@@ -151,6 +151,26 @@ static void close_a_connection_at(uint16_t port)
     (void)close(listener);
 }
 
+static void a_port_is_taken_by_an_earlier_look(void **state)
+{
+    (void)state;
+    uint8_t uses[COUNT];
+    uint16_t port;
+    int lock, others[2], stranger = listen_at(AF_INET, 7801);
+    assert_true(stranger >= 0);
+    ports_look(range, uses);
+    (void)close(stranger);
+    assert_int_equal(ports_take_seen(range, 7801, uses, &port, &lock), 0);
+    assert_int_equal(port, 7802); /* the look tells, not the present state; what is locked since is passed over all the same */
+    assert_int_equal(ports_take_seen(range, 7801, uses, &port, &others[0]), 0);
+    assert_int_equal(port, 7803);
+    assert_int_equal(ports_take_seen(range, 7801, NULL, &port, &others[1]), 0);
+    assert_int_equal(port, 7801);
+    (void)close(lock);
+    (void)close(others[0]);
+    (void)close(others[1]);
+}
+
 static void a_port_with_closed_connections_comes_last(void **state)
 {
     (void)state;
@@ -273,6 +293,7 @@ int main(void)
         cmocka_unit_test(ranges_overlap_if_a_port_is_in_both),
         cmocka_unit_test(all_ports_are_given_once_and_come_back),
         cmocka_unit_test(a_port_of_a_stranger_is_passed_over_and_not_disturbed),
+        cmocka_unit_test(a_port_is_taken_by_an_earlier_look),
         cmocka_unit_test(a_port_with_closed_connections_comes_last),
         cmocka_unit_test(no_two_processes_have_one_port),
         cmocka_unit_test(the_last_process_that_has_the_lock_frees_the_port),

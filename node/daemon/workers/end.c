@@ -281,6 +281,7 @@ bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
     worker->last.killed = killed;
     worker->last.is_unstarted = status->reason == KEEP_NOT_STARTED;
     if (lost_its_port(worker)) {
+        daemon->workers->port_uses_ms = 0; /* the last look at the ports tells too little */
         worker->last.is_unstarted = true;
         (void)snprintf(tail, sizeof tail, "another program has port %u, which was its MASTER_PORT; it gets another port",
                        (unsigned)worker->port);

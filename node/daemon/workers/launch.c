@@ -24,6 +24,8 @@
 #define FETCH_TRIES 3
 #define FETCH_ROUNDS 3 /* rounds of nodes to ask for code that earlier rounds do not have */
 #define PORT_WAIT_MS 20000 /* a worker that is otherwise ready waits so long for a free port */
+#define PORTS_SEEN_MS 10000 /* a look at the ports of this machine will do for so long; programs bind theirs seconds later anyway */
+#define PORTS_FRESH_MS 1000 /* a look so young is not repeated ahead of the next worker */
 
 /* ---- prepare --------------------------------------------------------------------------------------------------- */
 
@@ -42,20 +44,83 @@ struct unpack_job {
     bool refetch;
     hash256 blamed;
     struct ports ports;
-    uint16_t port_from;
-    uint32_t port; /* 0: none is free */
-    int port_fd;
+    uint8_t *port_uses; /* for a look at the ports in the job; NULL: the daemon's last look will do */
     char error[512];
 };
 
+/* ---- the port ---- */
+
+static size_t port_count(const struct daemon *daemon)
+{
+    return daemon->options.ports.high - daemon->options.ports.low + 1u;
+}
+
+/* Takes what a look at the ports has found; NULL, for lack of memory: nothing. */
+static void note_ports(struct daemon *daemon, uint8_t *uses)
+{
+    struct daemon_workers *workers = daemon->workers;
+    if (uses != NULL) {
+        free(workers->port_uses);
+        workers->port_uses = uses;
+        workers->port_uses_ms = daemon_now_ms();
+    }
+}
+
+static bool saw_ports(const struct daemon *daemon, uint64_t within_ms)
+{
+    return daemon->workers->port_uses != NULL && daemon_now_ms() - daemon->workers->port_uses_ms < within_ms;
+}
+
+struct ports_job {
+    struct job job;
+    struct ports ports;
+    uint8_t *uses;
+};
+
+static void ports_work(struct job *job)
+{
+    struct ports_job *look = (struct ports_job *)job;
+    ports_look(look->ports, look->uses);
+}
+
+static void ports_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct ports_job *look = (struct ports_job *)job;
+    daemon->workers->port_look_busy = false;
+    note_ports(daemon, look->uses);
+    free(look);
+}
+
+/* Looks at the ports again, for the worker that comes after this one: the look takes as long as all else that a start takes. */
+static void look_ahead(struct daemon *daemon)
+{
+    if (daemon->closed || daemon->workers->port_look_busy || saw_ports(daemon, PORTS_FRESH_MS)) {
+        return;
+    }
+    struct ports_job *look = calloc(1, sizeof *look);
+    uint8_t *uses = malloc(port_count(daemon));
+    if (look == NULL || uses == NULL) {
+        free(look);
+        free(uses);
+        return;
+    }
+    *look = (struct ports_job){.job = {.work = ports_work, .done = ports_done}, .ports = daemon->options.ports, .uses = uses};
+    daemon->workers->port_look_busy = true;
+    jobs_run(daemon->idle_jobs, &look->job);
+}
+
 /* Takes a port for MASTER_PORT. All workers of a machine have ports of their own, and a daemon goes through its whole
  * range before it gives a port again: a rank of a lost attempt may still look for its peers at the old one. */
-static int take_port(struct ports range, uint16_t from, uint32_t *port, int *port_fd)
+static int take_port(struct daemon *daemon, struct daemon_worker *worker)
 {
     uint16_t number;
-    int code = ports_take(range, from, &number, port_fd);
+    int fd, code = ports_take_seen(daemon->options.ports, daemon->workers->port_next, daemon->workers->port_uses, &number, &fd);
     if (code == 0) {
-        *port = number;
+        worker->port = number;
+        worker->port_fd = fd;
+        worker->port_until_ms = 0;
+        daemon->workers->port_next = (uint16_t)(number + 1u); /* beyond the range: its start */
     }
     return code;
 }
@@ -103,8 +168,8 @@ static void unpack_work(struct job *job)
     if (fd >= 0) {
         (void)close(fd);
     }
-    if (unpack->result == 0) {
-        (void)take_port(unpack->ports, unpack->port_from, &unpack->port, &unpack->port_fd);
+    if (unpack->result == 0 && unpack->port_uses != NULL) {
+        ports_look(unpack->ports, unpack->port_uses);
     }
 }
 
@@ -128,16 +193,6 @@ static void prepared(struct daemon *daemon, uint32_t slot, int code, uint32_t po
 }
 
 static void fetch(struct daemon *daemon, uint32_t slot);
-
-static void has_port(struct daemon *daemon, struct daemon_worker *worker, uint32_t port, int port_fd)
-{
-    worker->port = port;
-    worker->port_fd = port_fd;
-    worker->port_until_ms = 0;
-    if (port != 0) {
-        daemon->workers->port_next = (uint16_t)(port + 1); /* beyond the range: its start */
-    }
-}
 
 /* The directory and the port of a worker are there. Its packages come last, if it wants some. */
 static void unpacked(struct daemon *daemon, uint32_t slot)
@@ -191,10 +246,12 @@ static void unpack_done(void *context, struct job *job)
     struct unpack_job *unpack = (struct unpack_job *)job;
     uint32_t slot = unpack->slot;
     struct daemon_worker *worker = &daemon->workers->slots[slot];
+    if (unpack->result == 0) {
+        note_ports(daemon, unpack->port_uses);
+    } else {
+        free(unpack->port_uses);
+    }
     if (!worker_is(worker, WORKER_UNPACKING, &unpack->attempt) || daemon->closed) {
-        if (unpack->port_fd != 0) {
-            (void)close(unpack->port_fd);
-        }
         free(unpack);
         return;
     }
@@ -209,17 +266,14 @@ static void unpack_done(void *context, struct job *job)
         worker->fetching = WORKER_CODE;
         worker->fetched_outputs = 0;
         fetch(daemon, slot);
-    } else if (unpack->result == 0 && unpack->port == 0) {
+    } else if (unpack->result != 0) {
+        prepared(daemon, slot, unpack->result, 0, unpack->error);
+    } else if (take_port(daemon, worker) == 0) {
+        unpacked(daemon, slot);
+    } else {
         worker->port_until_ms = daemon_now_ms() + PORT_WAIT_MS;
         say_no_port(daemon, ERR_FULL, unpack->error, sizeof unpack->error);
         daemon_line(daemon, "slot %u waits for a port: %s", slot, unpack->error);
-    } else {
-        has_port(daemon, worker, unpack->port, unpack->port_fd);
-        if (unpack->result == 0) {
-            unpacked(daemon, slot);
-        } else {
-            prepared(daemon, slot, unpack->result, 0, unpack->error);
-        }
     }
     free(unpack);
 }
@@ -235,11 +289,13 @@ void daemon_workers_leave_fetch(struct daemon *daemon, uint32_t slot)
 void daemon_workers_seek_port(struct daemon *daemon, uint32_t slot, uint64_t now_ms)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
-    uint32_t port;
-    int port_fd;
-    int code = take_port(daemon->options.ports, daemon->workers->port_next, &port, &port_fd);
+    uint8_t *uses = malloc(port_count(daemon));
+    if (uses != NULL) {
+        ports_look(daemon->options.ports, uses);
+    }
+    note_ports(daemon, uses);
+    int code = take_port(daemon, worker);
     if (code == 0) {
-        has_port(daemon, worker, port, port_fd);
         unpacked(daemon, slot);
     } else if (node_core_is_dropped(daemon->core, slot, &worker->prepare.u.worker.attempt)) {
         prepared(daemon, slot, code, 0, "its attempt has ended");
@@ -265,7 +321,7 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
     unpack->attempt = worker->prepare.u.worker.attempt;
     unpack->code = worker->prepare.u.worker.code;
     unpack->ports = daemon->options.ports;
-    unpack->port_from = daemon->workers->port_next;
+    unpack->port_uses = saw_ports(daemon, PORTS_SEEN_MS) ? NULL : malloc(port_count(daemon));
     unpack->number = worker->prepare.u.worker.number;
     unpack->beginning_count = worker->beginning_count;
     memcpy(unpack->beginnings, worker->beginnings, sizeof unpack->beginnings);
@@ -507,6 +563,7 @@ void daemon_workers_spawned(struct daemon *daemon, uint32_t slot)
     if (worker->kill_wanted) {
         worker_send_kill(worker);
     }
+    look_ahead(daemon);
 }
 
 void daemon_workers_forget_spawn(struct daemon_worker *worker)

@@ -110,6 +110,8 @@ void daemon_workers_close(struct daemon *daemon)
         daemon_workers_forget_spawn(worker);
     }
     daemon_warm_close(daemon);
+    free(daemon->workers->port_uses);
+    daemon->workers->port_uses = NULL;
     daemon_workers_forget_ended(daemon);
 }
 

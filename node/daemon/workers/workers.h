@@ -104,6 +104,9 @@ struct daemon_workers {
     struct daemon_worker slots[SLOTS_MAX];
     uint64_t awake_ms;          /* when the loop last began a turn */
     uint16_t port_next;         /* where the search for a worker's port begins */
+    uint8_t *port_uses;         /* of the last look at the ports (base/ports.h); NULL: none yet */
+    uint64_t port_uses_ms;      /* when that was */
+    bool port_look_busy;        /* another one is under way */
     struct daemon_ended *ended; /* ended workers whose directories still exist */
     struct daemon_gpu_busy *gpu_busy;
     struct daemon_look *look;
