@@ -71,14 +71,14 @@ static int place_make(void **state)
     script(place, "mkdir -p work/kept output checkpoint");
     place->run = open(place->dir, O_RDONLY | O_DIRECTORY);
     place->moment.now_ms = 100000;
-    units_open(&place->units, place->dir);
+    units_open(&place->units, place->dir, -1);
     return place->run >= 0 ? 0 : -1;
 }
 
 static int place_remove(void **state)
 {
     struct place *place = *state;
-    units_close(&place->units);
+    close(units_close(&place->units));
     close(place->run);
     script(place, "rm -rf ../${PWD##*/}");
     free(place);
@@ -220,6 +220,21 @@ static void a_checkpoint_counts_when_it_is_renamed_and_replaces_the_last(void **
     assert_false(rests(place, "checkpoint/.next"));
 }
 
+static void a_descriptor_tells_the_next_watch_nothing_of_the_last(void **state)
+{
+    struct place *place = *state;
+    scan_after(place, 0);
+    script(place, "mkdir checkpoint/.part; mv checkpoint/.part checkpoint/step-1");
+    int spare_fd = units_close(&place->units);
+    assert_true(spare_fd >= 0);
+    units_open(&place->units, place->dir, spare_fd);
+    scan_after(place, 100);
+    assert_false(rests(place, "checkpoint/step-1")); /* was renamed in the time of the last watch */
+    script(place, "mkdir checkpoint/.part; mv checkpoint/.part checkpoint/step-2");
+    scan_after(place, 100);
+    assert_true(rests(place, "checkpoint/step-2"));
+}
+
 /* Each second a scan looks at all of them. */
 static void very_many_files_are_scanned_in_moments(void **state)
 {
@@ -260,6 +275,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(after_a_kill_only_what_rested_before_counts, place_make, place_remove),
         cmocka_unit_test_setup_teardown(what_is_gone_is_forgotten_after_a_rest, place_make, place_remove),
         cmocka_unit_test_setup_teardown(what_rests_in_one_directory_replaces_nothing_in_another, place_make, place_remove),
+        cmocka_unit_test_setup_teardown(a_descriptor_tells_the_next_watch_nothing_of_the_last, place_make, place_remove),
         cmocka_unit_test_setup_teardown(a_checkpoint_counts_when_it_is_renamed_and_replaces_the_last, place_make, place_remove),
         cmocka_unit_test_setup_teardown(very_many_files_are_scanned_in_moments, place_make, place_remove),
         cmocka_unit_test_setup_teardown(links_out_of_the_run_directory_are_not_followed, place_make, place_remove),

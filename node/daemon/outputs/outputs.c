@@ -258,7 +258,12 @@ static void watch_free(struct daemon *daemon, struct daemon_output *output)
         link = &(*link)->next;
     }
     *link = output->next;
-    units_close(&output->watched->units);
+    int spare_fd = units_close(&output->watched->units);
+    if (spare_fd >= 0 && daemon->outputs->spare_count < SLOTS_MAX) {
+        daemon->outputs->spare_fds[daemon->outputs->spare_count++] = spare_fd;
+    } else if (spare_fd >= 0) {
+        (void)close(spare_fd);
+    }
     snapshot_free(&output->watched->last);
     free(output->watched);
     free(output);
@@ -285,7 +290,7 @@ void daemon_outputs_watch(struct daemon *daemon, uint32_t slot, const attempt_id
         return;
     }
     bytes_copy_text(watched->directory, sizeof watched->directory, directory);
-    units_open(&watched->units, directory);
+    units_open(&watched->units, directory, daemon->outputs->spare_count > 0 ? daemon->outputs->spare_fds[--daemon->outputs->spare_count] : -1);
     output->slot = slot;
     output->attempt = *attempt;
     output->number = number;
@@ -563,6 +568,9 @@ void daemon_outputs_close(struct daemon *daemon)
 {
     while (daemon->outputs != NULL && daemon->outputs->first != NULL) {
         watch_free(daemon, daemon->outputs->first);
+    }
+    while (daemon->outputs != NULL && daemon->outputs->spare_count > 0) {
+        (void)close(daemon->outputs->spare_fds[--daemon->outputs->spare_count]);
     }
 }
 

@@ -13,6 +13,8 @@ struct daemon_output;
 /* The state of the room, as daemon->outputs. */
 struct daemon_outputs {
     struct daemon_output *first; /* one for each worker until the last snapshot is stored */
+    int spare_fds[SLOTS_MAX];    /* of ended watches (units_close), for the next ones */
+    uint32_t spare_count;
 };
 
 /* Watches the directory of a running worker. */

@@ -328,7 +328,7 @@ static void take_moves(struct units *units)
         for (ssize_t at = 0; at < got;) {
             const struct inotify_event *event = (const struct inotify_event *)(const void *)(bytes + at);
             char path[SNAPSHOT_PATH_BYTES];
-            if (event->len > 0 && (event->mask & IN_MOVED_TO) != 0) {
+            if (event->len > 0 && (event->mask & IN_MOVED_TO) != 0 && event->wd == units->moves_wd) {
                 (void)snprintf(path, sizeof path, CHECKPOINT "/%s", event->name);
                 struct unit *unit = row(units, path, path);
                 if (unit != NULL) {
@@ -416,27 +416,27 @@ void units_awake(struct units *units, uint64_t gap_ms, uint64_t now_ms)
     }
 }
 
-void units_open(struct units *units, const char *run_directory)
+void units_open(struct units *units, const char *run_directory, int spare_fd)
 {
     char path[PATH_MAX];
-    *units = (struct units){.moves_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK)};
+    *units = (struct units){.moves_fd = spare_fd >= 0 ? spare_fd : inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .moves_wd = -1};
     int length = snprintf(path, sizeof path, "%s/" CHECKPOINT, run_directory);
-    if (units->moves_fd >= 0 &&
-        (length >= (int)sizeof path || inotify_add_watch(units->moves_fd, path, IN_MOVED_TO | IN_ONLYDIR) < 0)) {
-        (void)close(units->moves_fd); /* then checkpoints must come to rest, too */
-        units->moves_fd = -1;
+    if (units->moves_fd >= 0 && length < (int)sizeof path) { /* without a watch checkpoints must come to rest, too */
+        units->moves_wd = inotify_add_watch(units->moves_fd, path, IN_MOVED_TO | IN_ONLYDIR);
     }
 }
 
-void units_close(struct units *units)
+int units_close(struct units *units)
 {
+    int spare_fd = units->moves_fd;
     while (units->first != NULL) {
         struct unit *unit = units->first;
         units->first = unit->next;
         unit_free(unit);
     }
-    if (units->moves_fd >= 0) {
-        (void)close(units->moves_fd);
+    if (units->moves_wd >= 0) {
+        (void)inotify_rm_watch(spare_fd, units->moves_wd);
     }
-    *units = (struct units){.moves_fd = -1};
+    *units = (struct units){.moves_fd = -1, .moves_wd = -1};
+    return spare_fd;
 }

@@ -60,11 +60,15 @@ struct units {
     uint64_t asked_ms;   /* the moment of that look */
     bool asked_is_gone;  /* the answer, for every unit of that directory that is not there */
     int moves_fd; /* inotify on $SHOAL_CHECKPOINT_DIR; -1: none */
+    int moves_wd; /* the watch; earlier users of the descriptor had others */
 };
 
-/* `run_directory`: the worker's. */
-void units_open(struct units *units, const char *run_directory);
-void units_close(struct units *units);
+/* `run_directory`: the worker's. `spare_fd`: of an earlier units_close, or -1. */
+void units_open(struct units *units, const char *run_directory, int spare_fd);
+
+/* Returns a descriptor of inotify that watches nothing any more, for a later units_open, or for the caller to close; -1: none. The
+ * kernel takes 10 ms and more to close one, since it waits for all of its own readers of such lists. */
+int units_close(struct units *units);
 
 /* Looks at the disk: paths `keep` (`keep_count` of them, below work/) below the open run directory. Units gone for
  * good are forgotten. ERR_FULL: there are more than UNITS_MAX files. ERR_MEMORY. */
