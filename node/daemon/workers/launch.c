@@ -107,7 +107,7 @@ static void look_ahead(struct daemon *daemon)
     }
     *look = (struct ports_job){.job = {.work = ports_work, .done = ports_done}, .ports = daemon->options.ports, .uses = uses};
     daemon->workers->port_look_busy = true;
-    jobs_run(daemon->idle_jobs, &look->job);
+    jobs_run(daemon->blob_jobs, &look->job);
 }
 
 /* Takes a port for MASTER_PORT. All workers of a machine have ports of their own, and a daemon goes through its whole
