@@ -511,17 +511,29 @@ void core_coordinator_leave(struct node_core *core)
     }
 }
 
+/* Settle (roof/step.c) looks at the experiments in this step. */
+static void look_again(struct node_core *core, bool only_led)
+{
+    for (struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {
+        bool is_wanted = !c->settled && (!only_led || leads(c));
+        struct view_experiment *experiment = is_wanted ? view_find_experiment(&core->view, c->experiment) : NULL;
+        if (experiment != NULL) {
+            experiment->changed = true;
+        }
+    }
+}
+
 void core_coordinator_housekeep(struct node_core *core)
 {
     if (core->leaving) {
         core_coordinator_leave(core);
     }
-    for (struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {
-        struct view_experiment *experiment = c->settled ? NULL : view_find_experiment(&core->view, c->experiment);
-        if (experiment != NULL) {
-            experiment->changed = true; /* settle (roof/step.c) looks at the experiment in this step */
-        }
-    }
+    look_again(core, false);
+}
+
+void core_coordinator_slot_freed(struct node_core *core)
+{
+    look_again(core, true);
 }
 
 void core_coordinator_forget(struct node_core *core, experiment_id experiment)

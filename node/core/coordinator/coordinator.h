@@ -13,6 +13,9 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
 /* Marks every unsettled experiment as changed, so that settle (roof/step.c) looks at it within the step. */
 void core_coordinator_housekeep(struct node_core *core);
 
+/* The same for the experiments that this node leads, after a slot of any node has become free: a trial may wait for the slot. */
+void core_coordinator_slot_freed(struct node_core *core);
+
 /* Our claim with `term` is on the disk: the node leads, unless another claim has overtaken it on the way. */
 void core_coordinator_led(struct node_core *core, experiment_id experiment, uint64_t term);
 

@@ -261,6 +261,10 @@ static void settle(struct node_core *core)
             }
             busy = true;
         }
+        if (core->view.slots_changed) {
+            core->view.slots_changed = false;
+            core_coordinator_slot_freed(core);
+        }
         for (uint32_t i = 0; i < core->view.experiment_count && core_has_room(core, 512, 1u << 20); i++) {
             struct view_experiment *experiment = core->view.experiments[i];
             if (experiment->changed) {

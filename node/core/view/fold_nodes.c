@@ -3,6 +3,7 @@
 #include "node/core/view/fold.h"
 
 #include "base/err.h"
+#include "gossip/lease.h"
 
 static int drain_order(const void *row, const void *wanted)
 {
@@ -102,7 +103,7 @@ int fold_slot(struct view *view, const struct records_entry *entry)
         return ERR_FULL;
     }
     member->slots[index] = (struct view_slot){fact.state, fact.attempt, fact.rank, fact.withheld, fact.withheld_s};
-    view->slots_changed = true;
+    view->slots_changed |= fact.state == LEASE_FREE && !fact.withheld;
     return 0;
 }
 

@@ -378,7 +378,7 @@ struct view {
     uint32_t experiment_count, experiment_slots;
     struct view_tombstone *tombstones; /* by experiment id */
     uint32_t tombstone_count, tombstone_slots;
-    bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared after the reader has acted */
+    bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared after the reader has acted; slots: more may fit */
     uint64_t malformed_count;                          /* records whose key or body did not decode */
     uint64_t jump_count; /* registers (drain, pause, stop, claim, annotation) whose highest clock is refused as a jump at present */
 };
