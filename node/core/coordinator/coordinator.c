@@ -195,7 +195,7 @@ static void doubt(struct node_core *core, struct core_coordination *coordination
 static void observe_groups(struct node_core *core, struct core_coordination *coordination,
                            const struct view_experiment *experiment)
 {
-    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_slots; i = view_next_unsettled(experiment, i + 1)) {
         const struct view_trial *trial = experiment->trials[i];
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
             struct election_claim claim = a->group_claim, highest = coordination->election.highest;
@@ -412,7 +412,7 @@ static bool look_after(struct node_core *core, struct core_coordination *coordin
 {
     bool renews = core->now_ms >= coordination->renew_ms;
     uint32_t left_off = UINT32_MAX; /* the first trial without room in the step */
-    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_slots; i = view_next_unsettled(experiment, i + 1)) {
         const struct view_trial *trial = experiment->trials[i];
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
             if (!a->assigned || !core_has_room(core, 256, 1u << 18)) {
@@ -478,6 +478,7 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
     if (core->is_out) {
         return;
     }
+    view_trials_settle(experiment);
     if (!view_experiment_live(experiment)) {
         struct core_coordination *coordination = core_find_coordination(core, experiment->id);
         if (coordination != NULL && !coordination->settled) {

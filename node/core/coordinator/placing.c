@@ -401,7 +401,8 @@ static bool next_pending(struct node_core *core, struct core_coordination *coord
     bool by_index = !sides->is_cut || BUG(index_order, "two sides of a cut claim trials in opposite orders"), found = false;
     struct order_claim best = {0, 0};
     struct unseen unseen = by_index ? (struct unseen){0, 0} : unseen_starts(core, experiment);
-    for (uint32_t i = 0; i < experiment->trial_count && !(found && by_index); i++) {
+    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_count && !(found && by_index);
+         i = view_next_unsettled(experiment, i + 1)) {
         if (!trial_is_pending(core, coordination, experiment, i)) {
             continue;
         }
@@ -425,7 +426,7 @@ static bool next_pending(struct node_core *core, struct core_coordination *coord
 static bool any_pending(struct node_core *core, struct core_coordination *coordination,
                         const struct view_experiment *experiment)
 {
-    for (uint32_t i = 0; i < experiment->trial_count; i++) {
+    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_count; i = view_next_unsettled(experiment, i + 1)) {
         if (trial_is_pending(core, coordination, experiment, i)) {
             return true;
         }
@@ -874,7 +875,7 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
                      const struct view_experiment *experiment, uint32_t size)
 {
     struct placing_choice place;
-    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_slots; i = view_next_unsettled(experiment, i + 1)) {
         const struct view_trial *trial = experiment->trials[i];
         const struct view_attempt *attempt = trial != NULL ? view_trial_highest(trial) : NULL;
         if (attempt == NULL || view_trial_completed(trial) != NULL ||
@@ -932,7 +933,7 @@ bool placing_claim_overdue(struct node_core *core, struct core_coordination *coo
     if (!sides.is_cut || !has_free_slot(core, experiment) || any_pending(core, coordination, experiment)) {
         return false;
     }
-    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_slots; i = view_next_unsettled(experiment, i + 1)) {
         const struct view_trial *trial = experiment->trials[i];
         const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
         if (highest == NULL || !highest->assigned || highest->verdicts != NULL || view_trial_completed(trial) != NULL ||

@@ -265,7 +265,7 @@ static void count_under_way(const struct node_core *core, const struct view_expe
                             uint32_t under_way[SEARCH_BRACKETS_MAX])
 {
     memset(under_way, 0, SEARCH_BRACKETS_MAX * sizeof under_way[0]);
-    for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+    for (uint32_t t = view_next_unsettled(experiment, 0); t < experiment->trial_slots; t = view_next_unsettled(experiment, t + 1)) {
         under_way[bracket_of(experiment, t)] += is_under_way(core, experiment->trials[t]);
     }
 }

@@ -231,7 +231,9 @@ static void take_verdict_back(struct view *view, const struct record *record)
         struct view_verdict *verdict = *link;
         *link = verdict->next;
         arena_give(view->arena, verdict, sizeof *verdict);
-        view_find_experiment(view, id.experiment)->changed = true;
+        struct view_experiment *experiment = view_find_experiment(view, id.experiment);
+        view_trial_wake(experiment, id.trial);
+        experiment->changed = true;
     }
 }
 

@@ -142,6 +142,28 @@ struct view_trial *view_find_trial(const struct view_experiment *experiment, uin
     return at < experiment->stray_count && experiment->strays[at]->index == index ? experiment->strays[at] : NULL;
 }
 
+static size_t rest_bytes(uint32_t slots)
+{
+    return (slots + 63) / 64 * sizeof(uint64_t);
+}
+
+void view_trial_wake(struct view_experiment *experiment, uint32_t index)
+{
+    uint64_t bit = UINT64_C(1) << index % 64;
+    if (index < experiment->trial_slots && (experiment->at_rest[index / 64] & bit) != 0) {
+        experiment->at_rest[index / 64] &= ~bit;
+        experiment->rest_counts[experiment->trials[index]->rest_state]--;
+    }
+}
+
+void view_trials_wake(struct view_experiment *experiment)
+{
+    if (experiment->trial_slots > 0) {
+        memset(experiment->at_rest, 0, rest_bytes(experiment->trial_slots));
+    }
+    memset(experiment->rest_counts, 0, sizeof experiment->rest_counts);
+}
+
 /* Makes room in the table of trials for this index. False: the arena is full, and nothing has changed. */
 static bool table_reserve(struct view *view, struct view_experiment *experiment, uint32_t index)
 {
@@ -152,11 +174,19 @@ static bool table_reserve(struct view *view, struct view_experiment *experiment,
     while (wanted <= index) {
         wanted *= 2;
     }
-    void *bigger = arena_grow(view->arena, experiment->trials, experiment->trial_slots * sizeof(void *),
-                              wanted * sizeof(void *));
+    uint64_t *at_rest = arena_take(view->arena, rest_bytes(wanted));
+    void *bigger = at_rest != NULL ? arena_grow(view->arena, experiment->trials, experiment->trial_slots * sizeof(void *),
+                                                wanted * sizeof(void *))
+                                   : NULL;
     if (bigger == NULL) {
+        arena_give(view->arena, at_rest, rest_bytes(wanted));
         return false;
     }
+    if (experiment->trial_slots > 0) {
+        memcpy(at_rest, experiment->at_rest, rest_bytes(experiment->trial_slots));
+        arena_give(view->arena, experiment->at_rest, rest_bytes(experiment->trial_slots));
+    }
+    experiment->at_rest = at_rest;
     experiment->trials = bigger;
     experiment->trial_slots = wanted;
     return true;
@@ -174,6 +204,7 @@ struct view_trial *view_trial_row(struct view *view, struct view_experiment *exp
 {
     struct view_trial *trial = view_find_trial(experiment, index);
     if (trial != NULL) {
+        view_trial_wake(experiment, index);
         return trial;
     }
     bool is_stray = index >= VIEW_TRIALS_FEW && (!experiment->known || index >= experiment->trial_count);

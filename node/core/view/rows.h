@@ -17,6 +17,12 @@ struct view_experiment *view_experiment_row(struct view *view, experiment_id id)
 #define VIEW_TRIALS_FEW 64
 struct view_trial *view_trial_row(struct view *view, struct view_experiment *experiment, uint32_t index);
 
+/* The trial is not at rest any more, or may not be: view_trials_settle looks at it again. view_trial_row does this, too. */
+void view_trial_wake(struct view_experiment *experiment, uint32_t index);
+
+/* The same for all trials of the experiment. */
+void view_trials_wake(struct view_experiment *experiment);
+
 /* The configuration is known now, and has `trial_count` trials: moves its strays into the table. False: the arena is full, and
  * nothing has changed. */
 bool view_strays_settle(struct view *view, struct view_experiment *experiment, uint32_t trial_count);

@@ -92,10 +92,53 @@ bool view_trial_over(enum view_trial_state state)
     return state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_FAILED || state == VIEW_TRIAL_STOPPED;
 }
 
+static bool is_at_rest(const struct view_trial *trial, enum view_trial_state state)
+{
+    bool is_at_rest = view_trial_over(state);
+    for (const struct view_attempt *a = trial->attempts; a != NULL && is_at_rest; a = a->next) {
+        is_at_rest = a->verdicts != NULL;
+        for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
+            is_at_rest &= w->observed.died_ms == 0 || w->observed.is_judged;
+        }
+    }
+    return is_at_rest;
+}
+
+void view_trials_settle(struct view_experiment *experiment)
+{
+    if (!experiment->known) {
+        return;
+    }
+    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_slots && i < experiment->trial_count;
+         i = view_next_unsettled(experiment, i + 1)) {
+        struct view_trial *trial = experiment->trials[i];
+        enum view_trial_state state = trial != NULL ? view_trial_state(experiment, i) : VIEW_TRIAL_QUEUED;
+        if (trial != NULL && is_at_rest(trial, state)) {
+            trial->rest_state = (uint8_t)state;
+            experiment->rest_counts[state]++;
+            experiment->at_rest[i / 64] |= UINT64_C(1) << i % 64;
+        }
+    }
+}
+
+uint32_t view_next_unsettled(const struct view_experiment *experiment, uint32_t from)
+{
+    while (from < experiment->trial_slots) {
+        uint64_t unsettled = ~experiment->at_rest[from / 64] >> from % 64;
+        if (unsettled != 0) {
+            return from + (uint32_t)__builtin_ctzll(unsettled);
+        }
+        from = (from / 64 + 1) * 64;
+    }
+    return from;
+}
+
 enum view_experiment_state view_experiment_state(const struct view_experiment *experiment)
 {
-    uint32_t completed = 0, stopped = 0, failed = 0, running = 0, begun = 0;
-    for (uint32_t i = 0; experiment->known && i < experiment->trial_count && i < experiment->trial_slots; i++) {
+    uint32_t completed = experiment->rest_counts[VIEW_TRIAL_COMPLETED], stopped = experiment->rest_counts[VIEW_TRIAL_STOPPED],
+             failed = experiment->rest_counts[VIEW_TRIAL_FAILED], running = 0, begun = completed + stopped + failed;
+    for (uint32_t i = view_next_unsettled(experiment, 0);
+         experiment->known && i < experiment->trial_count && i < experiment->trial_slots; i = view_next_unsettled(experiment, i + 1)) {
         if (experiment->trials[i] == NULL) {
             continue;
         }
@@ -136,7 +179,7 @@ bool view_experiment_live(const struct view_experiment *experiment)
         return true;
     }
     /* A running attempt needs a verdict, whatever became of the experiment. */
-    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_slots; i = view_next_unsettled(experiment, i + 1)) {
         const struct view_trial *trial = experiment->trials[i];
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
             if (a->assigned && a->verdicts == NULL) {

@@ -108,6 +108,7 @@ static void experiment_free(struct view *view, struct view_experiment *experimen
         trial_free(view, experiment->strays[i]);
     }
     arena_give(arena, experiment->trials, experiment->trial_slots * sizeof(void *));
+    arena_give(arena, experiment->at_rest, (experiment->trial_slots + 63) / 64 * sizeof(uint64_t));
     arena_give(arena, experiment->strays, experiment->stray_slots * sizeof(void *));
     for (struct view_control *control = experiment->controls, *next; control != NULL; control = next) {
         next = control->next;

@@ -237,8 +237,19 @@ struct view_search_stop {
     struct fact_search_stop fact;
 };
 
+/* A trial that is STOPPED has no running attempt: until its last attempt has its verdict the trial is RUNNING. */
+enum view_trial_state {
+    VIEW_TRIAL_QUEUED,
+    VIEW_TRIAL_RUNNING,
+    VIEW_TRIAL_COMPLETED,
+    VIEW_TRIAL_FAILED,
+    VIEW_TRIAL_STOPPED,
+    VIEW_TRIAL_STATES
+};
+
 struct view_trial {
     uint32_t index;
+    uint8_t rest_state; /* at rest: enum view_trial_state */
     struct view_stop *stops;
     struct view_search_stop *search_stops;
     struct view_attempt *attempts;
@@ -341,6 +352,8 @@ struct view_experiment {
     uint32_t trial_count;      /* with those that users have added: view_experiment_is_extended */
     struct view_trial **trials; /* [trial_slots], by index; NULL: no record of the trial is here */
     uint32_t trial_slots;
+    uint64_t *at_rest; /* a bit for each place in the table: see view_trials_settle */
+    uint32_t rest_counts[VIEW_TRIAL_STATES]; /* trials at rest, by their state */
     struct view_trial **strays; /* by index: trials named by records and (still) by no configuration, see view_trial_row */
     uint32_t stray_count, stray_slots;
     struct view_control *controls;
@@ -597,16 +610,6 @@ node_id view_attempt_node(const struct view_attempt *attempt);
 
 /* ---- states.c ----------------------------------------------------------------------------------------------------------- */
 
-/* A trial that is STOPPED has no running attempt: until its last attempt has its verdict the trial is RUNNING. */
-enum view_trial_state {
-    VIEW_TRIAL_QUEUED,
-    VIEW_TRIAL_RUNNING,
-    VIEW_TRIAL_COMPLETED,
-    VIEW_TRIAL_FAILED,
-    VIEW_TRIAL_STOPPED,
-    VIEW_TRIAL_STATES
-};
-
 enum view_experiment_state {
     VIEW_QUEUED,
     VIEW_RUNNING,
@@ -635,6 +638,14 @@ enum view_trial_state view_trial_state(const struct view_experiment *experiment,
 
 /* The trial is completed, failed or stopped: no further attempt of it begins, unless a user retries it. */
 bool view_trial_over(enum view_trial_state state);
+
+/* Marks the trials at rest: a trial of the table that is over, all attempts of which have verdicts, and all deaths of hosts of
+ * which are judged. Such a trial stays as it is until a record of it is folded, which takes the mark away. So what looks for work
+ * skips the trials at rest, and an experiment with very many trials costs as much as its trials that are not over. */
+void view_trials_settle(struct view_experiment *experiment);
+
+/* The first index from `from` on that is of no trial at rest. There may be no row of that trial, or no such trial. */
+uint32_t view_next_unsettled(const struct view_experiment *experiment, uint32_t from);
 
 /* An experiment of which every trial is over has failed if all of them have, and is completed otherwise. */
 enum view_experiment_state view_experiment_state(const struct view_experiment *experiment);
