@@ -111,39 +111,57 @@ static void judge(struct drafting *drafting, const struct candidate *candidate)
                              .metric = metric};
 }
 
-/* How many results of the trial are judged in the draft, and whether it goes on by the last of them. */
-static bool goes_on_in(const struct fact_search_log *draft, uint32_t trial, uint32_t *judged)
+/* How many results of the trial are judged in the draft. */
+static uint32_t judged_in(const struct fact_search_log *draft, uint32_t trial)
 {
-    bool goes_on = true;
-    *judged = 0;
+    uint32_t judged = 0;
     for (uint32_t i = 0; i < draft->judged_count; i++) {
-        if (draft->judged[i].attempt.trial == trial) {
-            goes_on = draft->judged[i].decision == FACT_GOES_ON;
-            (*judged)++;
-        }
+        judged += draft->judged[i].attempt.trial == trial;
     }
-    return goes_on;
+    return judged;
 }
 
+/* The first results in order that wait, as many as a record takes. */
+struct queue {
+    struct candidate items[FACT_JUDGED_MAX];
+    uint32_t from, count; /* items[from] to items[count - 1] are left */
+};
+
+static void queue_add(struct queue *queue, const struct candidate *candidate)
+{
+    uint32_t at = queue->count;
+    while (at > queue->from && is_before(candidate, &queue->items[at - 1])) {
+        at--;
+    }
+    if (at < FACT_JUDGED_MAX) {
+        uint32_t behind = (queue->count < FACT_JUDGED_MAX ? queue->count : FACT_JUDGED_MAX - 1) - at;
+        memmove(&queue->items[at + 1], &queue->items[at], behind * sizeof queue->items[0]);
+        queue->items[at] = *candidate;
+        queue->count += queue->count < FACT_JUDGED_MAX;
+    }
+}
+
+/* Judges what waits, in order: one look at the trials, then for each decision the next result of that trial. */
 static void judge_all(const struct node_core *core, struct drafting *drafting)
 {
     const struct view_experiment *experiment = drafting->experiment;
-    while (drafting->draft.judged_count < FACT_JUDGED_MAX) {
-        struct candidate first = {NULL, NULL}, candidate;
-        bool found = false;
-        for (uint32_t t = 0; t < experiment->search.trial_count && t < experiment->trial_slots; t++) {
-            uint32_t judged;
-            const struct view_trial *trial = experiment->trials[t];
-            if (trial != NULL && goes_on_in(&drafting->draft, t, &judged) && next_result(core, experiment, trial, judged, &candidate) &&
-                (!found || is_before(&candidate, &first))) {
-                found = true;
-                first = candidate;
-            }
+    struct queue queue = {.from = 0};
+    struct candidate candidate;
+    for (uint32_t t = view_next_unsettled(experiment, 0); t < experiment->search.trial_count && t < experiment->trial_slots;
+         t = view_next_unsettled(experiment, t + 1)) {
+        const struct view_trial *trial = experiment->trials[t];
+        if (trial != NULL && next_result(core, experiment, trial, 0, &candidate)) {
+            queue_add(&queue, &candidate);
         }
-        if (!found) {
-            return;
-        }
+    }
+    while (queue.from < queue.count && drafting->draft.judged_count < FACT_JUDGED_MAX) {
+        const struct candidate first = queue.items[queue.from++];
+        const struct view_trial *trial = experiment->trials[first.attempt->trial];
         judge(drafting, &first);
+        bool goes_on = drafting->draft.judged[drafting->draft.judged_count - 1].decision == FACT_GOES_ON;
+        if (goes_on && next_result(core, experiment, trial, judged_in(&drafting->draft, trial->index), &candidate)) {
+            queue_add(&queue, &candidate);
+        }
     }
 }
 
@@ -220,7 +238,9 @@ static bool adopt_all(struct node_core *core, struct core_coordination *coordina
 /* Stops the trials that are to end by decisions that stand. A trial that is over needs no stop. */
 static void stop_trials(struct node_core *core, const struct view_experiment *experiment)
 {
-    for (uint32_t t = 0; t < experiment->search.trial_count && core_has_room(core, 64, 1u << 16); t++) {
+    uint32_t t = view_next_unsettled(experiment, 0), end = experiment->search.trial_count;
+    end = end < experiment->trial_slots ? end : experiment->trial_slots;
+    for (; t < end && core_has_room(core, 64, 1u << 16); t = view_next_unsettled(experiment, t + 1)) {
         const struct view_trial *trial = view_find_trial(experiment, t);
         if (trial == NULL || view_search_course(experiment, t) != VIEW_ENDS || view_trial_stopped(trial) ||
             view_trial_over(view_trial_state(experiment, t))) {

@@ -202,6 +202,7 @@ static bool begin_anew(struct view *view, struct view_experiment *experiment, st
 {
     struct view_search *search = &experiment->search;
     search->judged_count = search->segment_count = 0;
+    view_trials_wake(experiment);
     if ((search->trial_count != experiment->trial_count || search->is_reconfigured) && !table_make(view, experiment)) {
         return false;
     }
@@ -295,12 +296,27 @@ static bool take_adopted(struct view *view, struct view_experiment *experiment, 
     return true;
 }
 
-bool view_search_refresh(struct view *view, struct view_experiment *experiment)
+bool view_search_awaits(const struct view_experiment *experiment, const struct view_trial *trial)
+{
+    const struct view_search *search = &experiment->search;
+    if (!search_halves(experiment->config->searcher) || trial->index >= search->trial_count ||
+        view_search_course(experiment, trial->index) != VIEW_GOES_ON) {
+        return false;
+    }
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        for (const struct view_result *r = a->results; r != NULL; r = r->next) {
+            if (r->rung >= search->trials[trial->index].rungs) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Takes what the highest log has more by now. False: as of view_search_refresh. */
+static bool take_new(struct view *view, struct view_experiment *experiment)
 {
     struct view_search *search = &experiment->search;
-    if (!search->is_stale || !experiment->known || !search_halves(experiment->config->searcher)) {
-        return true;
-    }
     struct view_log *highest = highest_log(experiment);
     bool is_anew = highest != search->highest || search->trial_count != experiment->trial_count || search->is_reconfigured;
     for (const struct view_log *log = search->logs; log != NULL; log = log->next) {
@@ -318,6 +334,21 @@ bool view_search_refresh(struct view *view, struct view_experiment *experiment)
     }
     search->is_stale = false;
     return true;
+}
+
+/* A trial about which a decision was taken may wait for the next one, with a result that is here already. */
+bool view_search_refresh(struct view *view, struct view_experiment *experiment)
+{
+    struct view_search *search = &experiment->search;
+    if (!search->is_stale || !experiment->known || !search_halves(experiment->config->searcher)) {
+        return true;
+    }
+    uint32_t before = search->judged_count;
+    bool is_whole = take_new(view, experiment);
+    for (uint32_t i = before; i < search->judged_count; i++) {
+        view_trial_wake(experiment, search->judged[i].fact.attempt.trial);
+    }
+    return is_whole;
 }
 
 const struct view_judged *view_search_last(const struct view_experiment *experiment, uint32_t trial)

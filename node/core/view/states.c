@@ -92,9 +92,9 @@ bool view_trial_over(enum view_trial_state state)
     return state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_FAILED || state == VIEW_TRIAL_STOPPED;
 }
 
-static bool is_at_rest(const struct view_trial *trial, enum view_trial_state state)
+static bool is_at_rest(const struct view_experiment *experiment, const struct view_trial *trial, enum view_trial_state state)
 {
-    bool is_at_rest = view_trial_over(state);
+    bool is_at_rest = view_trial_over(state) && !view_search_awaits(experiment, trial);
     for (const struct view_attempt *a = trial->attempts; a != NULL && is_at_rest; a = a->next) {
         is_at_rest = a->verdicts != NULL;
         for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
@@ -113,7 +113,7 @@ void view_trials_settle(struct view_experiment *experiment)
          i = view_next_unsettled(experiment, i + 1)) {
         struct view_trial *trial = experiment->trials[i];
         enum view_trial_state state = trial != NULL ? view_trial_state(experiment, i) : VIEW_TRIAL_QUEUED;
-        if (trial != NULL && is_at_rest(trial, state)) {
+        if (trial != NULL && is_at_rest(experiment, trial, state)) {
             trial->rest_state = (uint8_t)state;
             experiment->rest_counts[state]++;
             experiment->at_rest[i / 64] |= UINT64_C(1) << i % 64;

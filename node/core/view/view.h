@@ -518,6 +518,9 @@ bool view_log_counts(const struct view_experiment *experiment, const struct view
 /* The order of logs: by term, coordinator, boot and name. */
 bool view_log_is_higher(const struct view_log *a, const struct view_log *b);
 
+/* True if a result of the trial may be left to be judged by its search. */
+bool view_search_awaits(const struct view_experiment *experiment, const struct view_trial *trial);
+
 /* Brings the state of the search up to date. False: the arena is full, or a record that the highest log adopts is not here; the state
  * lacks the newest decisions. */
 bool view_search_refresh(struct view *view, struct view_experiment *experiment);
@@ -639,8 +642,8 @@ enum view_trial_state view_trial_state(const struct view_experiment *experiment,
 /* The trial is completed, failed or stopped: no further attempt of it begins, unless a user retries it. */
 bool view_trial_over(enum view_trial_state state);
 
-/* Marks the trials at rest: a trial of the table that is over, all attempts of which have verdicts, and all deaths of hosts of
- * which are judged. Such a trial stays as it is until a record of it is folded, which takes the mark away. So what looks for work
+/* Marks the trials at rest: a trial of the table that is over, all attempts of which have verdicts, and of which no death of a host and no
+ * result for its search is left to be judged. Such a trial stays as it is until a record of it is folded, which takes the mark away. So what looks for work
  * skips the trials at rest, and an experiment with very many trials costs as much as its trials that are not over. */
 void view_trials_settle(struct view_experiment *experiment);
 
