@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "node/core/ground/state.h"
+#include "node/core/view/rows.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
 #include "tests/unit/view_fixture.h"
@@ -209,6 +210,10 @@ static void make_set(struct set *set, uint64_t seed)
                                         1 + below(&random, 2), people[below(&random, 3)].id);
         add_attempt(set, &random, people, id);
     }
+    for (uint32_t i = 0; i < 3; i++) { /* some before the trial has begun */
+        struct fact_stop stop = {.lamport = 1 + below(&random, 3), .stopped = below(&random, 3) > 0, .since = below(&random, 3)};
+        add(set, people[i].id, FACT_STOP, fact_key_trial(make_experiment_id(below(&random, 2)), below(&random, 4)), &stop);
+    }
     for (uint32_t i = 0; seed % 3 == 0 && i < 2; i++) { /* by two of them */
         add(set, people[below(&random, PEOPLE)].id, FACT_TOMBSTONE, fact_key_experiment(make_experiment_id(1)), NULL);
     }
@@ -280,7 +285,11 @@ static uint32_t settle_all(struct view *view)
             }
         }
         assert_memory_equal(counts, experiment->rest_counts, sizeof counts);
+        enum view_experiment_state state = view_experiment_state(experiment);
+        view_trials_wake(experiment);
+        assert_int_equal(view_experiment_state(experiment), state);
         view_trials_settle(experiment);
+        assert_int_equal(view_experiment_state(experiment), state);
         for (uint32_t i = 0; i < experiment->trial_slots; i++) {
             bool is_at_rest = view_next_unsettled(experiment, i) != i;
             assert_true(!is_at_rest || view_trial_over(view_trial_state(experiment, i)));

@@ -94,7 +94,7 @@ bool view_trial_over(enum view_trial_state state)
 
 static bool is_at_rest(const struct view_experiment *experiment, const struct view_trial *trial, enum view_trial_state state)
 {
-    bool is_at_rest = view_trial_over(state) && !view_search_awaits(experiment, trial);
+    bool is_at_rest = view_trial_over(state) && trial->attempts != NULL && !view_search_awaits(experiment, trial);
     for (const struct view_attempt *a = trial->attempts; a != NULL && is_at_rest; a = a->next) {
         is_at_rest = a->verdicts != NULL;
         for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {

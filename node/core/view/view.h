@@ -642,9 +642,10 @@ enum view_trial_state view_trial_state(const struct view_experiment *experiment,
 /* The trial is completed, failed or stopped: no further attempt of it begins, unless a user retries it. */
 bool view_trial_over(enum view_trial_state state);
 
-/* Marks the trials at rest: a trial of the table that is over, all attempts of which have verdicts, and of which no death of a host and no
- * result for its search is left to be judged. Such a trial stays as it is until a record of it is folded, which takes the mark away. So what looks for work
- * skips the trials at rest, and an experiment with very many trials costs as much as its trials that are not over. */
+/* Marks the trials at rest: trials of the table that have begun and are over, all attempts of which have verdicts, and of which no
+ * death of a host and no result for the search is left to be judged. Such a trial stays as it is until a record of it is folded,
+ * which takes the mark away. So what looks for work skips the trials at rest, and an experiment with very many trials costs as
+ * much as its trials that are not over. */
 void view_trials_settle(struct view_experiment *experiment);
 
 /* The first index from `from` on that is of no trial at rest. There may be no row of that trial, or no such trial. */
