@@ -93,6 +93,26 @@ static void a_node_whose_disk_has_room_again_is_used_at_once(void **state)
     world_free(world);
 }
 
+/* No record of the experiment comes with the slot. At any moment of the half second between two rounds of regular work. */
+static void a_slot_that_becomes_free_is_used_at_once(void **state)
+{
+    (void)state;
+    for (uint32_t phase_ms = 0; phase_ms < CORE_HOUSEKEEP_MS; phase_ms += CORE_HOUSEKEEP_MS / 5) {
+        struct world *world = world_new(2, 1);
+        world->program = WORLD_RUNS_FOREVER;
+        world_start_all(world);
+        withhold(world, 1, 0);
+        story_submit(world, 0, 2, 5);
+        world_run(world, 10000 + phase_ms);
+        assert_int_equal(running(world, 0), 1);
+        assert_int_equal(running(world, 1), 0);
+        return_slots(world, 1);
+        world_run(world, CORE_HOUSEKEEP_MS / 5);
+        assert_int_equal(running(world, 1), 1);
+        world_free(world);
+    }
+}
+
 /* ---- what is waited for ---- */
 
 /* The other slot is another coordinator's for a moment, which the records do not say. */
@@ -657,6 +677,7 @@ int main(void)
         cmocka_unit_test(nodes_that_refuse_are_not_asked_in_turns_for_ever),
         cmocka_unit_test(slots_that_are_refused_are_not_waited_for),
         cmocka_unit_test(a_node_whose_disk_has_room_again_is_used_at_once),
+        cmocka_unit_test(a_slot_that_becomes_free_is_used_at_once),
         cmocka_unit_test(a_slot_that_refused_just_now_is_waited_for),
         cmocka_unit_test(a_group_waits_ten_minutes_for_another_node_than_one_where_its_trial_failed),
         cmocka_unit_test(a_trial_beyond_a_cut_waits_ten_minutes_for_another_node_than_one_where_it_failed),
