@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -189,6 +190,8 @@ int program_search_main(int argc, char **argv)
     }
     (void)prctl(PR_SET_NAME, "shoal-look");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* A daemon that has a real-time policy shall not give it to this: no Python that starts may hold up a worker. */
+    (void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
     (void)setpriority(PRIO_PROCESS, 0, LOWEST_PRIORITY);
     if (chdir("/") != 0) {
         return 1;
