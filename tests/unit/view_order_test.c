@@ -123,14 +123,16 @@ static void add_experiments(struct set *set, struct random *random, const struct
 /* Notes of several writers about one thing, some concurrent, some far ahead. */
 static void add_annotations(struct set *set, struct random *random, const struct person *people)
 {
-    static const char *const labels[] = {"a", "ab", "b"};
+    static const char *const labels[] = {"a", "ab", "b"}, *const numbers[] = {"1", "7", "70"};
     for (uint32_t count = below(random, 16); count > 0; count--) {
         struct fact_annotation fact = {.lamport = some_clock(random, 3) | 1, .is_set = below(random, 3) > 0};
         enum fact_subject subject = (enum fact_subject)below(random, FACT_SUBJECTS);
         fact.value[0] = (char)('a' + below(random, 3));
         add(set, people[below(random, PEOPLE)].id, FACT_ANNOTATION,
             fact_key_annotation(make_experiment_id(below(random, 2)), subject,
-                                subject == FACT_LABEL ? labels[below(random, 3)] : ""),
+                                subject == FACT_LABEL        ? labels[below(random, 3)]
+                                : subject == FACT_MAX_TRIALS ? numbers[below(random, 3)]
+                                                             : ""),
             &fact);
     }
 }
