@@ -34,13 +34,16 @@ static bool is_of_searcher(const struct config_option *option, const struct conf
 {
     static const struct {
         const char *key;
-        bool asha, adaptive;
-    } rows[] = {{"searcher.num_rungs", true, false}, {"searcher.max_rungs", false, true},     {"searcher.divisor", true, true},
-                {"searcher.max_time", true, true},   {"searcher.time_metric", true, true},    {"searcher.mode", false, true},
-                {"searcher.stop_once", true, true},  {"searcher.bracket_rungs", false, true}};
+        bool asha, adaptive, tpe;
+    } rows[] = {{"searcher.num_rungs", true, false, false}, {"searcher.max_rungs", false, true, false},
+                {"searcher.divisor", true, true, false},    {"searcher.max_time", true, true, true},
+                {"searcher.time_metric", true, true, true}, {"searcher.mode", false, true, false},
+                {"searcher.stop_once", true, true, false},  {"searcher.bracket_rungs", false, true, false},
+                {"searcher.n_startup_trials", false, false, true}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (is_key(option, rows[i].key)) {
-            return (rows[i].asha && config->searcher == SEARCH_ASHA) || (rows[i].adaptive && config->searcher == SEARCH_ADAPTIVE_ASHA);
+            return (rows[i].asha && config->searcher == SEARCH_ASHA) || (rows[i].adaptive && config->searcher == SEARCH_ADAPTIVE_ASHA) ||
+                   (rows[i].tpe && config->searcher == SEARCH_TPE);
         }
     }
     return !is_key(option, "searcher.max_concurrent_trials") || config->searcher != SEARCH_SINGLE;

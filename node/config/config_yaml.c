@@ -336,6 +336,12 @@ static int check_packed(struct parse *parse)
         is_good = !writer.failed && config_unpack_form(&reader, CONFIG_LEAN, &copy) == 0;
     }
     free(bytes);
+    if (!is_good && config_is_drawn(config)) {
+        return tree_fail(&parse->tree, NULL,
+                         "the configuration is too large for its searcher, which every node has to know: allowed are %u bytes packed with "
+                         "hyperparameters and searcher.initial; make them fewer, or use the searcher random",
+                         CONFIG_PACKED_BYTES_MAX);
+    }
     return is_good ? 0
                    : tree_fail(&parse->tree, NULL,
                                "the configuration is too large; allowed are %u bytes packed (put data into files of the "

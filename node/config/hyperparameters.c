@@ -446,10 +446,18 @@ static int read_initial(struct reading *reading, const struct tree_node *list, s
     return 0;
 }
 
-static int check_space(struct reading *reading, const struct tree_node *at)
+static int check_space(struct reading *reading, const struct tree_node *at, uint32_t parameters)
 {
     struct search_space space = config_search_space(reading->config);
     uint32_t trials = 0;
+    if (config_is_drawn(reading->config) && parameters > CONFIG_DRAWN_PARAMETERS_MAX) {
+        return tree_fail(reading->tree, at, "there are %u hyperparameters; allowed are %d with a searcher that draws from results", parameters,
+                         CONFIG_DRAWN_PARAMETERS_MAX);
+    }
+    if (config_is_drawn(reading->config) && parameters == 0) {
+        return tree_fail(reading->tree, at, "there are no hyperparameters, and the searcher draws nothing else; add some, or use the searcher "
+                         "single");
+    }
     int error = search_trial_count(&space, &trials);
     if (error == 0) {
         return 0;
@@ -510,5 +518,5 @@ int hyperparameters_read(struct tree *tree, const struct tree_node *node, const 
         error = packed_since(tree, node, packed, start, &config->hyperparameters, &config->hyperparameters_bytes);
     }
     free(room);
-    return error != 0 || check_space(&reading, node) != 0 ? ERR_MALFORMED : check_initial(&reading, initial);
+    return error != 0 || check_space(&reading, node, count) != 0 ? ERR_MALFORMED : check_initial(&reading, initial);
 }

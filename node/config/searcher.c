@@ -13,6 +13,7 @@
 #define RANDOM (1u << SEARCH_RANDOM)
 #define ASHA (1u << SEARCH_ASHA)
 #define ADAPTIVE (1u << SEARCH_ADAPTIVE_ASHA)
+#define TPE (1u << SEARCH_TPE)
 
 /* Which searchers an option means something to, and which of them do not work without it. */
 static const struct rule {
@@ -20,14 +21,15 @@ static const struct rule {
     unsigned meant_for, needed_by;
     const char *use; /* the searchers in words */
 } rules[] = {
-    {"metric", ~0u, ASHA | ADAPTIVE, ""},
-    {"max_trials", RANDOM | ASHA | ADAPTIVE, RANDOM | ASHA | ADAPTIVE, "random, asha or adaptive_asha"},
-    {"max_concurrent_trials", GRID | RANDOM | ASHA | ADAPTIVE, 0, "grid, random, asha or adaptive_asha"},
+    {"metric", ~0u, ASHA | ADAPTIVE | TPE, ""},
+    {"max_trials", RANDOM | ASHA | ADAPTIVE | TPE, RANDOM | ASHA | ADAPTIVE | TPE, "random, asha, adaptive_asha or tpe"},
+    {"max_concurrent_trials", GRID | RANDOM | ASHA | ADAPTIVE | TPE, 0, "grid, random, asha, adaptive_asha or tpe"},
+    {"n_startup_trials", TPE, 0, "tpe"},
     {"sampler", RANDOM | ASHA | ADAPTIVE, 0, "random, asha or adaptive_asha"},
-    {"initial", RANDOM | ASHA | ADAPTIVE, 0, "random, asha or adaptive_asha"},
-    {"warm_start", RANDOM | ASHA | ADAPTIVE, 0, "random, asha or adaptive_asha"},
-    {"max_time", ASHA | ADAPTIVE, ASHA | ADAPTIVE, "asha or adaptive_asha"},
-    {"time_metric", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
+    {"initial", RANDOM | ASHA | ADAPTIVE | TPE, 0, "random, asha, adaptive_asha or tpe"},
+    {"warm_start", RANDOM | ASHA | ADAPTIVE | TPE, 0, "random, asha, adaptive_asha or tpe"},
+    {"max_time", ASHA | ADAPTIVE | TPE, ASHA | ADAPTIVE, "asha, adaptive_asha or tpe"},
+    {"time_metric", ASHA | ADAPTIVE | TPE, 0, "asha, adaptive_asha or tpe"},
     {"divisor", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
     {"stop_once", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
     {"num_rungs", ASHA, ASHA, "asha"},
@@ -193,6 +195,8 @@ void searcher_finish(struct tree *tree, const struct tree_node *searcher, const 
     if (search_halves(config->searcher)) {
         read_bracket_rungs(&reading);
         read_stop_once(&reading);
+    }
+    if (search_judges(config->searcher)) {
         read_max_length(&reading);
     }
     if (search_draws(config->searcher)) {
@@ -205,5 +209,6 @@ void searcher_finish(struct tree *tree, const struct tree_node *searcher, const 
 
 bool searcher_has_length(const char *name)
 {
-    return strcmp(name, "asha") == 0 || strcmp(name, "async_halving") == 0 || strcmp(name, "adaptive_asha") == 0;
+    return strcmp(name, "asha") == 0 || strcmp(name, "async_halving") == 0 || strcmp(name, "adaptive_asha") == 0 ||
+           strcmp(name, "tpe") == 0;
 }

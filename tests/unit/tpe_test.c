@@ -356,7 +356,7 @@ static int draw(const struct fixture *f, uint64_t seed, uint32_t index, double p
 {
     static double room[64 * (OBSERVATIONS_MAX + 1)];
     assert_true(tpe_room_bytes(4, f->count) <= sizeof room);
-    return tpe_draw(&f->space, f->observations, f->count, true, seed, index, room, tpe_room_bytes(4, f->count), point);
+    return tpe_draw(&f->space, f->observations, f->count, true, TPE_STARTUP, seed, index, room, tpe_room_bytes(4, f->count), point);
 }
 
 static void the_first_trials_are_random(void **state)
@@ -431,7 +431,7 @@ static void trials_go_where_results_were_good(void **state)
     for (uint32_t i = 0; i < f.count; i++) {
         f.observations[i].metric = -f.observations[i].metric;
     }
-    assert_int_equal(tpe_draw(&f.space, f.observations, f.count, false, 5, 299, room, sizeof room, point), 0);
+    assert_int_equal(tpe_draw(&f.space, f.observations, f.count, false, TPE_STARTUP, 5, 299, room, sizeof room, point), 0);
     assert_memory_equal(point, again, sizeof point);
 }
 
@@ -513,7 +513,7 @@ static void histories_that_are_broken_are_refused(void **state)
     assert_int_equal(draw(&f, 1, 5, point), ERR_MALFORMED); /* trial 5 is there */
     assert_int_equal(draw(&f, 1, OBSERVATIONS_MAX, point), 0); /* of a search that was extended */
     assert_int_equal(draw(&f, 1, SEARCH_TRIALS_MAX, point), ERR_NOT_FOUND);
-    assert_int_equal(tpe_draw(&f.space, f.observations, f.count, true, 1, 20, room, sizeof room, point), ERR_FULL);
+    assert_int_equal(tpe_draw(&f.space, f.observations, f.count, true, TPE_STARTUP, 1, 20, room, sizeof room, point), ERR_FULL);
     f.points[3][0] = 1.5;
     assert_int_equal(draw(&f, 1, 20, point), ERR_MALFORMED);
     f.points[3][0] = 0.5;

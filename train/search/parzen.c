@@ -140,6 +140,7 @@ void parzen_make(struct parzen *out, const struct parzen_dimension *dimensions, 
             masses[k] = dimension->to > dimension->from
                             ? normal_log_mass((dimension->from - centres[k]) / widths[k], (dimension->to - centres[k]) / widths[k])
                             : 0;
+            masses[k] += dimension->step == 0 && dimension->to > dimension->from ? number_log(widths[k]) : 0;
         }
     }
 }
@@ -168,7 +169,7 @@ static double log_kernel(const struct parzen *parzen, uint32_t d, uint32_t k, do
     }
     if (dimension->step == 0) {
         double scaled = ((dimension->is_log ? number_log(value) : value) - centre) / width;
-        return normal_log_density(scaled) - number_log(width) - parzen->masses[at];
+        return normal_log_density(scaled) - parzen->masses[at];
     }
     double left = value - dimension->step / 2, right = value + dimension->step / 2;
     left = dimension->is_log ? number_log(left) : left;

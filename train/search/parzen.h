@@ -32,7 +32,7 @@ struct parzen {
     double *weights;       /* of the kernels; their sum is 1 */
     double *centres;       /* kernel k of dimension d: [d * kernel_count + k]; of a categorical the choice, of the prior's none */
     double *widths;        /* likewise; of a categorical nothing */
-    double *masses;        /* likewise: log of the normal's probability in the range */
+    double *masses;        /* likewise: log of the normal's probability in the range; without steps, of that times the width */
 };
 
 /* The dimension of a parameter that is no const. */

@@ -462,6 +462,17 @@ static bool is_point(const struct search_parameter *parameter, double number)
     return search_value_fits(parameter, number);
 }
 
+bool search_point_fits(const struct search_space *space, const double *point, uint32_t count)
+{
+    struct parameters parameters;
+    size_t values_max;
+    bool fits = space_read(space, &parameters, &values_max) == 0 && parameters.count == count;
+    for (uint32_t i = 0; i < count && fits; i++) {
+        fits = isnan(point[i]) || is_point(&parameters.list[i], point[i]);
+    }
+    return fits;
+}
+
 int search_point_pack(const struct search_space *space, const double *point, struct pack_writer *writer)
 {
     struct parameters parameters;

@@ -23,19 +23,26 @@
 #define SEARCH_ALLOWED_MAX 1024   /* values that all conditions name together */
 #define SEARCH_INITIAL_MAX 1000 /* trials with values of the user's own */
 
-/* A single trial with the constants, every point of a grid, or random draws; the last two stop bad trials early (asha.h). */
-enum search_kind { SEARCH_SINGLE, SEARCH_GRID, SEARCH_RANDOM, SEARCH_ASHA, SEARCH_ADAPTIVE_ASHA };
+/* A single trial with the constants, every point of a grid, or random draws; the next two stop bad trials early (asha.h), and the
+ * last one draws a trial from what earlier ones have reached (tpe.h). */
+enum search_kind { SEARCH_SINGLE, SEARCH_GRID, SEARCH_RANDOM, SEARCH_ASHA, SEARCH_ADAPTIVE_ASHA, SEARCH_TPE };
 
 /* True for the searchers that draw the values of max_trials trials. */
 static inline bool search_draws(enum search_kind kind)
 {
-    return kind == SEARCH_RANDOM || kind == SEARCH_ASHA || kind == SEARCH_ADAPTIVE_ASHA;
+    return kind == SEARCH_RANDOM || kind == SEARCH_ASHA || kind == SEARCH_ADAPTIVE_ASHA || kind == SEARCH_TPE;
 }
 
 /* True for the searchers that stop trials early. */
 static inline bool search_halves(enum search_kind kind)
 {
     return kind == SEARCH_ASHA || kind == SEARCH_ADAPTIVE_ASHA;
+}
+
+/* True for the searchers that act on what trials have reached. */
+static inline bool search_judges(enum search_kind kind)
+{
+    return search_halves(kind) || kind == SEARCH_TPE;
 }
 
 /* One value; one of several values; a whole number, a number, or a power of a base, between bounds. */
@@ -141,6 +148,9 @@ int search_trial_values(const struct search_space *space, uint64_t seed, uint32_
 int search_trial_point(const struct search_space *space, uint64_t seed, uint32_t index, double *point);
 int search_point_pack(const struct search_space *space, const double *point, struct pack_writer *writer);
 int search_point_read(const struct search_space *space, struct pack_reader values, double *point);
+
+/* True if `point` has one number for each parameter, and each is NaN or one that its parameter can have. */
+bool search_point_fits(const struct search_space *space, const double *point, uint32_t count);
 
 /* Finds an initial value of trial `index` that the trial does not have, because its parameter is inactive there. True: there is
  * one, and `*out` is its parameter. False for broken bytes. */

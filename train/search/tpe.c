@@ -20,9 +20,17 @@ struct tpe {
     double *numbers;        /* for the estimators */
 };
 
+#define BAD_NUMBERS 2560 /* values of all bad trials that a density is made of */
+#define BAD_LEAST 50
+#define BAD_MOST 1000
+
+/* Kernels of both estimators, with two priors. With c dimensions the bad one has (BAD_NUMBERS / c + 1) (1 + 3 c) numbers, or those of
+ * BAD_LEAST trials, or of all there are. */
 static size_t numbers_needed(uint32_t parameter_count, uint32_t observation_count)
 {
-    return parzen_room(parameter_count, observation_count) + parzen_room(parameter_count, 0); /* kernels of both, with two priors */
+    size_t all = parzen_room(parameter_count, observation_count);
+    size_t most = parzen_room(parameter_count, BAD_LEAST) + (size_t)4 * BAD_NUMBERS;
+    return (all < most ? all : most) + parzen_room(parameter_count, TPE_GOOD_MAX);
 }
 
 size_t tpe_room_bytes(uint32_t parameter_count, uint32_t observation_count)
@@ -35,6 +43,12 @@ uint32_t tpe_good_count(uint32_t count)
 {
     uint32_t tenth = count / 10 + (count % 10 > 0 ? 1 : 0);
     return tenth < TPE_GOOD_MAX ? tenth : TPE_GOOD_MAX;
+}
+
+uint32_t tpe_bad_max(uint32_t dimensions)
+{
+    uint32_t most = BAD_NUMBERS / (dimensions > 0 ? dimensions : 1);
+    return most < BAD_LEAST ? BAD_LEAST : most > BAD_MOST ? BAD_MOST : most;
 }
 
 /* ---- which trials are good ---- */
@@ -120,7 +134,9 @@ static size_t make_estimator(const struct tpe *tpe, const struct parzen_dimensio
             tpe->points[used++] = point;
         }
     }
-    parzen_make(out, dimensions, columns, count, tpe->points, used, numbers);
+    uint32_t most = tpe_bad_max(count), left_out = used > most ? used - most : 0;
+    used -= left_out;
+    parzen_make(out, dimensions, columns, count, tpe->points + left_out, used, numbers);
     return parzen_room(count, used);
 }
 
@@ -193,31 +209,55 @@ static void draw_from_results(const struct tpe *tpe, uint64_t seed, uint32_t ind
     }
 }
 
-/* Whether the observations are in order and inside of the space. */
-static bool are_good(const struct parameters *parameters, const struct tpe_observation *observations, uint32_t count, uint32_t index)
+static bool is_inside(const struct parameters *parameters, const double *point)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if ((i > 0 && observations[i].trial <= observations[i - 1].trial) || observations[i].trial == index) {
-            return false;
+    for (uint32_t p = 0; p < parameters->count; p++) {
+        const struct search_parameter *parameter = &parameters->list[p];
+        bool is_choice = parameter->kind == SEARCH_CATEGORICAL;
+        if (parameter->kind == SEARCH_CONST || isnan(point[p])) {
+            continue;
         }
-        for (uint32_t p = 0; p < parameters->count; p++) {
-            const struct search_parameter *parameter = &parameters->list[p];
-            double value = observations[i].point[p];
-            bool is_choice = parameter->kind == SEARCH_CATEGORICAL;
-            if (parameter->kind == SEARCH_CONST || isnan(value)) {
-                continue;
-            }
-            if (is_choice ? !(value >= 0 && value < space_choice_count(parameter) && (double)(uint32_t)value == value)
-                          : !search_value_fits(parameter, value)) {
-                return false;
-            }
+        if (is_choice ? !(point[p] >= 0 && point[p] < space_choice_count(parameter) && (double)(uint32_t)point[p] == point[p])
+                      : !search_value_fits(parameter, point[p])) {
+            return false;
         }
     }
     return true;
 }
 
+/* Whether the observations are in order and inside of the space. */
+static bool are_good(const struct parameters *parameters, const struct tpe_observation *observations, uint32_t count, uint32_t index)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if ((i > 0 && observations[i].trial <= observations[i - 1].trial) || observations[i].trial == index ||
+            !is_inside(parameters, observations[i].point)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint32_t tpe_keep_good(const struct search_space *space, struct tpe_observation *observations, uint32_t count, uint32_t index)
+{
+    struct parameters parameters;
+    size_t values_max;
+    uint32_t kept = 0;
+    bool is_read = space_read(space, &parameters, &values_max) == 0;
+    for (uint32_t i = 0; i < count && is_read; i++) {
+        if (observations[i].trial != index && is_inside(&parameters, observations[i].point)) {
+            uint32_t at = kept++;
+            const struct tpe_observation moved = observations[i];
+            for (; at > 0 && observations[at - 1].trial > moved.trial; at--) { /* nearly in order, as they come from a table of trials */
+                observations[at] = observations[at - 1];
+            }
+            observations[at] = moved;
+        }
+    }
+    return kept;
+}
+
 int tpe_draw(const struct search_space *space, const struct tpe_observation *observations, uint32_t observation_count,
-             bool smaller_is_better, uint64_t seed, uint32_t index, void *room, size_t room_bytes, double *point)
+             bool smaller_is_better, uint32_t startup, uint64_t seed, uint32_t index, void *room, size_t room_bytes, double *point)
 {
     struct parameters parameters;
     size_t values_max;
@@ -242,7 +282,7 @@ int tpe_draw(const struct search_space *space, const struct tpe_observation *obs
     tpe.order = (uint32_t *)(tpe.points + observation_count);
     tpe.is_good = (bool *)(tpe.order + observation_count);
     struct pack_reader own;
-    if (mark_good(&tpe) < TPE_STARTUP || index < space_initial_count(&parameters, &own)) {
+    if (mark_good(&tpe) < startup || index < space_initial_count(&parameters, &own)) {
         return search_trial_point(space, seed, index, point);
     }
     draw_from_results(&tpe, seed, index, point);

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/draw.h"
 #include "node/core/coordinator/elastic.h"
 #include "node/core/coordinator/gangs.h"
 #include "node/core/coordinator/placing.h"
@@ -208,6 +209,11 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
         return;
     }
     struct fact_attempt fact = {.member_count = gang->member_count};
+    if (experiment->is_drawn && !draw_attempt(core, coordination, &gang->attempt, &fact.draw)) {
+        MARK(values_not_drawn_now);
+        gang->until_ms = core->now_ms; /* given up before anything is recorded of it */
+        return;
+    }
     memcpy(fact.members, gang->members, gang->member_count * sizeof fact.members[0]);
     bytes_copy_text(fact.network, sizeof fact.network, gang->network);
     const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);

@@ -37,20 +37,38 @@ static bool is_in_reach(const struct node_core *core, const struct view_attempt 
 
 /* A result to be judged. */
 struct candidate {
-    const attempt_id *attempt;
-    const struct view_result *result;
+    const attempt_id *attempt; /* NULL: none */
+    uint32_t rung;
+    struct fact_result fact;
+    node_id writer;
 };
 
 /* By (rung, step, trial, attempt, writer): the same results are judged in the same order wherever they wait together. */
 static bool is_before(const struct candidate *a, const struct candidate *b)
 {
-    const struct view_result *x = a->result, *y = b->result;
     int order = attempt_id_compare_order(a->attempt, b->attempt);
-    return x->rung != y->rung                             ? x->rung < y->rung
-           : x->fact.step != y->fact.step                 ? x->fact.step < y->fact.step
+    return a->rung != b->rung                       ? a->rung < b->rung
+           : a->fact.step != b->fact.step           ? a->fact.step < b->fact.step
            : a->attempt->trial != b->attempt->trial ? a->attempt->trial < b->attempt->trial
-           : order != 0                                   ? order < 0
-                                                          : node_id_compare(x->writer, y->writer) < 0;
+           : order != 0                             ? order < 0
+                                                    : node_id_compare(a->writer, b->writer) < 0;
+}
+
+/* What a completed trial of tpe had reached at its end. A trial without the metric stands behind all others. */
+static bool end_result(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                       struct candidate *out)
+{
+    const struct view_attempt *completed = view_trial_completed(trial);
+    const struct view_verdict *verdict = completed != NULL ? view_attempt_verdict(completed) : NULL;
+    if (verdict == NULL || experiment->config->searcher != SEARCH_TPE) {
+        return false;
+    }
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    double metric = NAN;
+    uint32_t bytes = view_attempt_metrics(&core->view, experiment, completed, metrics);
+    (void)view_metric(metrics, bytes, "validation", experiment->config->metric, &metric);
+    *out = (struct candidate){&completed->id, 0, {.step = verdict->step, .length = verdict->step, .metric = metric}, verdict->writer};
+    return true;
 }
 
 /* The first result of the trial at its next rung, `judged` of whose results are in the record that is being made. Results from
@@ -66,15 +84,16 @@ static bool next_result(const struct node_core *core, const struct view_experime
         return false;
     }
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        for (const struct view_result *r = a->id.number > since ? a->results : NULL; r != NULL; r = r->next) {
-            const struct candidate candidate = {&a->id, r};
+        bool counts = a->id.number > since && a->results != NULL && view_trial_continues(trial, &a->id);
+        for (const struct view_result *r = counts ? a->results : NULL; r != NULL; r = r->next) {
+            const struct candidate candidate = {&a->id, r->rung, r->fact, r->writer};
             if (r->rung == rung && was_rank_0(a, r->writer) && (!found || is_before(&candidate, out))) {
                 found = true;
                 *out = candidate;
             }
         }
     }
-    return found;
+    return found || (rung == 0 && end_result(core, experiment, trial, out));
 }
 
 /* ---- decisions ------------------------------------------------------------------------------------------------------- */
@@ -89,8 +108,8 @@ struct drafting {
 static void judge(struct drafting *drafting, const struct candidate *candidate)
 {
     const struct view_search *search = &drafting->experiment->search;
-    uint32_t bracket = search->trials[candidate->attempt->trial].bracket, rung = candidate->result->rung;
-    double metric = candidate->result->fact.metric;
+    uint32_t bracket = search->trials[candidate->attempt->trial].bracket, rung = candidate->rung;
+    double metric = candidate->fact.metric;
     struct view_standing standing = view_search_standing(drafting->experiment, search->judged_count, bracket, rung, metric);
     for (uint32_t i = 0; i < drafting->draft.judged_count; i++) {
         const struct fact_judged *earlier = &drafting->draft.judged[i];
@@ -106,8 +125,8 @@ static void judge(struct drafting *drafting, const struct candidate *candidate)
         (struct fact_judged){.attempt = *candidate->attempt,
                              .rung = rung,
                              .decision = is_top && !isnan(metric) ? FACT_TOPS_OUT : goes_on && !is_top ? FACT_GOES_ON : FACT_STOPS,
-                             .step = candidate->result->fact.step,
-                             .length = candidate->result->fact.length,
+                             .step = candidate->fact.step,
+                             .length = candidate->fact.length,
                              .metric = metric};
 }
 
@@ -300,7 +319,7 @@ static bool is_counted(const struct view_experiment *experiment, uint32_t trial)
 /* How many trials of the trial's bracket may be under way at a time; 0: any number. */
 static uint32_t most_under_way(const struct view_experiment *experiment, uint32_t trial)
 {
-    if (!search_halves(experiment->config->searcher)) {
+    if (!search_judges(experiment->config->searcher)) {
         return experiment->config->max_concurrent_trials;
     }
     return experiment->search.brackets.list[experiment->search.trials[trial].bracket].concurrent;
@@ -309,7 +328,7 @@ static uint32_t most_under_way(const struct view_experiment *experiment, uint32_
 static bool may_begin(const struct core_coordination *coordination, const uint32_t under_way[SEARCH_BRACKETS_MAX],
                       const struct view_experiment *experiment, uint32_t trial)
 {
-    bool halves = search_halves(experiment->config->searcher);
+    bool halves = search_judges(experiment->config->searcher);
     bool is_bad = BUG(searched_goes_on, "a trial that its search has stopped begins no more");
     if (halves && (trial >= experiment->search.trial_count || (view_search_course(experiment, trial) == VIEW_ENDS && !is_bad))) {
         return false;
@@ -339,18 +358,16 @@ bool search_is_full(const struct node_core *core, const struct core_coordination
     return !may_begin(coordination, under_way, experiment, trial);
 }
 
-/* What earlier logs have decided comes first, in a record of its own, since the next decisions follow from it. */
-static void extend_log(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
-                       struct drafting *drafting)
+/* Opens this lead's log, if there is none yet, and takes over what earlier logs have decided: in a record of its own, since what comes
+ * next follows from it. `*has_adopted`: the state has changed. False: no room or memory, or this node's claim is not the highest any
+ * more, as it is about to see. */
+static bool log_make_ready(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
+                           bool *has_adopted)
 {
+    struct fact_search_log adopting = {.term = coordination->election.highest.term, .boot = core->options.boot};
     bool is_open = coordination->log_next > 0;
     if (is_open && !is_own(core, coordination, experiment->search.highest)) {
-        return; /* its claim is not the highest any more, as this node is about to see */
-    }
-    judge_all(core, drafting);
-    struct fact_search_log adopting = {.term = coordination->election.highest.term, .boot = core->options.boot};
-    if (!is_open && drafting->draft.judged_count == 0) {
-        return;
+        return false;
     }
     if (!is_open) {
         uint8_t name[16] = {0};
@@ -360,25 +377,75 @@ static void extend_log(struct node_core *core, struct core_coordination *coordin
         memcpy(coordination->log.bytes, name, sizeof coordination->log.bytes);
     }
     if (!adopt_all(core, coordination, experiment, &adopting)) {
+        return false;
+    }
+    *has_adopted = adopting.adopted_count > 0;
+    return !*has_adopted || (put_record(core, coordination, &adopting) && view_search_refresh(&core->view, experiment));
+}
+
+bool search_log_make_ready(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
+{
+    bool has_adopted;
+    (void)view_search_refresh(&core->view, experiment);
+    return experiment->search.trial_count > 0 && core_has_room(core, 64, 1u << 17) &&
+           log_make_ready(core, coordination, experiment, &has_adopted);
+}
+
+bool search_put_created(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
+                        const struct fact_created *created)
+{
+    const struct fact_search_log fact = {.term = coordination->election.highest.term,
+                                         .boot = core->options.boot,
+                                         .has_created = true,
+                                         .created = *created};
+    return put_record(core, coordination, &fact) && view_search_refresh(&core->view, experiment);
+}
+
+/* The values of an attempt are in the log before its results are, also where the log of its coordinator is lost. */
+static bool create_judged(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
+                          const struct fact_search_log *draft)
+{
+    for (uint32_t i = 0; i < draft->judged_count && experiment->is_drawn; i++) {
+        const struct view_attempt *attempt = view_find_attempt(&core->view, &draft->judged[i].attempt);
+        if (attempt == NULL || attempt->point_count == 0 || view_search_created(experiment, &attempt->id) != NULL) {
+            continue;
+        }
+        MARK(values_restored_to_a_log);
+        struct fact_created created = {.attempt = attempt->id, .draw = {.count = attempt->point_count, .parent = attempt->parent}};
+        memcpy(created.draw.point, attempt->point, attempt->point_count * sizeof created.draw.point[0]);
+        if (!core_has_room(core, 64, 1u << 17) || !search_put_created(core, coordination, experiment, &created)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void extend_log(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
+                       struct drafting *drafting)
+{
+    bool has_adopted = false;
+    judge_all(core, drafting);
+    if (coordination->log_next == 0 && drafting->draft.judged_count == 0) {
         return;
     }
-    if (adopting.adopted_count > 0) {
-        if (!put_record(core, coordination, &adopting) || !view_search_refresh(&core->view, experiment)) {
-            return;
-        }
+    if (!log_make_ready(core, coordination, experiment, &has_adopted)) {
+        return;
+    }
+    if (has_adopted) {
         drafting->draft.judged_count = 0;
         judge_all(core, drafting);
     }
-    drafting->draft.term = adopting.term;
-    drafting->draft.boot = adopting.boot;
-    if (drafting->draft.judged_count > 0 && put_record(core, coordination, &drafting->draft)) {
+    drafting->draft.term = coordination->election.highest.term;
+    drafting->draft.boot = core->options.boot;
+    if (drafting->draft.judged_count > 0 && create_judged(core, coordination, experiment, &drafting->draft) &&
+        put_record(core, coordination, &drafting->draft)) {
         (void)view_search_refresh(&core->view, experiment);
     }
 }
 
 void search_follow(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
 {
-    if (!search_halves(experiment->config->searcher)) {
+    if (!search_judges(experiment->config->searcher)) {
         count_under_way(core, experiment, coordination->under_way);
         return;
     }

@@ -16,4 +16,12 @@ bool search_lets_begin(const struct core_coordination *coordination, const struc
 bool search_is_full(const struct node_core *core, const struct core_coordination *coordination,
                     const struct view_experiment *experiment, uint32_t trial);
 
+/* Makes the log of this lead ready for its next entry: open, with what earlier logs have decided taken over, and the state up to date.
+ * False: not now. */
+bool search_log_make_ready(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment);
+
+/* Writes with which values an attempt is about to begin. The log is ready. False: it is not written, or not in the state yet. */
+bool search_put_created(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
+                        const struct fact_created *created);
+
 #endif

@@ -52,7 +52,8 @@ static bool is_over(const struct core_push *push)
 const struct view_manifest *core_checkpoints_newest(const struct node_core *core, const struct view_trial *trial)
 {
     for (const struct view_manifest *manifest = trial->manifests; manifest != NULL; manifest = manifest->next) {
-        for (uint32_t i = 0; i < manifest->holder_count; i++) {
+        bool is_usable = view_trial_continues(trial, &manifest->attempt);
+        for (uint32_t i = 0; i < manifest->holder_count && is_usable; i++) {
             if (core_node_alive(core, manifest->holders[i]) &&
                 !core_copy_is_missing(core, manifest->blob, manifest->holders[i])) {
                 return manifest;
@@ -66,7 +67,8 @@ bool core_checkpoints_may_return(const struct node_core *core, const struct view
 {
     const struct view_manifest *newest = core_checkpoints_newest(core, trial);
     for (const struct view_manifest *row = trial->manifests; row != newest; row = row->next) {
-        for (uint32_t i = 0; i < row->holder_count; i++) {
+        bool is_usable = view_trial_continues(trial, &row->attempt);
+        for (uint32_t i = 0; i < row->holder_count && is_usable; i++) {
             const struct core_peer *peer = core_find_peer(core, row->holders[i]);
             if (peer != NULL && peer->state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS &&
                 !core_copy_is_missing(core, row->blob, row->holders[i])) {

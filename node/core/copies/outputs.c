@@ -53,12 +53,14 @@ bool core_outputs_may_return(const struct node_core *core, const struct view_tri
     const struct view_output *usable = NULL;
     for (const struct view_output *row = trial->outputs; row != NULL; row = row->next) {
         bool is_of_newest = usable == NULL || attempt_id_equal(&usable->attempt, &row->attempt);
-        usable = is_of_newest && is_usable(core, row) && is_newer(row, usable) ? row : usable;
+        bool is_good = is_of_newest && is_usable(core, row) && view_trial_continues(trial, &row->attempt);
+        usable = is_good && is_newer(row, usable) ? row : usable;
     }
     for (const struct view_output *row = trial->outputs; row != NULL; row = row->next) {
         bool is_later = usable == NULL || (attempt_id_equal(&usable->attempt, &row->attempt)
                                                ? is_newer(row, usable)
                                                : attempt_id_compare_order(&row->attempt, &usable->attempt) > 0);
+        is_later = is_later && view_trial_continues(trial, &row->attempt);
         for (uint32_t i = 0; is_later && i < row->fact.holder_count; i++) {
             const struct core_peer *peer = core_find_peer(core, row->fact.holders[i]);
             if (peer != NULL && peer->state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS &&
@@ -127,6 +129,9 @@ uint32_t core_outputs_choose(const struct node_core *core, const struct view_exp
             continue; /* the attempt was looked at */
         }
         last = &row->attempt;
+        if (!view_trial_continues(trial, last)) {
+            continue;
+        }
         const struct view_attempt *attempt = view_find_attempt(&core->view, last);
         bool is_united = experiment->config->keep_ranks == CONFIG_KEEP_ALL && attempt != NULL && attempt->member_count > 1;
         uint32_t count = 0;

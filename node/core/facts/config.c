@@ -15,8 +15,23 @@ struct search_space config_search_space(const struct config *config)
                                  .byte_count = config->hyperparameters_bytes};
 }
 
+/* One bracket of one rung: the whole length, or the end of a trial. */
+static struct search_halving tpe_halving(const struct config *config)
+{
+    uint32_t concurrent = config->max_concurrent_trials;
+    return (struct search_halving){.kind = SEARCH_ASHA,
+                                   .rungs = 1,
+                                   .divisor = config->divisor,
+                                   .max_time = config->max_time > 0 ? config->max_time : SEARCH_TIME_MAX,
+                                   .max_trials = config->max_trials,
+                                   .max_concurrent_trials = concurrent > 0 ? concurrent : config->max_trials};
+}
+
 struct search_halving config_search_halving(const struct config *config)
 {
+    if (config->searcher == SEARCH_TPE) {
+        return tpe_halving(config);
+    }
     struct search_halving halving = {.kind = config->searcher,
                                      .rungs = config->searcher == SEARCH_ASHA ? config->num_rungs : config->max_rungs,
                                      .divisor = config->divisor,
@@ -29,10 +44,15 @@ struct search_halving config_search_halving(const struct config *config)
     return halving;
 }
 
+bool config_is_drawn(const struct config *config)
+{
+    return config->searcher == SEARCH_TPE;
+}
+
 bool config_needs_search(const struct config *config)
 {
     struct search_space space = config_search_space(config);
-    return search_halves(config->searcher) || !search_space_is_plain(&space);
+    return search_judges(config->searcher) || !search_space_is_plain(&space);
 }
 
 enum config_time config_search_time(const struct config *config)
@@ -347,7 +367,7 @@ static bool packages_are_good(const struct config *config)
 static bool halving_is_good(const struct config *config)
 {
     const struct search_halving halving = config_search_halving(config);
-    return !search_halves(config->searcher) || search_halving_is_good(&halving);
+    return !search_judges(config->searcher) || search_halving_is_good(&halving);
 }
 
 static bool search_is_good(const struct config *config)
@@ -389,6 +409,17 @@ bool config_begin(const struct config *config, struct config_begin *out)
     return true;
 }
 
+/* Coordinators draw, so every form has the whole space. */
+static bool drawn_is_good(const struct config *config)
+{
+    struct pack_reader reader;
+    struct search_head head;
+    uint32_t parameters;
+    pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
+    return !config_is_drawn(config) || (search_is_good(config) && search_head_read(&reader, &head, &parameters) == 0 &&
+                                        parameters > 0 && parameters <= CONFIG_DRAWN_PARAMETERS_MAX);
+}
+
 /* Checks what the table cannot say. node/config/config_yaml.c refuses the same configurations with a sentence for
  * the user; a record from another node may still contain them. */
 static bool config_is_good(const struct config *config, enum config_form form)
@@ -400,7 +431,7 @@ static bool config_is_good(const struct config *config, enum config_form form)
            config->max_slots >= config->slots_per_trial && environment_is_good(config) && labels_are_good(config) &&
            keep_is_good(config) && packages_are_good(config) && halving_is_good(config) &&
            (config->keep_ranks != CONFIG_KEEP_ALL || config->max_slots <= CONFIG_KEEP_ALL_SLOTS_MAX) &&
-           (form == CONFIG_LEAN || search_is_good(config));
+           (form == CONFIG_LEAN || search_is_good(config)) && drawn_is_good(config);
 }
 
 /* Most records have no `keep`. */
@@ -521,7 +552,7 @@ static size_t packed_bytes(const struct config *config)
 
 bool config_is_plain(const struct config *config)
 {
-    return config->command == NULL && config->max_slots <= PLAIN_SLOTS && search_is_plain(config) &&
+    return config->command == NULL && config->max_slots <= PLAIN_SLOTS && (search_is_plain(config) || config_is_drawn(config)) &&
            environment_is_plain(config) && packed_bytes(config) <= CONFIG_PACKED_BYTES_MAX;
 }
 
@@ -537,7 +568,8 @@ void config_make_lean(const struct config *config, struct config *lean)
     lean->environment = no_pairs;
     lean->labels = no_elements;
     lean->environment_bytes = lean->labels_bytes = 1;
-    if (!search_is_plain(config) || packed_bytes(lean) > CONFIG_PACKED_BYTES_MAX) {
+    /* Coordinators draw in the space, so it stays where they need it; what does not fit then is refused. */
+    if (!config_is_drawn(config) && (!search_is_plain(config) || packed_bytes(lean) > CONFIG_PACKED_BYTES_MAX)) {
         bool is_read_by_all = search_space_is_plain(&space);
         lean->hyperparameters = is_read_by_all ? no_elements : empty_head;
         lean->hyperparameters_bytes = is_read_by_all ? sizeof no_elements : sizeof empty_head;

@@ -46,7 +46,7 @@ enum config_on_partition { CONFIG_PARTITION_CONTINUE, CONFIG_PARTITION_PAUSE_MIN
 enum config_form {
     CONFIG_PLAIN, /* whole, within the bounds of every version: CONFIG_PACKED_BYTES_MAX and config_is_plain */
     CONFIG_LEAN,  /* without entrypoint (but with the name of its program), environment and labels; without
-                     hyperparameters, unless these are plain */
+                     hyperparameters, unless these are plain or config_is_drawn */
     CONFIG_WHOLE  /* whole, up to CONFIG_WHOLE_BYTES_MAX */
 };
 
@@ -60,7 +60,9 @@ struct config {
     enum search_kind searcher;
     uint32_t max_trials; /* of searchers that draw trials; 0 for the others */
     uint32_t max_concurrent_trials; /* 0: no limit */
-    uint64_t max_time; /* of searchers that halve: this and the following; config_search_halving has all of it */
+    uint32_t n_startup_trials; /* of tpe: so many trials are over before results are drawn from */
+    uint64_t max_time; /* of searchers that halve: this and the following; config_search_halving has all of it. 0 of tpe: a result
+                        * is what a trial has reached at its end */
     char time_metric[CONFIG_METRIC_BYTES]; /* what max_time counts; read with config_search_time */
     uint32_t num_rungs;
     uint32_t max_rungs;
@@ -148,8 +150,13 @@ bool config_begin(const struct config *config, struct config_begin *out);
 /* The search space of the configuration; its bytes are borrowed from `config`. */
 struct search_space config_search_space(const struct config *config);
 
-/* The halving of a configuration whose searcher halves (search_halves). */
+/* The halving of a configuration whose searcher judges (search_judges). tpe has one rung; with max_time 0 no report reaches it. */
 struct search_halving config_search_halving(const struct config *config);
+
+/* True if the values of a trial follow from what others have reached, and so are in records of its attempts (struct fact_draw).
+ * Such a search space has at most CONFIG_DRAWN_PARAMETERS_MAX parameters. */
+#define CONFIG_DRAWN_PARAMETERS_MAX 128
+bool config_is_drawn(const struct config *config);
 
 /* True if a node needs FACT_READS_SEARCH for the experiment: a node without it takes the record for a malformed one. */
 bool config_needs_search(const struct config *config);

@@ -69,6 +69,8 @@ enum fact_kind {
 #define FACT_ADOPTED_MAX 64   /* prefixes of other logs in one record SEARCH_LOG */
 #define FACT_JUDGED_MAX 64    /* decisions in one record SEARCH_LOG */
 #define FACT_RUNGS_MAX 32     /* of one bracket of a search */
+#define FACT_POINT_MAX 128    /* numbers of a point: one for each parameter of a search space */
+#define FACT_NO_TRIAL UINT32_MAX
 #define FACT_STANDING_MAX 500 /* nodes that one eviction lists: as many as fit into a body */
 #define FACT_WITHHELD_S_MAX (366u * 86400) /* a year: the longest time for which an owner can withhold a slot */
 #define PUBLIC_KEY_BYTES 32 /* Ed25519 */
@@ -95,6 +97,7 @@ struct fact_slot_info {
 #define FACT_READS_ANNOTATION (UINT64_C(1) << 2) /* ANNOTATION: the node keeps what is pinned, and goes by the priority */
 #define FACT_READS_SEARCH (UINT64_C(1) << 3) /* searchers that stop trials early, and all search spaces (config_needs_search) */
 #define FACT_READS_RETRY (UINT64_C(1) << 4) /* `retried` of attempts: the node begins a retried trial with a clean count of failures */
+#define FACT_READS_DRAWN (UINT64_C(1) << 5) /* `draw` of attempts, `created` of logs: searchers that draw from results (config_is_drawn) */
 #define FACT_READS_EXTENSION (UINT64_C(1) << 7) /* MAX_TRIALS and MAX_SLOTS of ANNOTATION: the node knows trials that were added to a search,
                                                  * and begins no trial without the checkpoint of checkpoint.begin_from */
 
@@ -225,14 +228,31 @@ struct fact_judged {
     double metric;
 };
 
+/* The values of a trial whose searcher draws them from what other trials have reached (config_is_drawn): one number for each parameter
+ * of the search space, as of search_trial_point. */
+struct fact_draw {
+    uint32_t count; /* 0: none; the values follow from the number of the trial */
+    uint32_t parent; /* the trial from whose checkpoint this one begins; FACT_NO_TRIAL: none */
+    double point[FACT_POINT_MAX];
+};
+
+/* What a coordinator writes into its log before it begins an attempt: with which values. */
+struct fact_created {
+    attempt_id attempt;
+    bool is_drawn; /* the values were drawn here, from what stands before in the log; false: they are those of an earlier attempt */
+    struct fact_draw draw; /* count: at least 1 */
+};
+
 /* One record of a search's log. Key: experiment id, the log's name, u32 number. A coordinator begins a log with its first decision
- * since it began to lead. The adopted prefixes come before the decisions. */
+ * since it began to lead. The adopted prefixes come first, then what is created, then the decisions. */
 struct fact_search_log {
     uint64_t term, boot; /* of the writer when the log began; those of record 0 count */
     uint32_t adopted_count;
     struct fact_adopted adopted[FACT_ADOPTED_MAX];
     uint32_t judged_count;
     struct fact_judged judged[FACT_JUDGED_MAX]; /* all of the key's experiment */
+    bool has_created; /* always false of searchers that do not draw from results */
+    struct fact_created created; /* of the key's experiment */
 };
 
 /* The search has stopped the trial. Key: experiment id, u32 trial; one per writer, a coordinator that has decided so in its log. A
@@ -311,6 +331,7 @@ struct fact_attempt {
     uint32_t beginning_count; /* at most FACT_OUTPUTS_MAX */
     struct fact_beginning beginnings[FACT_OUTPUTS_MAX]; /* every rank finds the files of all of them; 0 in older records */
     uint64_t retried; /* lamport of the retry of the trial that the coordinator knew of; 0: none */
+    struct fact_draw draw;
 };
 
 /* A worker of a group that has changed. Its number names it for the whole attempt: for the workers that the attempt began

@@ -30,6 +30,10 @@ int fact_body_close_unkeyed(struct pack_reader *reader, uint32_t extra, const st
 uint32_t fact_element_open(struct pack_reader *reader, uint32_t least);
 void fact_element_close(struct pack_reader *reader, uint32_t extra);
 
+/* A draw as one element of a body. */
+void fact_draw_pack(struct pack_writer *writer, const struct fact_draw *draw);
+void fact_draw_read(struct pack_reader *reader, struct fact_draw *out);
+
 /* An attempt id inside a body: the bytes of fact_key_verdict. */
 void fact_attempt_id_pack(struct pack_writer *writer, const attempt_id *attempt);
 void fact_attempt_id_read(struct pack_reader *reader, attempt_id *out);

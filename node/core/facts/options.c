@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 
-static const char *const searcher_words[] = {"single", "grid", "random", "asha", "adaptive_asha", NULL};
+static const char *const searcher_words[] = {"single", "grid", "random", "asha", "adaptive_asha", "tpe", NULL};
 static const char *const mode_words[] = {"standard", "aggressive", "conservative", NULL};
 static const char *const slot_words[] = {"any", "cpu", "cuda", NULL};
 static const char *const retry_words[] = {"node", "any", "never", NULL};
@@ -102,8 +102,9 @@ const struct config_option config_options[] = {
              "$SHOAL_HPARAMS_FILE."},
     {WORD("searcher.name", searcher, searcher_words, SEARCH_SINGLE), ALWAYS(5, "searcher"),
      .help = "How trials are chosen: one, all points of a grid, random ones, or random ones of which the bad ones are stopped early "
-             "(asha, which may be written async_halving; adaptive_asha, which needs to be told less). shoal preview FILE shows "
-             "what trials there would be."},
+             "(asha, which may be written async_halving; adaptive_asha, which needs to be told less), or trials that are drawn where "
+             "earlier ones did well (tpe: the tree-structured Parzen estimator, as in Optuna 5). shoal preview FILE shows what trials "
+             "there would be."},
     {TEXT("searcher.metric", metric), ALWAYS(3, "metric"),
      .standard_text = "accuracy",
      .help = "The metric of group validation that trials are compared by."},
@@ -111,16 +112,19 @@ const struct config_option config_options[] = {
      .standard_words = "true if searcher.metric is given, else false",
      .help = "Whether the best trial has the lowest metric."},
     {NUMBER("searcher.max_trials", max_trials, 1, SEARCH_TRIALS_MAX, 0), ALWAYS(6, "max_trials"),
-     .standard_words = "required for random, asha and adaptive_asha",
+     .standard_words = "required for random, asha, adaptive_asha and tpe",
      .help = "The number of trials of the searchers that draw them."},
     {NUMBER("searcher.max_concurrent_trials", max_concurrent_trials, 0, SEARCH_TRIALS_MAX, 0), SPARSE(39, "max_concurrent_trials"),
      .standard_words = "16",
-     .help = "How many trials of the experiment may run at a time, of grid, random, asha and adaptive_asha; 0 for no limit. Each bracket "
-             "of adaptive_asha may have one in any case."},
+     .help = "How many trials of the experiment may run at a time, of grid, random, asha, adaptive_asha and tpe; 0 for no limit. Each "
+             "bracket of adaptive_asha may have one in any case. The fewer at a time, the more results each draw of tpe knows."},
+    {NUMBER("searcher.n_startup_trials", n_startup_trials, 0, SEARCH_TRIALS_MAX, 10), SPARSE(41, "n_startup_trials"),
+     .help = "So many trials of tpe have to be over before it draws from their results; the values of the first trials are random."},
     {NUMBER("searcher.max_time", max_time, 1, SEARCH_TIME_MAX, 0), SPARSE(36, "max_time"),
      .standard_words = "required for asha and adaptive_asha, unless max_length is given",
      .help = "How long a trial that is never stopped trains, counted by searcher.time_metric. The rungs at which trials are compared "
-             "are parts of it. The program has to know it, too: it ends by itself."},
+             "are parts of it. The program has to know it, too: it ends by itself. tpe may go without: its trials are compared by what "
+             "they last reported before their end; with it, by the first report at or beyond it, which then ends the trial."},
     {TEXT("searcher.time_metric", time_metric), SPARSE(37, "time_metric"),
      .standard_text = "steps",
      .help = "What searcher.max_time counts: steps or batches for the step of a report, seconds for the seconds of training, or a "
@@ -128,7 +132,8 @@ const struct config_option config_options[] = {
     {OTHER("searcher.max_length", "number or map"),
      .allowed = "a whole number from 1 on, or a map of one of steps, batches, epochs, seconds to such a number",
      .standard_words = "none",
-     .help = "For asha and adaptive_asha the same as max_time with its time_metric, as in {epochs: 20}. No effect with other searchers."},
+     .help = "For asha, adaptive_asha and tpe the same as max_time with its time_metric, as in {epochs: 20}. No effect with other "
+             "searchers."},
     {NUMBER("searcher.num_rungs", num_rungs, 1, SEARCH_RUNGS_MAX, 0), SPARSE(33, "num_rungs"),
      .standard_words = "required for asha",
      .help = "How many rungs asha has: the last one at max_time, each other one at 1/divisor of the next."},

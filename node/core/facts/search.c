@@ -3,7 +3,31 @@
 #include "node/core/facts/inside.h"
 
 #include "base/err.h"
+#include "node/core/facts/config.h"
 #include "train/search/search.h"
+
+_Static_assert(FACT_POINT_MAX == CONFIG_DRAWN_PARAMETERS_MAX, "a point has a number for each parameter");
+
+void fact_draw_pack(struct pack_writer *writer, const struct fact_draw *draw)
+{
+    pack_array(writer, 1 + draw->count);
+    pack_u64(writer, draw->parent == FACT_NO_TRIAL ? 0 : (uint64_t)draw->parent + 1);
+    for (uint32_t i = 0; i < draw->count; i++) {
+        pack_double(writer, draw->point[i]);
+    }
+}
+
+void fact_draw_read(struct pack_reader *reader, struct fact_draw *out)
+{
+    uint32_t elements = pack_read_array(reader);
+    reader->failed |= elements < 2 || elements > 1 + FACT_POINT_MAX;
+    out->count = reader->failed ? 0 : elements - 1;
+    uint64_t parent = pack_read_u64_max(reader, SEARCH_TRIALS_MAX);
+    out->parent = parent == 0 ? FACT_NO_TRIAL : (uint32_t)parent - 1;
+    for (uint32_t i = 0; i < out->count && !reader->failed; i++) {
+        out->point[i] = pack_read_double(reader);
+    }
+}
 
 void fact_result_pack(struct pack_writer *writer, const struct fact_result *fact)
 {
@@ -31,7 +55,7 @@ int fact_result_read(const struct record *record, struct fact_result *out)
 
 void fact_search_log_pack(struct pack_writer *writer, const struct fact_search_log *fact)
 {
-    pack_array(writer, 4);
+    pack_array(writer, fact->has_created ? 5 : 4);
     pack_u64(writer, fact->term);
     pack_u64(writer, fact->boot);
     pack_array(writer, fact->adopted_count);
@@ -55,6 +79,23 @@ void fact_search_log_pack(struct pack_writer *writer, const struct fact_search_l
         pack_u64(writer, judged->length);
         pack_double(writer, judged->metric);
     }
+    if (fact->has_created) {
+        pack_array(writer, 3);
+        fact_attempt_id_pack(writer, &fact->created.attempt);
+        pack_bool(writer, fact->created.is_drawn);
+        fact_draw_pack(writer, &fact->created.draw);
+    }
+}
+
+static void read_created(struct pack_reader *reader, experiment_id experiment, struct fact_created *out)
+{
+    uint32_t extra = fact_element_open(reader, 3);
+    fact_attempt_id_read(reader, &out->attempt);
+    out->is_drawn = pack_read_bool(reader);
+    fact_draw_read(reader, &out->draw);
+    fact_element_close(reader, extra);
+    reader->failed |= !experiment_id_equal(out->attempt.experiment, experiment) || out->attempt.number == 0 ||
+                      out->attempt.trial >= SEARCH_TRIALS_MAX || node_id_is_none(out->attempt.coordinator);
 }
 
 static void read_judged(struct pack_reader *reader, experiment_id experiment, struct fact_judged *out)
@@ -106,6 +147,11 @@ int fact_search_log_read(const struct record *record, struct fact_search_log *ou
     out->judged_count = read_count(&reader, FACT_JUDGED_MAX);
     for (uint32_t i = 0; i < out->judged_count && !reader.failed; i++) {
         read_judged(&reader, experiment, &out->judged[i]);
+    }
+    out->has_created = extra > 0 && !reader.failed;
+    if (out->has_created) {
+        read_created(&reader, experiment, &out->created);
+        extra--;
     }
     return out->term != 0 ? fact_body_close(&reader, extra) : ERR_MALFORMED;
 }

@@ -169,7 +169,7 @@ int fact_claim_read(const struct record *record, struct fact_claim *out)
 /* The parts that not every version has, at the end of a body. */
 static uint32_t attempt_ending_count(const struct fact_attempt *fact)
 {
-    return fact->retried > 0 ? 3 : fact->beginning_count > 0 ? 2 : fact->network[0] != '\0' ? 1 : 0;
+    return fact->draw.count > 0 ? 4 : fact->retried > 0 ? 3 : fact->beginning_count > 0 ? 2 : fact->network[0] != '\0' ? 1 : 0;
 }
 
 /* What both kinds of an attempt's record have behind the members. */
@@ -193,6 +193,9 @@ static void attempt_rest_pack(struct pack_writer *writer, const struct fact_atte
     }
     if (endings > 2) {
         pack_u64(writer, fact->retried);
+    }
+    if (endings > 3) {
+        fact_draw_pack(writer, &fact->draw);
     }
 }
 
@@ -238,6 +241,11 @@ static void attempt_rest_read(struct pack_reader *reader, struct fact_attempt *f
     }
     if (*extra > 0) { /* a trial that was never retried ends here, too */
         fact->retried = pack_read_u64(reader);
+        --*extra;
+    }
+    fact->draw.parent = FACT_NO_TRIAL;
+    if (*extra > 0) { /* and a trial with values that follow from its number here */
+        fact_draw_read(reader, &fact->draw);
         --*extra;
     }
 }

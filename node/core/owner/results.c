@@ -7,7 +7,8 @@ static bool has_result(const struct view_trial *trial, const struct view_attempt
 {
     uint32_t since = view_trial_retried_from(trial);
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        for (const struct view_result *r = a->id.number > since || a == own ? a->results : NULL; r != NULL; r = r->next) {
+        bool counts = a == own || (a->id.number > since && a->results != NULL && view_trial_continues(trial, &a->id));
+        for (const struct view_result *r = counts ? a->results : NULL; r != NULL; r = r->next) {
             if (r->rung == rung) {
                 return true;
             }
@@ -35,7 +36,7 @@ void owner_result(struct node_core *core, const struct node_event *event)
     const struct core_worker *worker = &core->owner->workers[event->u.worker.slot];
     const struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
     const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
-    if (experiment == NULL || !experiment->known || !search_halves(experiment->config->searcher) || attempt == NULL ||
+    if (experiment == NULL || !experiment->known || !search_judges(experiment->config->searcher) || attempt == NULL ||
         !attempt->assigned || worker->attempt.trial >= experiment->trial_count ||
         view_attempt_rank(attempt, core->options.self, event->u.worker.slot, worker->number) != 0) {
         return;

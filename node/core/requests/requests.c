@@ -6,6 +6,7 @@
 #include "node/core/coordinator/coordinator.h"
 #include "node/core/copies/acks.h"
 #include "node/core/copies/checkpoints.h"
+#include "node/core/facts/options.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
 #include "node/core/members/members.h"
@@ -57,8 +58,15 @@ static uint64_t bytes_spoken_for(const struct node_core *core)
 static bool refused_for_versions(struct node_core *core, uint64_t client, const struct config *config)
 {
     const struct view_member *unable = config_needs_search(config) ? requests_find_unable(core, FACT_READS_SEARCH) : NULL;
+    const struct view_member *undrawn = config_is_drawn(config) ? requests_find_unable(core, FACT_READS_DRAWN) : NULL;
+    unable = undrawn != NULL ? undrawn : unable;
     char text[NODE_REPLY_BYTES];
-    if (unable != NULL && !search_halves(config->searcher)) {
+    if (undrawn != NULL) {
+        format_text(text, sizeof text,
+                    "%s runs a version of Shoal that does not know searcher.name %s; update that node first, or use random.",
+                    view_label(&core->view, unable->id).text, config_option_find("searcher.name")->words[config->searcher]);
+        core_reply(core, client, ERR_REFUSED, 0, text);
+    } else if (unable != NULL && !search_halves(config->searcher)) {
         format_text(text, sizeof text,
                     "%s runs a version of Shoal that does not know log, step and when of hyperparameters, searcher.sampler and "
                     "searcher.initial; update that node first, or leave them out.",

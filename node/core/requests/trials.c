@@ -124,7 +124,7 @@ static struct remains checkpoints_left(const struct node_core *core, const struc
 {
     struct remains left = {.is_any = trial->manifests != NULL};
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        bool is_let_go = row->is_passed_over && !row->is_kept;
+        bool is_let_go = (row->is_passed_over && !row->is_kept) || !view_trial_continues(trial, &row->attempt);
         for (uint32_t i = 0; i < row->holder_count && !is_let_go; i++) {
             left.is_there |= core_node_alive(core, row->holders[i]) && !core_copy_is_missing(core, row->blob, row->holders[i]);
             left.holder = left.is_away ? left.holder : row->holders[i];

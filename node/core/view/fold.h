@@ -54,4 +54,7 @@ static inline int fold_nothing(struct view *view, const struct records_entry *en
     return 0;
 }
 
+/* Gives back the points of the state (search.c). */
+void view_search_forget_created(struct arena *arena, struct view_search *search);
+
 #endif

@@ -55,11 +55,17 @@ static int take_attempt(struct view *view, const struct record *record, const st
     for (uint32_t rank = 0; rank < fact->member_count; rank++) {
         first[rank] = (struct fact_place){fact->members[rank].node, fact->members[rank].slot, rank, false};
     }
+    double *point = fact->draw.count > 0 ? arena_take(view->arena, fact->draw.count * sizeof *point) : NULL;
+    if (fact->draw.count > 0 && point == NULL) {
+        arena_give(view->arena, first, fact->member_count * sizeof *first);
+        return ERR_FULL;
+    }
     struct fact_beginning *beginnings = NULL;
     if (fact->beginning_count > 0) {
         beginnings = arena_take(view->arena, fact->beginning_count * sizeof *beginnings);
         if (beginnings == NULL) {
             arena_give(view->arena, first, fact->member_count * sizeof *first);
+            arena_give(view->arena, point, fact->draw.count * sizeof *point);
             return ERR_FULL;
         }
         memcpy(beginnings, fact->beginnings, fact->beginning_count * sizeof *beginnings);
@@ -75,6 +81,13 @@ static int take_attempt(struct view *view, const struct record *record, const st
     attempt->start_step = fact->start_step;
     attempt->checkpoint = fact->checkpoint;
     attempt->retried = fact->retried;
+    arena_give(view->arena, attempt->point, attempt->point_count * sizeof *point);
+    attempt->point_count = fact->draw.count;
+    attempt->parent = fact->draw.parent;
+    attempt->point = point;
+    if (point != NULL) {
+        memcpy(point, fact->draw.point, fact->draw.count * sizeof *point);
+    }
     choose_group(attempt);
     experiment->changed = true;
     return 0;

@@ -52,6 +52,7 @@ static void find_best(const struct view_experiment *experiment, struct view_tria
         next = unite(row, &united);
         struct candidate candidate = {row, united.metric, trial->index, position};
         if (united.holder_count > 0 && united.has_metric && (row->is_safe || !only_safe) &&
+            view_trial_continues(trial, &united.attempt) &&
             (last->row == NULL || is_before(experiment, last, &candidate)) &&
             (best->row == NULL || is_before(experiment, &candidate, best))) {
             *best = candidate;
@@ -123,6 +124,13 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
         if (united.holder_count == 0) {
             continue;
         }
+        if (!view_trial_continues(trial, &united.attempt)) {
+            /* Of other values than the trial has now: no attempt begins with it. */
+            if (is_pinned || is_a_beginning(trial, united.blob)) {
+                keep(row, false);
+            }
+            continue;
+        }
         bool is_needed = lives && (!has_newest || (!has_durable && united.durable));
         if (is_needed && has_newest) {
             MARK(newest_durable_kept_beside_newest);
@@ -176,7 +184,7 @@ static void count_safe(const struct view_experiment *experiment, const struct vi
         struct view_manifest united;
         bool is_safe = row->is_safe;
         row = view_manifest_unite(row, &united);
-        if (!is_safe || united.holder_count == 0) {
+        if (!is_safe || united.holder_count == 0 || !view_trial_continues(trial, &united.attempt)) {
             continue;
         }
         struct candidate safe = {NULL, united.metric, trial->index, position};
@@ -200,6 +208,16 @@ static struct candidate candidate_of(const struct view_trial *trial, const struc
     return candidate;
 }
 
+/* Whether the attempt's record is here, and with it the values. */
+static bool is_known(const struct view_trial *trial, const attempt_id *attempt)
+{
+    const struct view_attempt *row = trial->attempts;
+    while (row != NULL && !attempt_id_equal(&row->id, attempt)) {
+        row = row->next;
+    }
+    return row != NULL && row->assigned;
+}
+
 bool retention_may_go(const struct view_experiment *experiment, const struct view_trial *trial,
                       const struct view_manifest *row)
 {
@@ -208,6 +226,9 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
     const struct candidate candidate = candidate_of(trial, row, &united);
     if (row->is_kept || view_experiment_pinned(experiment)) { /* the pin may be newer than the mark */
         return false;
+    }
+    if (!view_trial_continues(trial, &row->attempt)) {
+        return is_known(trial, &row->attempt);
     }
     if (BUG(let_go_unconfirmed, "a checkpoint goes once as many newer ones as are kept are confirmed")) {
         return true;
@@ -239,7 +260,7 @@ bool retention_keeps_output(const struct view_trial *trial, const struct view_ou
     const struct view_output *counted = NULL;
     for (const struct view_output *row = trial->outputs; row != NULL && !attempt_id_equal(&row->attempt, &output->attempt);
          row = row->next) {
-        if (row->fact.durable && (counted == NULL || !attempt_id_equal(&counted->attempt, &row->attempt))) {
+        if (row->fact.durable && view_trial_continues(trial, &row->attempt) && (counted == NULL || !attempt_id_equal(&counted->attempt, &row->attempt))) {
             counted = row;
             newer++;
         }

@@ -198,11 +198,20 @@ static bool table_make(struct view *view, struct view_experiment *experiment)
     return true;
 }
 
+void view_search_forget_created(struct arena *arena, struct view_search *search)
+{
+    for (uint32_t i = 0; i < search->created_count; i++) {
+        arena_give(arena, search->created[i].point, search->created[i].point_count * sizeof *search->created[i].point);
+    }
+    search->created_count = 0;
+}
+
 static bool begin_anew(struct view *view, struct view_experiment *experiment, struct view_log *highest)
 {
     struct view_search *search = &experiment->search;
     search->judged_count = search->segment_count = 0;
     view_trials_wake(experiment);
+    view_search_forget_created(view->arena, search);
     if ((search->trial_count != experiment->trial_count || search->is_reconfigured) && !table_make(view, experiment)) {
         return false;
     }
@@ -235,7 +244,9 @@ static bool has_room(struct view *view, struct view_search *search)
     search->judged = judged != NULL ? judged : search->judged;
     void *segments = array_room(view, search->segments, search->segment_count + 1, &search->segment_slots, sizeof *search->segments);
     search->segments = segments != NULL ? segments : search->segments;
-    return judged != NULL && segments != NULL;
+    void *created = array_room(view, search->created, search->created_count + 1, &search->created_slots, sizeof *search->created);
+    search->created = created != NULL ? created : search->created;
+    return judged != NULL && segments != NULL && created != NULL;
 }
 
 /* A decision that the state has already is passed over, and one that leaves a rung out. */
@@ -252,6 +263,29 @@ static void take_judged(struct view_search *search, const struct fact_judged *ju
     trial->last = search->judged_count;
 }
 
+/* An attempt has one entry: a second log may have written the same again. False: no memory. */
+static bool take_created(struct view *view, struct view_experiment *experiment, const struct fact_created *fact)
+{
+    struct view_search *search = &experiment->search;
+    if (fact->attempt.trial >= search->trial_count || view_search_created(experiment, &fact->attempt) != NULL) {
+        return true;
+    }
+    double *point = arena_take(view->arena, fact->draw.count * sizeof *point);
+    if (point == NULL) {
+        return false;
+    }
+    memcpy(point, fact->draw.point, fact->draw.count * sizeof *point);
+    struct view_searched *trial = &search->trials[fact->attempt.trial];
+    search->created[search->created_count++] = (struct view_created){.attempt = fact->attempt,
+                                                                     .is_drawn = fact->is_drawn,
+                                                                     .before = trial->created,
+                                                                     .point_count = fact->draw.count,
+                                                                     .parent = fact->draw.parent,
+                                                                     .point = point};
+    trial->created = search->created_count;
+    return true;
+}
+
 static void note_segment(struct view_search *search, const struct view_log *log)
 {
     struct view_segment *last = search->segment_count > 0 ? &search->segments[search->segment_count - 1] : NULL;
@@ -262,10 +296,14 @@ static void note_segment(struct view_search *search, const struct view_log *log)
 }
 
 /* Takes the decisions of the log's next record, but what it adopts. False: no memory, or no such record. */
-static bool take_record(struct view *view, struct view_search *search, struct view_log *log, struct fact_search_log *fact)
+static bool take_record(struct view *view, struct view_experiment *experiment, struct view_log *log, struct fact_search_log *fact)
 {
+    struct view_search *search = &experiment->search;
     if (log->taken >= log->count || log->records[log->taken].number != log->taken || !has_room(view, search) ||
         fact_search_log_read(&log->records[log->taken].entry->record, fact) != 0) {
+        return false;
+    }
+    if (fact->has_created && !take_created(view, experiment, &fact->created)) {
         return false;
     }
     for (uint32_t i = 0; i < fact->judged_count; i++) {
@@ -287,7 +325,7 @@ static bool take_adopted(struct view *view, struct view_experiment *experiment, 
     for (uint32_t i = 0; i < fact.adopted_count && !BUG(adoption_left_out, "a log takes over what earlier ones have decided"); i++) {
         struct view_log *log = view_find_log(experiment, fact.adopted[i].writer, fact.adopted[i].log);
         while (log == NULL || log->taken < fact.adopted[i].until) {
-            if (log == NULL || log == highest || !take_record(view, &experiment->search, log, &other)) {
+            if (log == NULL || log == highest || !take_record(view, experiment, log, &other)) {
                 MARK(adopted_record_is_missing);
                 return false;
             }
@@ -299,9 +337,12 @@ static bool take_adopted(struct view *view, struct view_experiment *experiment, 
 bool view_search_awaits(const struct view_experiment *experiment, const struct view_trial *trial)
 {
     const struct view_search *search = &experiment->search;
-    if (!search_halves(experiment->config->searcher) || trial->index >= search->trial_count ||
+    if (!search_judges(experiment->config->searcher) || trial->index >= search->trial_count ||
         view_search_course(experiment, trial->index) != VIEW_GOES_ON) {
         return false;
+    }
+    if (experiment->config->searcher == SEARCH_TPE && search->trials[trial->index].rungs == 0 && view_trial_completed(trial) != NULL) {
+        return true; /* what it had reached at its end is its result */
     }
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         for (const struct view_result *r = a->results; r != NULL; r = r->next) {
@@ -328,7 +369,7 @@ static bool take_new(struct view *view, struct view_experiment *experiment)
     uint32_t whole = highest != NULL ? view_log_whole(highest) : 0;
     struct fact_search_log fact;
     while (highest != NULL && highest->taken < whole) {
-        if (!take_adopted(view, experiment, highest) || !take_record(view, search, highest, &fact)) {
+        if (!take_adopted(view, experiment, highest) || !take_record(view, experiment, highest, &fact)) {
             return false;
         }
     }
@@ -340,7 +381,7 @@ static bool take_new(struct view *view, struct view_experiment *experiment)
 bool view_search_refresh(struct view *view, struct view_experiment *experiment)
 {
     struct view_search *search = &experiment->search;
-    if (!search->is_stale || !experiment->known || !search_halves(experiment->config->searcher)) {
+    if (!search->is_stale || !experiment->known || !search_judges(experiment->config->searcher)) {
         return true;
     }
     uint32_t before = search->judged_count;
@@ -380,4 +421,14 @@ struct view_standing view_search_standing(const struct view_experiment *experime
         }
     }
     return standing;
+}
+
+const struct view_created *view_search_created(const struct view_experiment *experiment, const attempt_id *attempt)
+{
+    const struct view_search *search = &experiment->search;
+    uint32_t at = attempt->trial < search->trial_count ? search->trials[attempt->trial].created : 0;
+    while (at > 0 && !attempt_id_equal(&search->created[at - 1].attempt, attempt)) {
+        at = search->created[at - 1].before;
+    }
+    return at > 0 ? &search->created[at - 1] : NULL;
 }

@@ -49,6 +49,7 @@ static void attempt_free(struct arena *arena, struct view_attempt *attempt)
         arena_give(arena, result, sizeof *result);
     }
     arena_give(arena, attempt->first, attempt->first_count * sizeof *attempt->first);
+    arena_give(arena, attempt->point, attempt->point_count * sizeof *attempt->point);
     arena_give(arena, attempt->beginnings, attempt->beginning_count * sizeof *attempt->beginnings);
     arena_give(arena, attempt, sizeof *attempt);
 }
@@ -123,6 +124,8 @@ static void experiment_free(struct view *view, struct view_experiment *experimen
         arena_give(arena, log->records, log->slots * sizeof *log->records);
         arena_give(arena, log, sizeof *log);
     }
+    view_search_forget_created(arena, &experiment->search);
+    arena_give(arena, experiment->search.created, experiment->search.created_slots * sizeof *experiment->search.created);
     arena_give(arena, experiment->search.segments, experiment->search.segment_slots * sizeof *experiment->search.segments);
     arena_give(arena, experiment->search.judged, experiment->search.judged_slots * sizeof *experiment->search.judged);
     arena_give(arena, experiment->search.trials, experiment->search.trial_count * sizeof *experiment->search.trials);

@@ -185,6 +185,8 @@ struct view_attempt {
     uint64_t start_step;              /* the step of the checkpoint that the attempt starts from; 0: from nothing */
     hash256 checkpoint;
     uint64_t retried; /* as in struct fact_attempt */
+    uint32_t point_count, parent; /* as in struct fact_draw */
+    double *point;                /* [point_count] */
     uint32_t beginning_count;
     struct fact_beginning *beginnings; /* [beginning_count]: the files that every rank finds at its start */
     struct view_worker *workers;
@@ -307,11 +309,21 @@ struct view_judged {
     uint32_t number;
 };
 
+/* With which values an attempt was begun, in the state of a search. */
+struct view_created {
+    attempt_id attempt;
+    bool is_drawn;
+    uint32_t before; /* the index of the trial's entry before this one, plus 1; 0: this is the first */
+    uint32_t point_count, parent;
+    double *point; /* [point_count] */
+};
+
 /* A trial in the state of its search. */
 struct view_searched {
     uint32_t bracket; /* an index into the brackets of the search */
     uint32_t rungs; /* results that are judged: of the rungs 0 to rungs - 1 */
     uint32_t last;  /* the index of the last decision about it in view_search.judged, plus 1; 0: none */
+    uint32_t created; /* the index of the last entry about it in view_search.created, plus 1; 0: none */
 };
 
 /* A part of the state: the decisions of a log below `until` that were not taken before. */
@@ -331,6 +343,8 @@ struct view_search {
     struct search_brackets brackets; /* of trial_count trials */
     struct view_judged *judged;     /* in the order of the log */
     uint32_t judged_count, judged_slots;
+    struct view_created *created; /* in the order of the log; of searchers that draw from results */
+    uint32_t created_count, created_slots;
     struct view_searched *trials; /* [trial_count] */
     uint32_t trial_count;
 };
@@ -345,6 +359,7 @@ struct view_experiment {
     hash256 config_text;
     bool is_large;         /* `config` is in lean form, and the blob config_text has the whole configuration */
     bool needs_search;     /* config_needs_search */
+    bool is_drawn;         /* config_is_drawn */
     struct config *config; /* its borrowed parts point into config_bytes */
     uint8_t *config_bytes;
     uint32_t config_byte_count;
@@ -539,6 +554,28 @@ struct view_standing {
 };
 struct view_standing view_search_standing(const struct view_experiment *experiment, uint32_t count, uint32_t bracket, uint32_t rung,
                                           double metric);
+
+/* The entry of the attempt, with its values; NULL: the state has none. */
+const struct view_created *view_search_created(const struct view_experiment *experiment, const attempt_id *attempt);
+
+/* ---- values.c: the values of a trial -------------------------------------------------------------------------------------- */
+
+/* Whether both draws are the same: the values and the parent. */
+bool view_draw_is_same(uint32_t count, const double *point, uint32_t parent, uint32_t other_count, const double *other,
+                       uint32_t other_parent);
+
+/* The attempt whose values are the trial's: the completed one that counts, else the highest; NULL: none. Two sides of a cut may
+ * draw a trial differently: after the heal one of the draws is the trial's. */
+const struct view_attempt *view_trial_valued(const struct view_trial *trial);
+
+/* Whether the attempt has the trial's values, so that what it has reached and left counts. Always true where the values follow from
+ * the trial's number; false of another attempt whose record is not here. */
+bool view_trial_continues(const struct view_trial *trial, const attempt_id *attempt);
+
+/* Writes the values of the trial as a nested map (search_trial_values), those of `attempt` where values belong to attempts.
+ * `config`: of the experiment, whole. 0; ERR_NOT_FOUND: nothing has been drawn yet (attempt NULL or without values);
+ * ERR_MALFORMED: the space has no such trial, or no such values; ERR_FULL. */
+int view_attempt_values(const struct config *config, const struct view_attempt *attempt, uint32_t index, struct pack_writer *writer);
 
 /* ---- annotations.c ------------------------------------------------------------------------------------------------------ */
 

@@ -140,8 +140,8 @@ void api_worker_open(struct daemon *daemon, struct client_request *request, int 
     pack_u64(w, worker->seed);
     pack_text(w, "hyperparameters");
     const struct config *config = daemon_config(daemon, experiment);
-    struct search_space space = config_search_space(config != NULL ? config : experiment->config);
-    if (config == NULL || search_trial_values(&space, config->seed, effect->u.worker.attempt.trial, w) != 0) {
+    const struct view_attempt *attempt = view_find_attempt(node_core_view(daemon->core), &effect->u.worker.attempt);
+    if (config == NULL || view_attempt_values(config, attempt, effect->u.worker.attempt.trial, w) != 0) {
         pack_map(w, 0);
     }
     pack_text(w, "host");

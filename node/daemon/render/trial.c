@@ -258,13 +258,12 @@ static void put_attempt_reason(const struct node_core *core, const struct view_a
 }
 
 /* The core writes the values itself, into the same frame. */
-static void put_hyperparameters(const struct config *config, uint32_t index, msgpack_packer *packer)
+static void put_hyperparameters(const struct config *config, const struct view_trial *trial, uint32_t index, msgpack_packer *packer)
 {
     struct pack_writer *frame = render_frame(packer), before = *frame;
     int error = ERR_NOT_FOUND;
     if (config != NULL) {
-        struct search_space space = config_search_space(config);
-        error = search_trial_values(&space, config->seed, index, frame);
+        error = view_attempt_values(config, view_trial_valued(trial), index, frame);
     }
     if (error == ERR_FULL) {
         frame->failed = true;
@@ -601,7 +600,7 @@ void render_put_trial(const struct node_core *core, const struct view_experiment
     put_attempt_numbers(shown, packer);
     put_times(core, trial, shown, packer);
     render_put_string(packer, "hyperparameters");
-    put_hyperparameters(config, index, packer);
+    put_hyperparameters(config, trial, index, packer);
     render_put_string(packer, "metrics");
     if (shown != NULL) {
         put_attempt_metrics(core, experiment, shown, packer);

@@ -375,14 +375,18 @@ static void add_hparam(void *context, const char *variable, struct pack_reader v
 }
 
 static void add_hparams(struct worker_start *start, const struct node_effect *effect, const struct config *config,
-                        const char *directory)
+                        const struct view_attempt *attempt, const char *directory)
 {
-    const struct search_space space = config_search_space(config);
     uint8_t *bytes = malloc(SEARCH_VALUES_BYTES_MAX);
     struct pack_writer writer;
     struct pack_reader values;
     pack_writer_init(&writer, bytes, bytes != NULL ? SEARCH_VALUES_BYTES_MAX : 0);
-    bool is_read = search_trial_values(&space, config->seed, effect->u.worker.attempt.trial, &writer) == 0;
+    bool is_read = view_attempt_values(config, attempt, effect->u.worker.attempt.trial, &writer) == 0;
+    if (!is_read && config_is_drawn(config)) { /* nobody is to train with other values than the record has */
+        start->failed = true;
+        free(bytes);
+        return;
+    }
     if (!is_read) { /* the memory is short, or the record is of a later version */
         pack_writer_init(&writer, bytes, bytes != NULL ? SEARCH_VALUES_BYTES_MAX : 0);
         pack_map(&writer, 0);
@@ -521,7 +525,7 @@ void environment_build(const struct daemon *daemon, const struct node_effect *ef
     add_own(out, daemon, effect, config);
     add_rungs(out, effect, config);
     add_outputs(out, directory);
-    add_hparams(out, effect, config, directory);
+    add_hparams(out, effect, config, view_find_attempt(node_core_view(daemon->core), &effect->u.worker.attempt), directory);
     add_ranks(out, effect);
     add_gpus(out, daemon, effect);
     prepare_conda(out);

@@ -141,7 +141,7 @@ static void result_event(struct daemon *daemon, const struct daemon_worker *work
     const attempt_id *attempt = &worker->prepare.u.worker.attempt;
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), attempt->experiment);
     struct node_event event = {.kind = NODE_EVENT_WORKER_RESULT};
-    if (experiment == NULL || !experiment->known || !search_halves(experiment->config->searcher) ||
+    if (experiment == NULL || !experiment->known || !search_judges(experiment->config->searcher) ||
         !find_metric(metrics, experiment->config->metric, &event.u.worker.metric) ||
         !find_length(experiment->config, step, metrics, &event.u.worker.length)) {
         return;
