@@ -326,4 +326,8 @@ bool checkers_name_is_ambiguous(const struct sim *sim, const attempt_id *attempt
 /* Once a virtual second. */
 void checkers_watch(struct sim *sim);
 
+/* Whether the attempt has the values that the trial has by its records: always, where values follow from the number
+ * (checkers_search.c). */
+bool checkers_has_values(const struct view_trial *trial, const attempt_id *attempt);
+
 #endif

@@ -232,7 +232,7 @@ void checkers_missed(struct sim *sim, int node, uint32_t e, const struct view_ex
 static void check_newest(struct sim *sim, int node, const struct view_trial *trial)
 {
     const struct view_manifest *newest = trial->manifests;
-    while (newest != NULL && newest->holder_count == 0) {
+    while (newest != NULL && (newest->holder_count == 0 || !checkers_has_values(trial, &newest->attempt))) {
         newest = newest->next;
     }
     if (newest != NULL && checkers_is_before_retry(trial, newest)) {

@@ -5,7 +5,9 @@
 
 #include "base/err.h"
 #include "tests/sim/checkers_inside.h"
+#include "train/search/tpe.h"
 
+#define CREATED_MAX 1024
 #define ENTRIES_MAX (PLAN_TRIALS_MAX * PLAN_RUNGS_MAX)
 #define LOGS_MAX 512
 
@@ -13,6 +15,8 @@
 struct story {
     uint32_t count;
     struct fact_judged entries[ENTRIES_MAX];
+    uint32_t created_count; /* attempts with their values */
+    struct fact_created created[CREATED_MAX];
     uint32_t taken_count; /* how far each log is in it */
     struct {
         node_id writer;
@@ -83,13 +87,174 @@ static enum fact_decision expected(const struct plan_experiment *plan, const str
                                                                : FACT_STOPS;
 }
 
+/* ---- draws ----------------------------------------------------------------------------------------------------------- */
+
+static bool is_same_number(double a, double b)
+{
+    double size = fabs(a) > fabs(b) ? fabs(a) : fabs(b);
+    return (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-9 * (size > 1 ? size : 1);
+}
+
+static bool is_same_draw(const struct fact_draw *a, const struct fact_draw *b)
+{
+    bool is_same = a->count == b->count && a->parent == b->parent;
+    for (uint32_t i = 0; is_same && i < a->count; i++) {
+        is_same = is_same_number(a->point[i], b->point[i]);
+    }
+    return is_same;
+}
+
+/* The values of the attempt, by its own record. False: it is not here. */
+static bool recorded_draw(const struct sim *sim, int node, const attempt_id *id, struct fact_draw *out)
+{
+    static struct fact_attempt fact;
+    struct fact_key key = fact_key_attempt(id);
+    const struct records_entry *entry = records_find(
+        &sim->nodes[node].core->records, record_ident_of(id->coordinator, FACT_ATTEMPT, key.bytes, key.count));
+    if (entry == NULL || fact_attempt_read(&entry->record, &fact) != 0) {
+        return false;
+    }
+    *out = fact.draw;
+    return true;
+}
+
+bool checkers_has_values(const struct view_trial *trial, const attempt_id *attempt)
+{
+    const struct view_attempt *of = view_trial_completed(trial), *other = trial->attempts;
+    of = of != NULL ? of : view_trial_highest(trial);
+    while (other != NULL && !attempt_id_equal(&other->id, attempt)) {
+        other = other->next;
+    }
+    bool is_same = of == NULL || of->point_count == 0 || (other != NULL && other->point_count == of->point_count);
+    for (uint32_t i = 0; is_same && of != NULL && i < of->point_count; i++) {
+        is_same = is_same_number(of->point[i], other->point[i]);
+    }
+    return is_same;
+}
+
+/* The values of the attempt in the story, or NULL. Without an attempt: the last ones of the trial. */
+static const struct fact_created *find_created(const struct story *story, uint32_t trial, const attempt_id *attempt)
+{
+    for (uint32_t i = story->created_count; i-- > 0;) {
+        bool is_it = attempt != NULL ? attempt_id_equal(&story->created[i].attempt, attempt) : story->created[i].attempt.trial == trial;
+        if (is_it) {
+            return &story->created[i];
+        }
+    }
+    return NULL;
+}
+
+/* What the sampler is to know of all trials but one: their results, and the values that they had; those without a result count as
+ * running. */
+static uint32_t observe(const struct plan_experiment *plan, const struct story *story, uint32_t but,
+                        struct tpe_observation out[PLAN_TRIALS_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < plan->trials_then; t++) {
+        const struct fact_judged *judged = NULL;
+        for (uint32_t i = 0; i < story->count && judged == NULL; i++) {
+            judged = story->entries[i].attempt.trial == t ? &story->entries[i] : NULL;
+        }
+        const struct fact_created *created = find_created(story, t, judged != NULL ? &judged->attempt : NULL);
+        if (created != NULL && t != but) {
+            out[count++] = (struct tpe_observation){.trial = t,
+                                                    .state = judged != NULL ? TPE_COMPLETED : TPE_RUNNING,
+                                                    .metric = judged != NULL ? judged->metric : 0,
+                                                    .has_metric = judged != NULL,
+                                                    .point = created->draw.point};
+        }
+    }
+    return count;
+}
+
+/* Values are drawn once for a trial, from what stands before in the log; each later attempt has them, too. */
+static void check_created(struct sim *sim, int node, uint32_t e, const struct story *story, const struct fact_created *created)
+{
+    static double room[1u << 16];
+    const struct plan_experiment *plan = &sim->plan.experiments[e];
+    struct tpe_observation observations[PLAN_TRIALS_MAX];
+    struct config config;
+    struct pack_reader reader;
+    struct fact_draw wanted = {.parent = FACT_NO_TRIAL}, recorded;
+    const struct fact_created *before = find_created(story, created->attempt.trial, NULL);
+    pack_reader_init(&reader, plan->config, plan->config_bytes);
+    if (config_unpack(&reader, &config) != 0 || created->attempt.trial >= plan->trials_then || !plan->is_drawn) {
+        sim_fail(sim, 17, "n%d: trial %u of experiment %u is drawn, and that is none of a search that draws", node, created->attempt.trial, e);
+        return;
+    }
+    if (recorded_draw(sim, node, &created->attempt, &recorded) && !is_same_draw(&recorded, &created->draw)) {
+        sim_fail(sim, 17, "n%d: attempt %u of trial %u of experiment %u has other values than its log says", node, created->attempt.number,
+                 created->attempt.trial, e);
+    }
+    if (!created->is_drawn) {
+        checkers_met(sim, PREMISE_17_TAKEN_OVER);
+        return;
+    }
+    if (before != NULL) {
+        sim_fail(sim, 17, "n%d: trial %u of experiment %u is drawn again in one log", node, created->attempt.trial, e);
+        return;
+    }
+    struct search_space space = config_search_space(&config);
+    uint32_t count = observe(plan, story, created->attempt.trial, observations);
+    wanted.count = created->draw.count;
+    int error = tpe_draw(&space, observations, count, plan->smaller_is_better, plan->startup, config.seed, created->attempt.trial, room,
+                         sizeof room, wanted.point);
+    checkers_met(sim, PREMISE_17_DRAWN);
+    if (error != 0 || !is_same_draw(&wanted, &created->draw)) {
+        sim_fail(sim, 17, "n%d: trial %u of experiment %u is drawn otherwise than the %u results before it in its log say", node,
+                 created->attempt.trial, e, count);
+    }
+}
+
+/* Whatever is taken from a log, in its order: each attempt once. */
+static void tell_created(struct sim *sim, struct story *story, const struct fact_search_log *fact)
+{
+    if (!fact->has_created || find_created(story, 0, &fact->created.attempt) != NULL) {
+        return;
+    }
+    if (story->created_count == CREATED_MAX) {
+        sim_fail(sim, 15, "a search has more than %d attempts", CREATED_MAX);
+        return;
+    }
+    story->created[story->created_count++] = fact->created;
+}
+
+/* A drawn attempt has values, and what it begins with was made with the same ones. */
+static void check_attempts(struct sim *sim, int node, uint32_t e, const struct view_trial *trial)
+{
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        if (!a->assigned) {
+            continue;
+        }
+        if (a->point_count == 0) {
+            sim_fail(sim, 17, "n%d: attempt %u of trial %u of experiment %u has no values", node, a->id.number, trial->index, e);
+            return;
+        }
+        bool is_found = false, is_known = false;
+        for (const struct view_manifest *row = trial->manifests; row != NULL && a->start_step > 0; row = row->next) {
+            struct fact_draw left, right;
+            if (row->step == a->start_step && hash256_equal(row->blob, a->checkpoint) && recorded_draw(sim, node, &row->attempt, &left) &&
+                recorded_draw(sim, node, &a->id, &right)) {
+                is_known = true;
+                is_found |= is_same_draw(&left, &right);
+            }
+        }
+        if (is_known && !is_found) {
+            sim_fail(sim, 11, "n%d: attempt %u of trial %u of experiment %u begins with a checkpoint of other values than its own", node,
+                     a->id.number, trial->index, e);
+        }
+    }
+}
+
+/* ---- logs ------------------------------------------------------------------------------------------------------------ */
+
 /* Tells the story of one log as far as the node has it, and compares the log's own decisions with the rule. */
 static void check_log(struct sim *sim, int node, uint32_t e, const struct view_log *log)
 {
     const struct plan_experiment *plan = &sim->plan.experiments[e];
     static struct story story;
     static struct fact_search_log fact, other;
-    story.count = story.taken_count = 0;
+    story.count = story.created_count = story.taken_count = 0;
     for (uint32_t number = 0;; number++) {
         const struct records_entry *entry = find_record(sim, node, plan->id, log->writer, log->name, number);
         if (entry == NULL || fact_search_log_read(&entry->record, &fact) != 0) {
@@ -102,12 +267,17 @@ static void check_log(struct sim *sim, int node, uint32_t e, const struct view_l
                 if (entry == NULL || fact_search_log_read(&entry->record, &other) != 0) {
                     return; /* the rest of the story is not known here */
                 }
+                tell_created(sim, &story, &other);
                 for (uint32_t k = 0; k < other.judged_count; k++) {
                     if (other.judged[k].rung == rungs_told(&story, other.judged[k].attempt.trial)) {
                         story.entries[story.count++] = other.judged[k];
                     }
                 }
             }
+        }
+        if (fact.has_created) {
+            check_created(sim, node, e, &story, &fact.created);
+            tell_created(sim, &story, &fact);
         }
         for (uint32_t i = 0; i < fact.judged_count; i++) {
             const struct fact_judged *judged = &fact.judged[i];
@@ -199,6 +369,9 @@ void checkers_search(struct sim *sim, int node)
             check_log(sim, node, e, log);
         }
         for (uint32_t t = 0; seen != NULL && t < sim->plan.experiments[e].trials_then; t++) {
+            if (sim->plan.experiments[e].is_drawn && view_find_trial(seen, t) != NULL) {
+                check_attempts(sim, node, e, view_find_trial(seen, t));
+            }
             const struct view_search_stop *stop = view_trial_search_stop(view_find_trial(seen, t));
             if (stop != NULL) {
                 check_stop(sim, node, e, t, &stop->fact);

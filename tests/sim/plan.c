@@ -485,6 +485,34 @@ static void draw_stops(struct plan_experiment *experiment, uint64_t heal_ms, str
     }
 }
 
+/* A search that draws its trials from results, in every second of the other experiments (version 15). */
+static void draw_tpe(struct plan_experiment *experiment, struct random *random)
+{
+    uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
+    struct config config;
+    struct pack_reader reader;
+    struct pack_writer writer;
+    memcpy(bytes, experiment->config, experiment->config_bytes);
+    pack_reader_init(&reader, bytes, experiment->config_bytes);
+    CHECK(config_unpack(&reader, &config) == 0);
+    config.searcher = SEARCH_TPE;
+    config.max_trials = experiment->trials;
+    config.n_startup_trials = experiment->startup = (uint32_t)sim_between(random, 0, 2);
+    config.smaller_is_better = experiment->smaller_is_better = sim_chance(random, 500);
+    config.max_time = sim_chance(random, 500) ? experiment->steps : 0;
+    experiment->is_drawn = true;
+    experiment->rungs = 1;
+    experiment->divisor = config.divisor;
+    experiment->is_crowded = sim_chance(random, 300);
+    config.max_concurrent_trials = experiment->is_crowded ? (uint32_t)sim_between(random, 1, 3) : PLAN_TRIALS_MAX;
+    brackets_make_one(experiment->rungs, experiment->trials, &experiment->brackets);
+    brackets_share_places(config.max_concurrent_trials, config.divisor, false, &experiment->brackets);
+    pack_writer_init(&writer, experiment->config, sizeof experiment->config);
+    config_pack(&writer, &config);
+    CHECK(!writer.failed);
+    experiment->config_bytes = (uint32_t)writer.used_bytes;
+}
+
 /* A search that stops trials early, in every second experiment (version 15): one bracket of at most four rungs. */
 static void draw_search(struct plan_experiment *experiment, struct random *random)
 {
@@ -493,6 +521,9 @@ static void draw_search(struct plan_experiment *experiment, struct random *rando
     struct pack_reader reader;
     struct pack_writer writer;
     if (!sim_chance(random, 500)) {
+        if (sim_chance(random, 500)) {
+            draw_tpe(experiment, random);
+        }
         return;
     }
     memcpy(bytes, experiment->config, experiment->config_bytes);
@@ -543,7 +574,7 @@ static void draw_forms(struct plan_experiment *experiment, struct random *random
     struct config config;
     struct pack_reader reader;
     struct pack_writer writer;
-    if (experiment->rungs == 0 || !sim_chance(random, 750)) {
+    if (experiment->rungs == 0 || experiment->is_drawn || !sim_chance(random, 750)) {
         return;
     }
     memcpy(bytes, experiment->config, experiment->config_bytes);

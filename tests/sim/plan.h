@@ -112,6 +112,8 @@ struct plan_experiment {
     bool is_crowded; /* fewer trials may be under way than there are */
     uint64_t extend_ms; /* when people ask for further trials (version 15); 0: never */
     uint32_t trials_then; /* how many there are with these, at most PLAN_TRIALS_MAX; without any `trials` */
+    bool is_drawn;   /* trials are drawn from what others have reached: of one rung */
+    uint32_t startup; /* ... once so many are over */
 };
 
 struct sim_run;

@@ -70,6 +70,21 @@ static void searchers_that_stop_nothing_have_a_number_of_trials(void **state)
     assert_string_equal(out_text, "single: 1 trial\n\ntrial 0: {}\n");
 }
 
+static void values_that_follow_from_results_are_not_known_before(void **state)
+{
+    (void)state;
+    static const char tpe[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
+                              "searcher: {name: tpe, metric: loss, max_trials: 40, max_concurrent_trials: 4}\n";
+    assert_int_equal(RUN("preview", (char *)file_of(tpe)), CLI_DONE);
+    assert_has(out_text, "tpe: 40 trials, at most 4 at a time\n\nOnce 10 trials are over, values are drawn from what they have reached. "
+                         "Until then they are random:\ntrial 0: {\"lr\": ");
+    assert_has(out_text, "}\n...\n");
+    assert_int_equal(RUN("preview", (char *)file_of(tpe), "--set", "searcher.n_startup_trials=0"), CLI_DONE);
+    assert_string_equal(out_text, "tpe: 40 trials, at most 4 at a time\n\nValues are drawn from what earlier trials have reached.\n...\n");
+    assert_int_equal(RUN("preview", (char *)file_of(tpe), "--json", "--set", "searcher.n_startup_trials=1"), CLI_DONE);
+    assert_has(out_text, "\"searcher\": \"tpe\", \"metric\": \"loss\"");
+}
+
 static void programs_read_a_document(void **state)
 {
     (void)state;
@@ -102,6 +117,7 @@ int main(void)
         cmocka_unit_test(brackets_and_rungs_are_shown_with_the_trials_that_reach_them),
         cmocka_unit_test(values_of_the_file_can_be_replaced),
         cmocka_unit_test(searchers_that_stop_nothing_have_a_number_of_trials),
+        cmocka_unit_test(values_that_follow_from_results_are_not_known_before),
         cmocka_unit_test(programs_read_a_document),
         cmocka_unit_test_teardown(submit_tells_how_many_trials_there_are, stop_what_runs),
     };

@@ -1,5 +1,6 @@
 /* Facts: what is packed is read back; whatever else arrives is refused or within its bounds. Every record is read from
  * heap copies of its exact size, so that the address sanitizer sees a read behind the end. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,6 +143,15 @@ static struct fact_key random_worker(struct random *random, const attempt_id *id
     return fact_key_worker(id, below(random, FACT_MEMBERS_MAX));
 }
 
+static void random_draw(struct random *random, uint32_t most, struct fact_draw *out)
+{
+    out->count = most > 0 ? 1 + below(random, most) : 0;
+    out->parent = below(random, 2) == 1 ? below(random, SEARCH_TRIALS_MAX) : FACT_NO_TRIAL;
+    for (uint32_t i = 0; i < out->count; i++) {
+        out->point[i] = below(random, 5) == 0 ? (double)NAN : (double)below(random, 1000) / 7;
+    }
+}
+
 static struct fact_key random_assignment(struct random *random, const attempt_id *id, uint32_t members_max,
                                          struct fact_attempt *out)
 {
@@ -162,6 +172,7 @@ static struct fact_key random_assignment(struct random *random, const attempt_id
         out->beginnings[i].bytes = random_number(random);
     }
     out->retried = below(random, 2) == 1 ? random_number(random) : 0;
+    random_draw(random, below(random, 2) == 1 ? FACT_POINT_MAX : 0, &out->draw);
     return fact_key_attempt(id);
 }
 
@@ -189,12 +200,34 @@ static struct fact_key random_log(struct random *random, const attempt_id *id, s
         judged->length = random_number(random);
         judged->metric = (double)below(random, 1000) / 7;
     }
+    out->has_created = below(random, 2) == 1;
+    if (out->has_created) { /* a record of its own, as coordinators write it */
+        out->adopted_count = out->judged_count = 0;
+        out->created.attempt = *id;
+        out->created.attempt.trial = below(random, SEARCH_TRIALS_MAX);
+        out->created.is_drawn = below(random, 2) == 1;
+        random_draw(random, FACT_POINT_MAX, &out->created.draw);
+    }
     return fact_key_search_log(id->experiment, log, below(random, UINT32_MAX));
+}
+
+static bool same_draw(const struct fact_draw *a, const struct fact_draw *b)
+{
+    bool same = a->count == b->count && (a->count == 0 || a->parent == b->parent);
+    for (uint32_t i = 0; i < a->count && same; i++) {
+        same = a->point[i] == b->point[i] || (isnan(a->point[i]) && isnan(b->point[i]));
+    }
+    return same;
 }
 
 static bool same_log(const struct fact_search_log *a, const struct fact_search_log *b)
 {
     bool same = a->term == b->term && a->boot == b->boot && a->adopted_count == b->adopted_count && a->judged_count == b->judged_count;
+    same = same && a->has_created == b->has_created;
+    if (same && a->has_created) {
+        same = attempt_id_equal(&a->created.attempt, &b->created.attempt) && a->created.is_drawn == b->created.is_drawn &&
+               same_draw(&a->created.draw, &b->created.draw);
+    }
     for (uint32_t i = 0; i < a->adopted_count && same; i++) {
         same = memcmp(&a->adopted[i], &b->adopted[i], sizeof a->adopted[i]) == 0;
     }
@@ -578,7 +611,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_ATTEMPT_LARGE:
         return SAME(attempt.member_count) && SAME(attempt.members) && SAME(attempt.start_step) &&
                SAME(attempt.checkpoint) && SAME(attempt.checkpoint_bytes) && SAME(attempt.network) &&
-               SAME(attempt.retried) && same_beginnings(&a->attempt, &b->attempt);
+               SAME(attempt.retried) && same_beginnings(&a->attempt, &b->attempt) && same_draw(&a->attempt.draw, &b->attempt.draw);
     case FACT_WORKER:
         return same_worker(&a->worker, &b->worker);
     case FACT_VERDICT:
@@ -686,6 +719,7 @@ static void check_bounds(const struct record *record, const union any_fact *fact
             assert_true(fact->attempt.members[i].slot < FACT_SLOTS_MAX);
         }
         assert_true(fact->attempt.beginning_count <= FACT_OUTPUTS_MAX);
+        assert_true(fact->attempt.draw.count <= FACT_POINT_MAX);
         break;
     case FACT_OUTPUT:
         assert_true(fact->output.holder_count <= FACT_HOLDERS_MAX && fact->output.sequence > 0);
@@ -1075,9 +1109,42 @@ static void what_is_beyond_a_bound_is_refused(void **state)
     }
 }
 
+static void the_largest_draws_fit_into_a_record(void **state)
+{
+    (void)state;
+    static struct fact_attempt fact;
+    static struct fact_search_log log;
+    uint8_t bytes[RECORD_BODY_BYTES_MAX];
+    struct pack_writer writer;
+    memset(&fact, 0xff, sizeof fact);
+    fact.member_count = FACT_MEMBERS_MAX;
+    for (uint32_t i = 0; i < FACT_MEMBERS_MAX; i++) {
+        memset(fact.members[i].node.bytes, (int)i, NODE_ID_BYTES); /* a node each: the longest form */
+        fact.members[i].slot = FACT_SLOTS_MAX - 1;
+    }
+    memset(fact.network, 'x', sizeof fact.network);
+    fact.network[sizeof fact.network - 1] = '\0';
+    fact.beginning_count = 1;
+    fact.draw.count = FACT_POINT_MAX;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_attempt_large_pack(&writer, &fact);
+    assert_false(writer.failed);
+    fact.member_count = FACT_MEMBERS_PLAIN;
+    fact.beginning_count = FACT_OUTPUTS_MAX;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_attempt_pack(&writer, &fact);
+    assert_false(writer.failed);
+    log.has_created = true;
+    log.created.draw.count = FACT_POINT_MAX;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_search_log_pack(&writer, &log);
+    assert_false(writer.failed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_largest_draws_fit_into_a_record),
         cmocka_unit_test(every_kind_reads_back_what_was_packed),
         cmocka_unit_test(a_manifest_without_a_metric_is_read),
         cmocka_unit_test(keys_read_back_what_was_written),

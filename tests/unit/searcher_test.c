@@ -22,7 +22,7 @@ static int parse(const char *searcher, struct config *out)
 {
     static uint8_t scratch[CONFIG_SCRATCH_BYTES];
     char text[1024];
-    (void)snprintf(text, sizeof text, "entrypoint: x\nsearcher: {%s}\n", searcher);
+    (void)snprintf(text, sizeof text, "entrypoint: x\nsearcher: {%s}\nhyperparameters: {x: {type: double, minval: 0, maxval: 1, count: 2}}\n", searcher);
     return config_parse_yaml("exp.yaml", text, strlen(text), NULL, 0, scratch, sizeof scratch, out, error_text);
 }
 
@@ -85,6 +85,43 @@ static void the_defaults_are_those_of_determined(void **state)
     assert_int_equal(parse_good("name: single").max_concurrent_trials, 0);
 }
 
+static void tpe_has_the_defaults_of_optuna(void **state)
+{
+    (void)state;
+    struct config c = parse_good("name: tpe, metric: loss, max_trials: 50");
+    assert_int_equal(c.searcher, SEARCH_TPE);
+    assert_int_equal(c.n_startup_trials, 10);
+    assert_int_equal(c.max_concurrent_trials, 16);
+    assert_true(c.smaller_is_better && c.max_time == 0 && config_is_drawn(&c) && config_needs_search(&c));
+    struct search_halving halving = config_search_halving(&c);
+    assert_int_equal(halving.rungs, 1);
+    assert_true(search_halving_is_good(&halving));
+    c = parse_good("name: tpe, metric: loss, max_trials: 50, max_length: {epochs: 7}, n_startup_trials: 0, max_concurrent_trials: 0");
+    halving = config_search_halving(&c);
+    assert_int_equal(halving.max_time, 7);
+    assert_int_equal(halving.max_concurrent_trials, 50);
+    assert_int_equal(c.n_startup_trials, 0);
+    assert_string_equal(c.time_metric, "epochs");
+}
+
+static void a_searcher_that_draws_needs_something_to_draw(void **state)
+{
+    (void)state;
+    static uint8_t scratch[CONFIG_SCRATCH_BYTES];
+    static char text[1u << 16];
+    static const char empty[] = "entrypoint: x\nsearcher: {name: tpe, metric: a, max_trials: 9}\n";
+    struct config config;
+    assert_int_equal(config_parse_yaml("exp.yaml", empty, strlen(empty), NULL, 0, scratch, sizeof scratch, &config, error_text),
+                     ERR_MALFORMED);
+    assert_non_null(strstr(error_text, "there are no hyperparameters, and the searcher draws nothing else; add some, or use the searcher single"));
+    size_t used = (size_t)snprintf(text, sizeof text, "%shyperparameters:\n", empty);
+    for (int i = 0; i <= CONFIG_DRAWN_PARAMETERS_MAX; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "  p%d: {type: double, minval: 0, maxval: 1}\n", i);
+    }
+    assert_int_equal(config_parse_yaml("exp.yaml", text, used, NULL, 0, scratch, sizeof scratch, &config, error_text), ERR_MALFORMED);
+    assert_non_null(strstr(error_text, "there are 129 hyperparameters; allowed are 128 with a searcher that draws from results"));
+}
+
 static void a_length_is_a_time_with_its_unit(void **state)
 {
     (void)state;
@@ -124,7 +161,13 @@ static void each_mistake_is_one_sentence_with_key_value_and_what_is_allowed(void
     static const struct {
         const char *text, *wanted;
     } rows[] = {
-        {"name: ahsa", "searcher.name is 'ahsa'; allowed are single, grid, random, asha, adaptive_asha"},
+        {"name: ahsa", "searcher.name is 'ahsa'; allowed are single, grid, random, asha, adaptive_asha, tpe"},
+        {"name: tpe, max_trials: 9", "searcher.metric is missing; searcher.name tpe compares trials by it"},
+        {"name: tpe, metric: a", "searcher.max_trials is missing; searcher.name tpe needs it, allowed are 1 ... 100000"},
+        {"name: tpe, metric: a, max_trials: 9, sampler: random", "searcher.sampler has no effect with searcher.name tpe; remove it or use random, asha or adaptive_asha"},
+        {"name: tpe, metric: a, max_trials: 9, divisor: 3", "searcher.divisor has no effect with searcher.name tpe"},
+        {"name: tpe, metric: a, max_trials: 9, n_startup_trials: -1", "searcher.n_startup_trials is '-1'; allowed are 0 ... 100000"},
+        {"name: random, max_trials: 9, n_startup_trials: 5", "searcher.n_startup_trials has no effect with searcher.name random; remove it or use tpe"},
         {"name: custom, metric: a, max_trials: 3", "searcher.name is 'custom'; allowed are"},
         {"name: asha, num_rungs: 3, max_trials: 9, max_time: 9", "searcher.metric is missing; searcher.name asha compares trials by it"},
         {"name: asha, metric: a, max_trials: 9, max_time: 9", "searcher.num_rungs is missing; searcher.name asha needs it, allowed are 1 ... 32"},
@@ -336,6 +379,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_of_a_halving_is_read),
         cmocka_unit_test(the_defaults_are_those_of_determined),
+        cmocka_unit_test(tpe_has_the_defaults_of_optuna),
+        cmocka_unit_test(a_searcher_that_draws_needs_something_to_draw),
         cmocka_unit_test(a_length_is_a_time_with_its_unit),
         cmocka_unit_test(each_mistake_is_one_sentence_with_key_value_and_what_is_allowed),
         cmocka_unit_test(a_mistyped_key_is_not_called_missing_too),

@@ -527,6 +527,60 @@ static void histories_that_are_broken_are_refused(void **state)
     assert_int_equal(draw(&f, 1, 20, point), ERR_MALFORMED);
 }
 
+static void the_number_of_random_trials_can_be_chosen(void **state)
+{
+    (void)state;
+    static struct fixture f;
+    static double room[64 * (OBSERVATIONS_MAX + 1)];
+    double point[4], random[4];
+    begin(&f);
+    for (int i = 0; i < 5; i++) {
+        observe(&f, TPE_COMPLETED, i, 0.1 * i, i % 3, 0.5);
+    }
+    assert_int_equal(search_trial_point(&f.space, 3, 20, random), 0);
+    assert_int_equal(tpe_draw(&f.space, f.observations, f.count, true, 6, 3, 20, room, sizeof room, point), 0);
+    assert_memory_equal(point, random, sizeof point[0]);
+    assert_int_equal(tpe_draw(&f.space, f.observations, f.count, true, 5, 3, 20, room, sizeof room, point), 0);
+    assert_true(point[0] < random[0] || point[0] > random[0]);
+    assert_int_equal(tpe_draw(&f.space, f.observations, 0, true, 0, 3, 20, room, sizeof room, point), 0); /* the prior alone */
+    assert_true(search_point_fits(&f.space, point, 4));
+}
+
+static void records_of_other_nodes_do_not_stop_a_search(void **state)
+{
+    (void)state;
+    static struct fixture f;
+    double point[4];
+    begin(&f);
+    for (int i = 0; i < 14; i++) {
+        observe(&f, TPE_COMPLETED, i, 0.05 * i, i % 3, 0.5);
+    }
+    f.points[3][0] = 1.5; /* out of the range */
+    f.points[4][1] = 2.5; /* no choice */
+    f.observations[7].trial = 50; /* behind the others in the order of trials */
+    f.observations[9].trial = 20; /* the trial to be drawn */
+    assert_int_equal(draw(&f, 1, 20, point), ERR_MALFORMED);
+    f.count = tpe_keep_good(&f.space, f.observations, f.count, 20);
+    assert_int_equal(f.count, 11);
+    assert_int_equal(f.observations[10].trial, 50);
+    assert_int_equal(draw(&f, 1, 20, point), 0);
+    assert_true(search_point_fits(&f.space, point, 4));
+    assert_false(search_point_fits(&f.space, point, 3));
+}
+
+static void many_bad_trials_take_no_longer(void **state)
+{
+    (void)state;
+    assert_int_equal(tpe_bad_max(1), 1000);
+    assert_int_equal(tpe_bad_max(10), 256);
+    assert_int_equal(tpe_bad_max(128), 50);
+    for (uint32_t d = 1; d <= SEARCH_PARAMETERS_MAX; d++) { /* the room has both densities, whichever parameters are drawn together */
+        size_t most = parzen_room(d, tpe_bad_max(d)) + parzen_room(d, TPE_GOOD_MAX);
+        assert_true(most * sizeof(double) <= tpe_room_bytes(d, 100000) - 100000 * 13);
+        assert_true((parzen_room(1, 1000) + parzen_room(1, TPE_GOOD_MAX)) * sizeof(double) <= tpe_room_bytes(d, 100000) - 100000 * 13);
+    }
+}
+
 static void points_and_maps_are_the_same_values(void **state)
 {
     (void)state;
@@ -585,6 +639,9 @@ int main(void)
         cmocka_unit_test(the_order_of_results_decides_what_is_good),
         cmocka_unit_test(running_trials_repel),
         cmocka_unit_test(histories_that_are_broken_are_refused),
+        cmocka_unit_test(the_number_of_random_trials_can_be_chosen),
+        cmocka_unit_test(records_of_other_nodes_do_not_stop_a_search),
+        cmocka_unit_test(many_bad_trials_take_no_longer),
         cmocka_unit_test(points_and_maps_are_the_same_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

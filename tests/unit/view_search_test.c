@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "node/core/ground/state.h"
 #include "tests/unit/view_fixture.h"
 
@@ -203,6 +204,90 @@ static void further_trials_leave_what_was_decided_as_it_is(void **state)
     assert_int_equal(view_search_last(experiment, 8)->fact.decision, FACT_GOES_ON);
 }
 
+/* An attempt of a trial with values of its own. */
+static attempt_id begin_drawn(struct mesh *mesh, uint32_t writer, uint32_t number, double value)
+{
+    attempt_id id = make_attempt_id(0, 0, number, 1, mesh->people[writer].id);
+    struct fact_attempt fact = {.member_count = 1, .draw = {.count = 1, .parent = FACT_NO_TRIAL, .point = {value}}};
+    fact.members[0] = (struct fact_assignment){mesh->people[writer].id, 0};
+    say(mesh, writer, FACT_ATTEMPT, fact_key_attempt(&id), &fact);
+    return id;
+}
+
+static struct view_experiment *submit_tpe(struct mesh *mesh)
+{
+    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    struct config config;
+    make_config(&config, TRIALS, 5);
+    config.searcher = SEARCH_TPE;
+    struct fact_experiment fact = {.submitted_s = 1, .config = packed};
+    fact.config_bytes = make_packed_config(&config, packed);
+    say(mesh, 0, FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(0)), &fact);
+    return view_find_experiment(&mesh->core->view, make_experiment_id(0));
+}
+
+/* Two sides of a cut have drawn a trial differently. */
+static void the_values_of_a_trial_are_those_of_its_completed_or_highest_attempt(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_tpe(mesh);
+    uint8_t bytes[64];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    assert_int_equal(view_attempt_values(experiment->config, NULL, 0, &writer), ERR_NOT_FOUND); /* nothing is drawn yet */
+    attempt_id first = begin_drawn(mesh, 1, 1, 0.01), second = begin_drawn(mesh, 2, 2, 0.05), third = begin_drawn(mesh, 1, 3, 0.05);
+    const struct view_trial *trial = view_find_trial(experiment, 0);
+    assert_true(attempt_id_equal(&view_trial_valued(trial)->id, &third));
+    assert_false(view_trial_continues(trial, &first));
+    assert_true(view_trial_continues(trial, &second));
+    assert_true(view_trial_continues(trial, &third));
+    attempt_id unknown = make_attempt_id(0, 0, 9, 1, mesh->people[3].id);
+    assert_false(view_trial_continues(trial, &unknown));
+    assert_int_equal(view_attempt_values(experiment->config, view_trial_valued(trial), 0, &writer), 0);
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    attempt_id odd = begin_drawn(mesh, 2, 4, 7.5); /* which the space does not have */
+    assert_int_equal(view_attempt_values(experiment->config, view_find_attempt(&mesh->core->view, &odd), 0, &writer), ERR_MALFORMED);
+    judge(mesh, 1, &first, FACT_COMPLETED, 0.5);
+    assert_true(attempt_id_equal(&view_trial_valued(trial)->id, &first)); /* a result is never taken back */
+    assert_true(view_trial_continues(trial, &first));
+    assert_false(view_trial_continues(trial, &third));
+}
+
+static void a_log_tells_the_values_of_an_attempt_once(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_tpe(mesh);
+    struct fact_claim claims[2] = {{.term = 1}, {.term = 2}};
+    attempt_id first = make_attempt_id(0, 0, 1, 1, mesh->people[1].id), second = make_attempt_id(0, 0, 2, 1, mesh->people[1].id);
+    struct fact_search_log fact = {.term = 1, .boot = 1, .has_created = true};
+    fact.created = (struct fact_created){.attempt = first, .is_drawn = true, .draw = {.count = 1, .parent = FACT_NO_TRIAL, .point = {0.01}}};
+    say(mesh, 1, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)), &claims[0]);
+    say_log(mesh, 1, first_log, 0, &fact);
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    assert_int_equal(experiment->search.created_count, 1);
+    assert_true(view_search_created(experiment, &first)->is_drawn);
+    assert_null(view_search_created(experiment, &second));
+    /* A successor takes it over, says it again, and what follows from it. */
+    say(mesh, 2, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)), &claims[1]);
+    struct fact_search_log next = {.term = 2, .boot = 1, .adopted_count = 1};
+    next.adopted[0] = (struct fact_adopted){mesh->people[1].id, first_log, 1};
+    say_log(mesh, 2, second_log, 0, &next);
+    fact.term = 2;
+    fact.created.draw.point[0] = 0.07;
+    say_log(mesh, 2, second_log, 1, &fact);
+    fact.created.attempt = second;
+    fact.created.is_drawn = false;
+    fact.created.draw.point[0] = 0.01;
+    say_log(mesh, 2, second_log, 2, &fact);
+    fact.created.attempt.trial = TRIALS; /* there is no such trial */
+    say_log(mesh, 2, second_log, 3, &fact);
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    assert_int_equal(experiment->search.created_count, 2);
+    assert_true(view_search_created(experiment, &first)->point[0] < 0.02);
+    assert_false(view_search_created(experiment, &second)->is_drawn);
+    assert_int_equal(view_search_created(experiment, &second)->before, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +295,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_log_waits_for_a_record_that_it_has_adopted, setup, teardown),
         cmocka_unit_test_setup_teardown(a_log_without_a_claim_of_its_writer_decides_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(further_trials_leave_what_was_decided_as_it_is, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_values_of_a_trial_are_those_of_its_completed_or_highest_attempt, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_log_tells_the_values_of_an_attempt_once, setup, teardown),
         cmocka_unit_test_setup_teardown(decisions_about_trials_that_are_not_there_are_passed_over, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

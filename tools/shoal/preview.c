@@ -65,6 +65,14 @@ void preview_line(const struct config *config, char out[PREVIEW_LINE_BYTES])
     }
 }
 
+/* The trials whose values are shown: where values follow from results, the first ones are random whatever comes. */
+static uint32_t sample_count(const struct plan *plan)
+{
+    uint32_t known = config_is_drawn(plan->config) ? plan->config->n_startup_trials : SAMPLES;
+    uint32_t most = plan->trials < SAMPLES ? plan->trials : SAMPLES;
+    return known < most ? known : most;
+}
+
 /* ---- text ---------------------------------------------------------------------------------------------------------- */
 
 static void write_brackets(struct cli *cli, const struct plan *plan)
@@ -130,15 +138,22 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
         write_brackets(cli, plan);
     }
     int code = CLI_DONE;
+    uint32_t samples = sample_count(plan);
     (void)fputc('\n', cli->out);
-    for (uint32_t trial = 0; trial < plan->trials && trial < SAMPLES && code == CLI_DONE; trial++) {
+    if (config_is_drawn(config) && config->n_startup_trials > 0) {
+        (void)fprintf(cli->out, "Once %" PRIu32 " trials are over, values are drawn from what they have reached. Until then they are random:\n",
+                      config->n_startup_trials);
+    } else if (config_is_drawn(config)) {
+        (void)fputs("Values are drawn from what earlier trials have reached.\n", cli->out);
+    }
+    for (uint32_t trial = 0; trial < samples && code == CLI_DONE; trial++) {
         struct pack_writer writer;
         pack_writer_init(&writer, bytes, PACKED_BYTES);
         (void)search_trial_values(&plan->space, config->seed, trial, &writer);
         (void)fprintf(cli->out, "trial %" PRIu32 ": ", trial);
         code = write_packed(cli, bytes, writer.used_bytes, text);
     }
-    if (plan->trials > SAMPLES) {
+    if (plan->trials > samples) {
         (void)fputs("...\n", cli->out);
     }
     return code;
@@ -175,7 +190,7 @@ static int write_json(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
 {
     const struct config *config = plan->config;
     bool halves = search_halves(config->searcher);
-    uint32_t samples = plan->trials < SAMPLES ? plan->trials : SAMPLES;
+    uint32_t samples = sample_count(plan);
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, PACKED_BYTES);
     pack_map(&writer, halves ? 10 : 6);

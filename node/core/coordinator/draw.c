@@ -18,7 +18,7 @@ static bool observe(const struct view_search *search, const struct view_experime
     if (judged != NULL) {
         created = view_search_created(experiment, &judged->attempt);
     }
-    if (created == NULL) {
+    if (created == NULL || (judged == NULL && BUG(running_unseen, "a draw knows the trials that run"))) {
         return false;
     }
     *out = (struct tpe_observation){.trial = trial,

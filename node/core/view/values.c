@@ -5,6 +5,7 @@
 #include <math.h> /* isnan only */
 
 #include "base/err.h"
+#include "base/probe.h"
 
 bool view_draw_is_same(uint32_t count, const double *point, uint32_t parent, uint32_t other_count, const double *other,
                        uint32_t other_parent)
@@ -28,7 +29,7 @@ bool view_trial_continues(const struct view_trial *trial, const attempt_id *atte
     for (const struct view_attempt *a = trial->attempts; a != NULL && valued == NULL; a = a->next) {
         valued = a->point_count > 0 ? view_trial_valued(trial) : NULL;
     }
-    if (valued == NULL || valued->point_count == 0) {
+    if (valued == NULL || valued->point_count == 0 || BUG(values_mixed, "what was made with other values than the trial's is not gone on from")) {
         return true;
     }
     while (other != NULL && !attempt_id_equal(&other->id, attempt)) {

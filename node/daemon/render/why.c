@@ -44,6 +44,18 @@ void why_decision_text(const struct why_decision *stop, char out[WHY_DECISION_BY
     }
 }
 
+void why_result_text(const struct why_decision *result, char out[WHY_DECISION_BYTES])
+{
+    char value[32];
+    if (isnan(result->value)) {
+        (void)format_text(out, WHY_DECISION_BYTES, "the search knows no result of it that is a number");
+        return;
+    }
+    (void)snprintf(value, sizeof value, "%.4g", result->value);
+    (void)format_text(out, WHY_DECISION_BYTES, "its result for the search: %s (step %llu), %u%s of %u by then", value,
+                      (unsigned long long)result->step, result->place, ordinal_end(result->place), result->of);
+}
+
 /* A list of sentences under construction. */
 struct why {
     msgpack_packer *packer;
@@ -77,7 +89,11 @@ static void add_search(const struct view_experiment *experiment, uint32_t index,
                                         .of = of,
                                         .go_on = best > 0 ? best : 1};
     char text[WHY_DECISION_BYTES];
-    why_decision_text(&stop, text);
+    if (!search_halves(experiment->config->searcher)) {
+        why_result_text(&stop, text);
+    } else {
+        why_decision_text(&stop, text);
+    }
     add(why, 0, text);
 }
 

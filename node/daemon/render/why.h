@@ -20,6 +20,9 @@ struct why_decision {
 #define WHY_DECISION_BYTES 160
 void why_decision_text(const struct why_decision *stop, char out[WHY_DECISION_BYTES]);
 
+/* Writes "its result for the search: 0.81 (step 859), 5th of 9 by then", of a search that stops nothing. */
+void why_result_text(const struct why_decision *result, char out[WHY_DECISION_BYTES]);
+
 /* Writes an array of maps `text at_s`: a sentence without its dot, and the time that it is about, or nil. */
 void render_put_why(const struct node_core *core, const struct view_experiment *experiment, uint32_t index, msgpack_packer *packer);
 
