@@ -32,14 +32,14 @@ static const uint8_t *bytes_of(const struct config_option *option, const struct 
 /* Keys of other searchers mean nothing. */
 static bool is_of_searcher(const struct config_option *option, const struct config *config)
 {
-    static const struct {
+    const struct {
         const char *key;
         bool asha, adaptive, tpe;
     } rows[] = {{"searcher.num_rungs", true, false, false}, {"searcher.max_rungs", false, true, false},
                 {"searcher.divisor", true, true, false},    {"searcher.max_time", true, true, true},
                 {"searcher.time_metric", true, true, true}, {"searcher.mode", false, true, false},
                 {"searcher.stop_once", true, true, false},  {"searcher.bracket_rungs", false, true, false},
-                {"searcher.n_startup_trials", false, false, true}};
+                {"searcher.n_startup_trials", config_is_drawn(config), config_is_drawn(config), true}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (is_key(option, rows[i].key)) {
             return (rows[i].asha && config->searcher == SEARCH_ASHA) || (rows[i].adaptive && config->searcher == SEARCH_ADAPTIVE_ASHA) ||

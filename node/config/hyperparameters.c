@@ -419,16 +419,20 @@ static int read_parameters(struct reading *reading, const struct tree_node *map,
 
 static int read_sampler(struct reading *reading, const struct tree_node *node, enum search_sampler *out)
 {
-    static const char *const words[] = {"random", "sobol"};
+    static const char *const words[] = {"random", "sobol", "tpe"};
     char quoted[TREE_QUOTED_BYTES];
     size_t i = 0;
-    while (i < 2 && (node->kind != TREE_SCALAR || strcmp(node->text, words[i]) != 0)) {
+    while (i < 3 && (node->kind != TREE_SCALAR || strcmp(node->text, words[i]) != 0)) {
         i++;
     }
-    if (i == 2) {
-        return tree_fail(reading->tree, node, "searcher.sampler is %s; allowed are random, sobol", tree_describe(node, quoted));
+    if (i == 3) {
+        return tree_fail(reading->tree, node, "searcher.sampler is %s; allowed are random, sobol, tpe", tree_describe(node, quoted));
     }
     *out = (enum search_sampler)i;
+    if (*out == SEARCH_SAMPLER_TPE && !search_halves(reading->config->searcher)) {
+        return tree_fail(reading->tree, node, "searcher.sampler is tpe, which is for asha and adaptive_asha; use searcher.name tpe, or the "
+                         "sampler random");
+    }
     if (*out == SEARCH_SAMPLER_SOBOL && reading->searched > SEARCH_SOBOL_MAX) {
         return tree_fail(reading->tree, node, "searcher.sampler is sobol, and %u hyperparameters are searched; allowed are %d with it, or "
                          "the sampler random", reading->searched, SEARCH_SOBOL_MAX);

@@ -24,7 +24,7 @@ static const struct rule {
     {"metric", ~0u, ASHA | ADAPTIVE | TPE, ""},
     {"max_trials", RANDOM | ASHA | ADAPTIVE | TPE, RANDOM | ASHA | ADAPTIVE | TPE, "random, asha, adaptive_asha or tpe"},
     {"max_concurrent_trials", GRID | RANDOM | ASHA | ADAPTIVE | TPE, 0, "grid, random, asha, adaptive_asha or tpe"},
-    {"n_startup_trials", TPE, 0, "tpe"},
+    {"n_startup_trials", ASHA | ADAPTIVE | TPE, 0, "tpe, or asha or adaptive_asha with sampler: tpe"},
     {"sampler", RANDOM | ASHA | ADAPTIVE, 0, "random, asha or adaptive_asha"},
     {"initial", RANDOM | ASHA | ADAPTIVE | TPE, 0, "random, asha, adaptive_asha or tpe"},
     {"warm_start", RANDOM | ASHA | ADAPTIVE | TPE, 0, "random, asha, adaptive_asha or tpe"},
@@ -82,6 +82,15 @@ static void check_rule(struct reading *reading, const struct rule *rule)
                         "searcher.%s is missing; searcher.name %s compares trials by it, so write a metric that the program reports in "
                         "its validation",
                         rule->word, name);
+    }
+}
+
+static void check_startup(struct reading *reading)
+{
+    const struct tree_node *node = given(reading, "n_startup_trials"), *sampler = given(reading, "sampler");
+    bool is_tpe = sampler != NULL && sampler->kind == TREE_SCALAR && strcmp(sampler->text, "tpe") == 0;
+    if (node != NULL && search_halves(reading->config->searcher) && !is_tpe) {
+        (void)tree_fail(reading->tree, node, "searcher.n_startup_trials has no effect without searcher.sampler tpe; remove it, or add that");
     }
 }
 
@@ -192,6 +201,7 @@ void searcher_finish(struct tree *tree, const struct tree_node *searcher, const 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         check_rule(&reading, &rules[i]);
     }
+    check_startup(&reading);
     if (search_halves(config->searcher)) {
         read_bracket_rungs(&reading);
         read_stop_once(&reading);

@@ -144,19 +144,48 @@ static const struct fact_created *find_created(const struct story *story, uint32
     return NULL;
 }
 
-/* What the sampler is to know of all trials but one: their results, and the values that they had; those without a result count as
- * running. */
-static uint32_t observe(const struct plan_experiment *plan, const struct story *story, uint32_t but,
+/* The length of a rung. */
+static double length_of(const struct plan_experiment *plan, uint32_t rung)
+{
+    double length = plan->steps;
+    for (uint32_t above = rung + 1; above < plan->rungs; above++) {
+        length /= plan->divisor;
+    }
+    return floor(length) > 1 ? floor(length) : 1;
+}
+
+/* The highest rung whose length has been reached by enough trials; plan->rungs: none. */
+static uint32_t rung_to_see(const struct plan_experiment *plan, const struct story *story, uint32_t enough)
+{
+    for (uint32_t rung = plan->rungs; rung-- > 0;) {
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < story->count; i++) {
+            count += length_of(plan, story->entries[i].rung) == length_of(plan, rung);
+        }
+        if (count >= enough) {
+            return rung;
+        }
+    }
+    return plan->rungs;
+}
+
+/* What the sampler is to know of all trials but one: their results at the rung that is seen, and the values that they had; what is not
+ * to end counts as running. */
+static uint32_t observe(const struct plan_experiment *plan, const struct story *story, uint32_t but, uint32_t rung,
                         struct tpe_observation out[PLAN_TRIALS_MAX])
 {
     uint32_t count = 0;
     for (uint32_t t = 0; t < plan->trials_then; t++) {
         const struct fact_judged *judged = NULL;
-        for (uint32_t i = 0; i < story->count && judged == NULL; i++) {
-            judged = story->entries[i].attempt.trial == t ? &story->entries[i] : NULL;
+        bool is_to_end = false;
+        for (uint32_t i = 0; i < story->count; i++) {
+            const struct fact_judged *entry = &story->entries[i];
+            bool is_seen = entry->attempt.trial == t && rung < plan->rungs && length_of(plan, entry->rung) == length_of(plan, rung);
+            judged = is_seen ? entry : judged;
+            is_to_end |= entry->attempt.trial == t && entry->decision != FACT_GOES_ON;
         }
         const struct fact_created *created = find_created(story, t, judged != NULL ? &judged->attempt : NULL);
-        if (created != NULL && t != but) {
+        if (created != NULL && t != but && (judged != NULL || !is_to_end)) {
             out[count++] = (struct tpe_observation){.trial = t,
                                                     .state = judged != NULL ? TPE_COMPLETED : TPE_RUNNING,
                                                     .metric = judged != NULL ? judged->metric : 0,
@@ -195,9 +224,13 @@ static void check_created(struct sim *sim, int node, uint32_t e, const struct st
         return;
     }
     struct search_space space = config_search_space(&config);
-    uint32_t count = observe(plan, story, created->attempt.trial, observations);
+    uint32_t enough = plan->startup;
+    if (config.searcher == SEARCH_ASHA && enough < created->draw.count + 1) {
+        enough = created->draw.count + 1; /* the plans' parameters are all searched */
+    }
+    uint32_t count = observe(plan, story, created->attempt.trial, rung_to_see(plan, story, enough), observations);
     wanted.count = created->draw.count;
-    int error = tpe_draw(&space, observations, count, plan->smaller_is_better, plan->startup, config.seed, created->attempt.trial, room,
+    int error = tpe_draw(&space, observations, count, plan->smaller_is_better, enough, config.seed, created->attempt.trial, room,
                          sizeof room, wanted.point);
     checkers_met(sim, PREMISE_17_DRAWN);
     if (error != 0 || !is_same_draw(&wanted, &created->draw)) {

@@ -513,6 +513,24 @@ static void draw_tpe(struct plan_experiment *experiment, struct random *random)
     experiment->config_bytes = (uint32_t)writer.used_bytes;
 }
 
+/* The same space, from whose results trials are drawn. */
+static void take_sampler(struct config *config, uint8_t space[512])
+{
+    struct search_head head;
+    struct pack_reader reader;
+    struct pack_writer writer;
+    uint32_t parameters;
+    pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
+    CHECK(search_head_read(&reader, &head, &parameters) == 0);
+    head.sampler = SEARCH_SAMPLER_TPE;
+    pack_writer_init(&writer, space, 512);
+    search_head_pack(&writer, &head, parameters);
+    pack_raw(&writer, reader.bytes + reader.offset, reader.count - reader.offset);
+    CHECK(!writer.failed);
+    config->hyperparameters = space;
+    config->hyperparameters_bytes = (uint32_t)writer.used_bytes;
+}
+
 /* A search that stops trials early, in every second experiment (version 15): one bracket of at most four rungs. */
 static void draw_search(struct plan_experiment *experiment, struct random *random)
 {
@@ -537,6 +555,12 @@ static void draw_search(struct plan_experiment *experiment, struct random *rando
     experiment->is_crowded = sim_chance(random, 300);
     config.max_concurrent_trials = experiment->is_crowded ? (uint32_t)sim_between(random, 1, 3) : PLAN_TRIALS_MAX;
     bytes_copy_text(config.time_metric, sizeof config.time_metric, "steps");
+    uint8_t space[512];
+    if (sim_chance(random, 400)) {
+        take_sampler(&config, space);
+        experiment->is_drawn = true;
+        config.n_startup_trials = experiment->startup = (uint32_t)sim_between(random, 0, 3);
+    }
     brackets_make_one(experiment->rungs, experiment->trials, &experiment->brackets);
     brackets_share_places(config.max_concurrent_trials, config.divisor, false, &experiment->brackets);
     pack_writer_init(&writer, experiment->config, sizeof experiment->config);

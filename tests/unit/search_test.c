@@ -658,7 +658,8 @@ static void heads_of_a_later_version_are_refused(void **state)
     } spaces[] = {
         {{0x91, 0x80}, 2, 0},
         {{0x91, 0x81, 0xa7, 's', 'a', 'm', 'p', 'l', 'e', 'r', 0x01}, 11, 0},
-        {{0x91, 0x81, 0xa7, 's', 'a', 'm', 'p', 'l', 'e', 'r', 0x02}, 11, ERR_MALFORMED},
+        {{0x91, 0x81, 0xa7, 's', 'a', 'm', 'p', 'l', 'e', 'r', 0x02}, 11, 0},
+        {{0x91, 0x81, 0xa7, 's', 'a', 'm', 'p', 'l', 'e', 'r', 0x03}, 11, ERR_MALFORMED},
         {{0x91, 0x81, 0xa7, 's', 'a', 'm', 'p', 'l', 'e', 's', 0x01}, 11, ERR_MALFORMED},
         {{0x92, 0x80, 0x80}, 3, ERR_MALFORMED},
         {{0x80}, 1, ERR_MALFORMED},

@@ -222,7 +222,7 @@ static void each_mistake_is_one_sentence_with_key_value_and_what_is_allowed(void
         {"name: grid, time_metric: a", "searcher.time_metric has no effect with searcher.name grid"},
         {"name: grid, stop_once: true", "searcher.stop_once has no effect with searcher.name grid"},
         {"name: single, max_concurrent_trials: 3", "searcher.max_concurrent_trials has no effect with searcher.name single; remove it or use grid,"},
-        {"name: grid, max_trials: 4", "searcher.max_trials has no effect with searcher.name grid; remove it or use random, asha or adaptive_asha"},
+        {"name: grid, max_trials: 4", "searcher.max_trials has no effect with searcher.name grid; remove it or use random, asha, adaptive_asha or tpe"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct config config;

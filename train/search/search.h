@@ -76,8 +76,9 @@ int search_parameter_read(struct pack_reader *reader, struct search_parameter *o
  * leads from minval to maxval. The bounds are good. */
 bool search_step_fits(const struct search_parameter *parameter);
 
-/* How a searcher places its draws: independently, or by a Sobol sequence (train/search/sobol.h). */
-enum search_sampler { SEARCH_SAMPLER_RANDOM, SEARCH_SAMPLER_SOBOL };
+/* How a searcher places its draws: independently, by a Sobol sequence (train/search/sobol.h), or from what earlier trials have reached
+ * (train/search/tpe.h). The functions of this page draw the last as the first. */
+enum search_sampler { SEARCH_SAMPLER_RANDOM, SEARCH_SAMPLER_SOBOL, SEARCH_SAMPLER_TPE };
 #define SEARCH_SOBOL_MAX 64 /* parameters that a Sobol sequence can place */
 
 /* What a space says beside its parameters. `initial` (an array) has the user's own values for the first trials, one element each:

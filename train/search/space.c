@@ -262,7 +262,7 @@ int search_head_read(struct pack_reader *reader, struct search_head *out, uint32
         size_t bytes;
         const char *key = pack_read_text(reader, &bytes);
         if (pack_text_is(key, bytes, KEY_SAMPLER)) {
-            head.sampler = (enum search_sampler)pack_read_u64_max(reader, SEARCH_SAMPLER_SOBOL);
+            head.sampler = (enum search_sampler)pack_read_u64_max(reader, SEARCH_SAMPLER_TPE);
         } else if (pack_text_is(key, bytes, KEY_INITIAL)) {
             head.initial = pack_read_any(reader, &bytes);
             head.initial_bytes = (uint32_t)bytes;

@@ -251,6 +251,9 @@ uint32_t tpe_keep_good(const struct search_space *space, struct tpe_observation 
                 observations[at] = observations[at - 1];
             }
             observations[at] = moved;
+            if (at > 0 && observations[at - 1].trial == moved.trial) { /* the later one goes */
+                memmove(observations + at, observations + at + 1, (--kept - at) * sizeof *observations);
+            }
         }
     }
     return kept;

@@ -45,8 +45,8 @@ uint32_t tpe_good_count(uint32_t count);
 /* The number of bad trials that a density over so many dimensions is made of: together 2,560 numbers, but 50 ... 1,000 trials. */
 uint32_t tpe_bad_max(uint32_t dimensions);
 
-/* Takes out the observations with a number that the space does not have, or about trial `index`, and sorts the others by their trials,
- * each of which is in the list once. Returns how many are left. Records of other nodes may say anything. */
+/* Takes out the observations with a number that the space does not have, or about trial `index`, sorts the others by their trials, and
+ * keeps the first of each. Returns how many are left. Records of other nodes may say anything. */
 uint32_t tpe_keep_good(const struct search_space *space, struct tpe_observation *observations, uint32_t count, uint32_t index);
 
 /* Draws trial `index`: point[i] becomes the number of parameter i, as in an observation; of a const it becomes 0. The

@@ -8,51 +8,105 @@
 
 /* ---- tpe ------------------------------------------------------------------------------------------------------------- */
 
-/* What the state of the log says of a trial. False: nothing, or of values that the log does not have. */
-static bool observe(const struct view_search *search, const struct view_experiment *experiment, uint32_t trial,
-                    struct tpe_observation *out)
+/* How many of the parameters are searched. */
+static uint32_t searched_count(const struct search_space *space)
 {
-    const struct view_searched *row = &search->trials[trial];
-    const struct view_created *created = row->created > 0 ? &search->created[row->created - 1] : NULL;
-    const struct fact_judged *judged = row->last > 0 ? &search->judged[row->last - 1].fact : NULL;
-    if (judged != NULL) {
-        created = view_search_created(experiment, &judged->attempt);
+    struct pack_reader reader;
+    struct search_head head;
+    struct search_parameter parameter;
+    uint32_t count = 0, searched = 0;
+    pack_reader_init(&reader, space->bytes, space->byte_count);
+    bool is_read = search_head_read(&reader, &head, &count) == 0;
+    for (uint32_t i = 0; is_read && i < count; i++) {
+        is_read = search_parameter_read(&reader, &parameter) == 0;
+        searched += is_read && parameter.kind != SEARCH_CONST;
     }
-    if (created == NULL || (judged == NULL && BUG(running_unseen, "a draw knows the trials that run"))) {
+    return searched;
+}
+
+static uint64_t length_of(const struct view_search *search, const struct search_halving *halving, const struct fact_judged *judged)
+{
+    uint32_t rungs = search->brackets.list[search->trials[judged->attempt.trial].bracket].rungs;
+    return search_rung_target(halving, rungs, judged->rung);
+}
+
+/* How many results there are of this length. */
+static uint32_t count_at(const struct view_search *search, const struct search_halving *halving, uint64_t length)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < search->judged_count; i++) {
+        count += length_of(search, halving, &search->judged[i].fact) == length;
+    }
+    return count;
+}
+
+/* The longest length, of all rungs of all brackets, with at least so many results; 0: none. */
+static uint64_t length_to_see(const struct view_search *search, const struct search_halving *halving, uint32_t enough)
+{
+    uint64_t longest = 0;
+    for (uint32_t b = 0; b < search->brackets.count; b++) {
+        for (uint32_t rung = search->brackets.list[b].rungs; rung-- > 0;) {
+            uint64_t length = search_rung_target(halving, search->brackets.list[b].rungs, rung);
+            if (length > longest && count_at(search, halving, length) >= enough) {
+                longest = length;
+            }
+        }
+    }
+    return longest;
+}
+
+/* What the state of the log says of a trial: its result at the length that is seen (`at`: its index plus 1, or 0), or else that it
+ * runs. False: nothing, or of values that the log does not have. */
+static bool observe(const struct view_experiment *experiment, uint32_t trial, uint32_t at, struct tpe_observation *out)
+{
+    const struct view_search *search = &experiment->search;
+    const struct view_searched *row = &search->trials[trial];
+    const struct fact_judged *judged = at > 0 ? &search->judged[at - 1].fact : NULL;
+    const struct fact_judged *last = row->last > 0 ? &search->judged[row->last - 1].fact : NULL;
+    const struct view_created *created = row->created > 0 ? &search->created[row->created - 1] : NULL;
+    created = judged != NULL ? view_search_created(experiment, &judged->attempt) : created;
+    bool runs = judged == NULL && (last == NULL || last->decision == FACT_GOES_ON);
+    if (created == NULL || (judged == NULL && !runs) || (runs && BUG(running_unseen, "a draw knows the trials that run"))) {
         return false;
     }
     *out = (struct tpe_observation){.trial = trial,
-                                    .state = judged != NULL ? TPE_COMPLETED : TPE_RUNNING,
-                                    .metric = judged != NULL ? judged->metric : 0,
-                                    .has_metric = judged != NULL,
+                                    .state = runs ? TPE_RUNNING : TPE_COMPLETED,
+                                    .metric = runs ? 0 : judged->metric,
+                                    .has_metric = !runs,
                                     .point = created->point};
     return true;
 }
 
-/* Draws from the state. False: no memory. */
+/* Draws from the state. As in BOHB (Falkner, Klein, Hutter, "BOHB: robust and efficient hyperparameter optimization at scale", ICML
+ * 2018, section 4) the results that count are those of the longest length that has enough of them: n_startup_trials, and where trials
+ * are stopped early one more than parameters are searched. False: no memory. */
 static bool draw_tpe(struct node_core *core, const struct view_experiment *experiment, uint32_t trial, uint32_t parameters, double *point)
 {
     const struct view_search *search = &experiment->search;
     const struct config *config = experiment->config;
     const struct search_space space = config_search_space(config);
-    size_t bytes = search->created_count * sizeof(struct tpe_observation), room_bytes = tpe_room_bytes(parameters, search->created_count);
-    struct tpe_observation *observations = arena_take(&core->arena, bytes);
+    const struct search_halving halving = config_search_halving(config);
+    uint32_t least = search_halves(config->searcher) ? searched_count(&space) + 1 : 0, count = 0;
+    uint32_t enough = config->n_startup_trials > least ? config->n_startup_trials : least;
+    size_t room_bytes = tpe_room_bytes(parameters, search->trial_count);
+    struct tpe_observation *observations = arena_take(&core->arena, search->trial_count * sizeof *observations);
+    uint32_t *at = arena_take(&core->arena, search->trial_count * sizeof *at);
     void *room = arena_take(&core->arena, room_bytes);
-    uint32_t count = 0;
-    bool is_made = room != NULL && (observations != NULL || bytes == 0);
-    for (uint32_t t = 0; is_made && bytes > 0 && t < search->trial_count; t++) {
-        bool fits = observe(search, experiment, t, &observations[count]) && search->created_count > 0;
-        count += fits;
-        if (count == search->created_count) {
-            break; /* a trial with an observation has an entry of its own */
-        }
+    bool is_made = observations != NULL && at != NULL && room != NULL;
+    uint64_t length = length_to_see(search, &halving, enough);
+    for (uint32_t i = 0; is_made && i < search->judged_count; i++) {
+        const struct fact_judged *judged = &search->judged[i].fact;
+        at[judged->attempt.trial] = length_of(search, &halving, judged) == length ? i + 1 : at[judged->attempt.trial];
+    }
+    for (uint32_t t = 0; is_made && t < search->trial_count; t++) {
+        count += observe(experiment, t, at[t], &observations[count]);
     }
     if (is_made) {
         count = tpe_keep_good(&space, observations, count, trial);
-        is_made = tpe_draw(&space, observations, count, config->smaller_is_better, config->n_startup_trials, config->seed, trial, room,
-                           room_bytes, point) == 0;
+        is_made = tpe_draw(&space, observations, count, config->smaller_is_better, enough, config->seed, trial, room, room_bytes, point) == 0;
     }
-    arena_give(&core->arena, observations, bytes);
+    arena_give(&core->arena, observations, search->trial_count * sizeof *observations);
+    arena_give(&core->arena, at, search->trial_count * sizeof *at);
     arena_give(&core->arena, room, room_bytes);
     core->counters.full += !is_made;
     return is_made;

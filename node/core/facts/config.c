@@ -46,7 +46,14 @@ struct search_halving config_search_halving(const struct config *config)
 
 bool config_is_drawn(const struct config *config)
 {
-    return config->searcher == SEARCH_TPE;
+    struct pack_reader reader;
+    struct search_head head;
+    uint32_t parameters;
+    if (!search_halves(config->searcher)) {
+        return config->searcher == SEARCH_TPE;
+    }
+    pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
+    return search_head_read(&reader, &head, &parameters) == 0 && head.sampler == SEARCH_SAMPLER_TPE;
 }
 
 bool config_needs_search(const struct config *config)

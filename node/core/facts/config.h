@@ -60,7 +60,7 @@ struct config {
     enum search_kind searcher;
     uint32_t max_trials; /* of searchers that draw trials; 0 for the others */
     uint32_t max_concurrent_trials; /* 0: no limit */
-    uint32_t n_startup_trials; /* of tpe: so many trials are over before results are drawn from */
+    uint32_t n_startup_trials; /* of tpe, and of the sampler tpe: so many trials are over before results are drawn from */
     uint64_t max_time; /* of searchers that halve: this and the following; config_search_halving has all of it. 0 of tpe: a result
                         * is what a trial has reached at its end */
     char time_metric[CONFIG_METRIC_BYTES]; /* what max_time counts; read with config_search_time */

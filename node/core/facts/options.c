@@ -119,7 +119,8 @@ const struct config_option config_options[] = {
      .help = "How many trials of the experiment may run at a time, of grid, random, asha, adaptive_asha and tpe; 0 for no limit. Each "
              "bracket of adaptive_asha may have one in any case. The fewer at a time, the more results each draw of tpe knows."},
     {NUMBER("searcher.n_startup_trials", n_startup_trials, 0, SEARCH_TRIALS_MAX, 10), SPARSE(41, "n_startup_trials"),
-     .help = "So many trials of tpe have to be over before it draws from their results; the values of the first trials are random."},
+     .help = "So many trials of tpe have to be over before it draws from their results; the values of the first trials are random. With "
+             "sampler: tpe so many must have reached a rung, and more than there are hyperparameters."},
     {NUMBER("searcher.max_time", max_time, 1, SEARCH_TIME_MAX, 0), SPARSE(36, "max_time"),
      .standard_words = "required for asha and adaptive_asha, unless max_length is given",
      .help = "How long a trial that is never stopped trains, counted by searcher.time_metric. The rungs at which trials are compared "
@@ -153,10 +154,11 @@ const struct config_option config_options[] = {
      .standard_words = "true",
      .help = "asha and adaptive_asha decide once whether a trial goes on from a rung. Read for the sake of Determined's files."},
     {OTHER("searcher.sampler", "word"),
-     .allowed = "random, sobol",
+     .allowed = "random, sobol, tpe",
      .standard_words = "random",
-     .help = "How the searchers that draw place their draws: independently, or by a Sobol sequence, which fills the space more evenly (at most 64 "
-             "hyperparameters that are searched; best with a power of two of trials)."},
+     .help = "How random, asha and adaptive_asha place their draws: independently, or by a Sobol sequence, which fills the space more evenly (at "
+             "most 64 hyperparameters that are searched; best with a power of two of trials). With tpe, asha and adaptive_asha draw where "
+             "trials did well at the highest rung that enough have reached (what is known as BOHB)."},
     {OTHER("searcher.initial", "list"),
      .allowed = "a list of maps of names to values, at most one for each trial, and 1000",
      .standard_words = "none",

@@ -6,7 +6,6 @@
 #include "node/core/coordinator/coordinator.h"
 #include "node/core/copies/acks.h"
 #include "node/core/copies/checkpoints.h"
-#include "node/core/facts/options.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
 #include "node/core/members/members.h"
@@ -63,8 +62,8 @@ static bool refused_for_versions(struct node_core *core, uint64_t client, const 
     char text[NODE_REPLY_BYTES];
     if (undrawn != NULL) {
         format_text(text, sizeof text,
-                    "%s runs a version of Shoal that does not know searcher.name %s; update that node first, or use random.",
-                    view_label(&core->view, unable->id).text, config_option_find("searcher.name")->words[config->searcher]);
+                    "%s runs a version of Shoal that does not know searcher.%s; update that node first, or use random.",
+                    view_label(&core->view, unable->id).text, config->searcher == SEARCH_TPE ? "name tpe" : "sampler tpe");
         core_reply(core, client, ERR_REFUSED, 0, text);
     } else if (unable != NULL && !search_halves(config->searcher)) {
         format_text(text, sizeof text,
