@@ -169,27 +169,30 @@ static uint32_t rung_to_see(const struct plan_experiment *plan, const struct sto
     return plan->rungs;
 }
 
-/* What the sampler is to know of all trials but one: their results at the rung that is seen, and the values that they had; what is not
- * to end counts as running. */
+/* What the sampler is to know of all trials but one: their results at the rung that is seen, and the values that they had; what was to
+ * end before counts as stopped there; the others run. */
 static uint32_t observe(const struct plan_experiment *plan, const struct story *story, uint32_t but, uint32_t rung,
                         struct tpe_observation out[PLAN_TRIALS_MAX])
 {
     uint32_t count = 0;
     for (uint32_t t = 0; t < plan->trials_then; t++) {
-        const struct fact_judged *judged = NULL;
-        bool is_to_end = false;
+        const struct fact_judged *judged = NULL, *ended = NULL;
         for (uint32_t i = 0; i < story->count; i++) {
             const struct fact_judged *entry = &story->entries[i];
             bool is_seen = entry->attempt.trial == t && rung < plan->rungs && length_of(plan, entry->rung) == length_of(plan, rung);
             judged = is_seen ? entry : judged;
-            is_to_end |= entry->attempt.trial == t && entry->decision != FACT_GOES_ON;
+            ended = entry->attempt.trial == t && entry->decision != FACT_GOES_ON ? entry : ended;
         }
-        const struct fact_created *created = find_created(story, t, judged != NULL ? &judged->attempt : NULL);
-        if (created != NULL && t != but && (judged != NULL || !is_to_end)) {
+        const struct fact_judged *result = judged != NULL ? judged : ended;
+        const struct fact_created *created = find_created(story, t, result != NULL ? &result->attempt : NULL);
+        if (created != NULL && t != but) {
             out[count++] = (struct tpe_observation){.trial = t,
-                                                    .state = judged != NULL ? TPE_COMPLETED : TPE_RUNNING,
-                                                    .metric = judged != NULL ? judged->metric : 0,
-                                                    .has_metric = judged != NULL,
+                                                    .state = judged != NULL  ? TPE_COMPLETED
+                                                             : ended != NULL ? TPE_STOPPED
+                                                                             : TPE_RUNNING,
+                                                    .metric = result != NULL ? result->metric : 0,
+                                                    .step = result != NULL ? (uint64_t)length_of(plan, result->rung) : 0,
+                                                    .has_metric = result != NULL,
                                                     .point = created->draw.point};
         }
     }
@@ -228,7 +231,9 @@ static void check_created(struct sim *sim, int node, uint32_t e, const struct st
     if (config.searcher == SEARCH_ASHA && enough < created->draw.count + 1) {
         enough = created->draw.count + 1; /* the plans' parameters are all searched */
     }
-    uint32_t count = observe(plan, story, created->attempt.trial, rung_to_see(plan, story, enough), observations);
+    uint32_t rung = rung_to_see(plan, story, enough);
+    uint32_t count = observe(plan, story, created->attempt.trial, rung, observations);
+    enough = rung < plan->rungs ? enough : UINT32_MAX; /* all at random */
     wanted.count = created->draw.count;
     int error = tpe_draw(&space, observations, count, plan->smaller_is_better, enough, config.seed, created->attempt.trial, room,
                          sizeof room, wanted.point);

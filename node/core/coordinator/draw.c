@@ -55,31 +55,36 @@ static uint64_t length_to_see(const struct view_search *search, const struct sea
     return longest;
 }
 
-/* What the state of the log says of a trial: its result at the length that is seen (`at`: its index plus 1, or 0), or else that it
- * runs. False: nothing, or of values that the log does not have. */
-static bool observe(const struct view_experiment *experiment, uint32_t trial, uint32_t at, struct tpe_observation *out)
+/* What the state of the log says of a trial: its result at the length that is seen (`at`: its index plus 1, or 0), or that it was
+ * stopped before and how far it was by then, or that it runs. False: nothing, or of values that the log does not have. */
+static bool observe(const struct view_experiment *experiment, const struct search_halving *halving, uint32_t trial, uint32_t at,
+                    struct tpe_observation *out)
 {
     const struct view_search *search = &experiment->search;
     const struct view_searched *row = &search->trials[trial];
     const struct fact_judged *judged = at > 0 ? &search->judged[at - 1].fact : NULL;
     const struct fact_judged *last = row->last > 0 ? &search->judged[row->last - 1].fact : NULL;
     const struct view_created *created = row->created > 0 ? &search->created[row->created - 1] : NULL;
-    created = judged != NULL ? view_search_created(experiment, &judged->attempt) : created;
     bool runs = judged == NULL && (last == NULL || last->decision == FACT_GOES_ON);
-    if (created == NULL || (judged == NULL && !runs) || (runs && BUG(running_unseen, "a draw knows the trials that run"))) {
+    const struct fact_judged *result = runs ? NULL : judged != NULL ? judged : last;
+    created = result != NULL ? view_search_created(experiment, &result->attempt) : created;
+    if (created == NULL || (runs && BUG(running_unseen, "a draw knows the trials that run"))) {
         return false;
     }
     *out = (struct tpe_observation){.trial = trial,
-                                    .state = runs ? TPE_RUNNING : TPE_COMPLETED,
-                                    .metric = runs ? 0 : judged->metric,
+                                    .state = runs ? TPE_RUNNING : judged != NULL ? TPE_COMPLETED : TPE_STOPPED,
+                                    .metric = runs ? 0 : result->metric,
+                                    .step = runs ? 0 : length_of(search, halving, result),
                                     .has_metric = !runs,
                                     .point = created->point};
     return true;
 }
 
 /* Draws from the state. As in BOHB (Falkner, Klein, Hutter, "BOHB: robust and efficient hyperparameter optimization at scale", ICML
- * 2018, section 4) the results that count are those of the longest length that has enough of them: n_startup_trials, and where trials
- * are stopped early one more than parameters are searched. False: no memory. */
+ * 2018, section 4) the results that count first are those of the longest length that has enough of them: n_startup_trials, and where
+ * trials are stopped early one more than parameters are searched. Behind them come, as in Optuna, the trials that were stopped at a
+ * shorter length: without these all that is known to be bad would lie beside the best, since only good trials come so far, and
+ * draws would lead away from there. False: no memory. */
 static bool draw_tpe(struct node_core *core, const struct view_experiment *experiment, uint32_t trial, uint32_t parameters, double *point)
 {
     const struct view_search *search = &experiment->search;
@@ -94,16 +99,17 @@ static bool draw_tpe(struct node_core *core, const struct view_experiment *exper
     void *room = arena_take(&core->arena, room_bytes);
     bool is_made = observations != NULL && at != NULL && room != NULL;
     uint64_t length = length_to_see(search, &halving, enough);
+    uint32_t startup = length > 0 ? enough : UINT32_MAX;
     for (uint32_t i = 0; is_made && i < search->judged_count; i++) {
         const struct fact_judged *judged = &search->judged[i].fact;
         at[judged->attempt.trial] = length_of(search, &halving, judged) == length ? i + 1 : at[judged->attempt.trial];
     }
     for (uint32_t t = 0; is_made && t < search->trial_count; t++) {
-        count += observe(experiment, t, at[t], &observations[count]);
+        count += observe(experiment, &halving, t, at[t], &observations[count]);
     }
     if (is_made) {
         count = tpe_keep_good(&space, observations, count, trial);
-        is_made = tpe_draw(&space, observations, count, config->smaller_is_better, enough, config->seed, trial, room, room_bytes, point) == 0;
+        is_made = tpe_draw(&space, observations, count, config->smaller_is_better, startup, config->seed, trial, room, room_bytes, point) == 0;
     }
     arena_give(&core->arena, observations, search->trial_count * sizeof *observations);
     arena_give(&core->arena, at, search->trial_count * sizeof *at);
