@@ -96,11 +96,11 @@ static int unpack_changed(const struct config *config, const struct change *chan
 /* A configuration in which `option` may have any value between its bounds. */
 static struct config config_around(const struct config_option *option)
 {
-    static const uint8_t empty_array[] = {0x90};
+    static const uint8_t one_const[] = {0x91, 0x93, 0xa1, 'a', 0x00, 0x01}; /* tpe needs a hyperparameter, and grid one that is finite */
     struct config config;
     make_config(&config, 3, 5);
-    config.hyperparameters = empty_array;
-    config.hyperparameters_bytes = sizeof empty_array;
+    config.hyperparameters = one_const;
+    config.hyperparameters_bytes = sizeof one_const;
     config.searcher = SEARCH_SINGLE;
     config.num_rungs = 2; /* asha would be whole, too */
     config.max_time = 9;
@@ -124,7 +124,9 @@ static const char *file_around(const struct config_option *option)
     bool is_asha = option->offset == offsetof(struct config, num_rungs);
     bool is_adaptive = option->offset == offsetof(struct config, max_rungs) || option->offset == offsetof(struct config, mode) ||
                        option->offset == offsetof(struct config, max_time);
-    return is_asha       ? "entrypoint: x\nsearcher: {name: asha, metric: loss, max_trials: 3, max_time: 9, num_rungs: 2}\n"
+    bool is_tpe = option->offset == offsetof(struct config, n_startup_trials);
+    return is_tpe        ? "entrypoint: x\nhyperparameters: {a: 1}\nsearcher: {name: tpe, metric: loss, max_trials: 3}\n"
+           : is_asha     ? "entrypoint: x\nsearcher: {name: asha, metric: loss, max_trials: 3, max_time: 9, num_rungs: 2}\n"
            : is_adaptive ? "entrypoint: x\nsearcher: {name: adaptive_asha, metric: loss, max_trials: 3, max_time: 9}\n"
                          : "entrypoint: x\nsearcher: {name: random, max_trials: 3}\n";
 }
@@ -227,7 +229,7 @@ static void a_record_may_have_the_numbers_that_it_always_might(void **state)
         const char *key;
         uint64_t min, max;
     } rows[] = {
-        {"searcher", 0, 4},
+        {"searcher", 0, 5},
         {"max_trials", 0, 100000},
         {"slots_per_trial", 1, 256},
         {"min_slots", 1, 256},
