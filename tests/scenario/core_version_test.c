@@ -136,21 +136,21 @@ static struct config search_config(void)
 }
 
 /* An older node would take the experiment's record for a broken one. */
-static void a_search_is_refused_while_a_node_lives_that_does_not_know_its_searcher(void **state)
+static void refuse_beside_older(const struct config *config, const char *name)
 {
-    (void)state;
     struct world *world = world_new(3, 1);
-    struct config config = search_config();
+    char refusal[256];
     world->nodes[1].is_older = true;
     world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
-    world_submit(world, 0, &config);
+    world_submit(world, 0, config);
     assert_int_equal(world->reply.code, ERR_REFUSED);
-    assert_string_equal(world->reply.text, "b runs a version of Shoal that does not know searcher.name adaptive_asha; update that node "
-                                           "first, or use random.");
+    (void)snprintf(refusal, sizeof refusal, "b runs a version of Shoal that does not know searcher.%s; update that node first, or use random.",
+                   name);
+    assert_string_equal(world->reply.text, refusal);
     world_crash(world, 1);
     world_run(world, 20000);
-    world_submit(world, 0, &config);
+    world_submit(world, 0, config);
     world_run(world, 10000);
     assert_int_equal(world->reply.code, 0);
     assert_int_equal(running(world, 0) + running(world, 2), 2);
@@ -159,6 +159,16 @@ static void a_search_is_refused_while_a_node_lives_that_does_not_know_its_search
     assert_int_equal(running(world, 1), 0); /* trials wait, and its slot is free */
     assert_int_equal(running(world, 0) + running(world, 2), 2);
     world_free(world);
+}
+
+static void a_search_is_refused_while_a_node_lives_that_does_not_know_its_searcher(void **state)
+{
+    (void)state;
+    struct config config = search_config();
+    refuse_beside_older(&config, "name adaptive_asha");
+    make_config(&config, 9, 5);
+    config.searcher = SEARCH_TPE;
+    refuse_beside_older(&config, "name tpe");
 }
 
 static void a_search_space_is_refused_while_a_node_lives_that_would_draw_other_values(void **state)
