@@ -151,7 +151,7 @@ static bool is_rare_bug(uint32_t bug)
         "copies_guessed", "evicted_goes_on", "gang_keeps", "gang_never_unwanted",
         "gang_of_the_failed", "idle_goes_on", "index_order", "let_go_unconfirmed",
         "loss_ends_attempt", "lower_goes_on", "pause_undoes_cancel", "quarantine_stays",
-        "result_undone", "silent_asked_again", "stale_word_taken",
+        "result_undone", "silent_asked_again", "stale_word_taken", "values_mixed",
     };
     bool is_rare_one = false;
     for (size_t i = 0; i < sizeof rare / sizeof rare[0]; i++) {

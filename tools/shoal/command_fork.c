@@ -207,7 +207,7 @@ static int fix_trial(struct fork *fork, uint64_t index)
                         (unsigned long long)index, fork->original.name);
     }
     if (document_find(trial, "hyperparameters")->type != MSGPACK_OBJECT_MAP) {
-        return cli_fail(cli, CLI_REFUSED, "the hyperparameters of trial %llu are being fetched from another node; ask again in some seconds",
+        return cli_fail(cli, CLI_REFUSED, "the hyperparameters of trial %llu are not drawn yet, or are being fetched from another node; ask again later",
                         (unsigned long long)index);
     }
     document_text(experiment, "metric", metric, sizeof metric);
