@@ -118,7 +118,7 @@ const struct config_option config_options[] = {
      .standard_words = "16",
      .help = "How many trials of the experiment may run at a time, of grid, random, asha, adaptive_asha and tpe; 0 for no limit. Each "
              "bracket of adaptive_asha may have one in any case. The fewer at a time, the more results each draw of tpe knows."},
-    {NUMBER("searcher.n_startup_trials", n_startup_trials, 0, SEARCH_TRIALS_MAX, 10), SPARSE(41, "n_startup_trials"),
+    {NUMBER("searcher.n_startup_trials", n_startup_trials, 0, SEARCH_TRIALS_MAX, 10), SPARSE(42, "n_startup_trials"),
      .help = "So many trials of tpe have to be over before it draws from their results; the values of the first trials are random. With "
              "sampler: tpe so many must have reached a rung, and more than there are hyperparameters."},
     {NUMBER("searcher.max_time", max_time, 1, SEARCH_TIME_MAX, 0), SPARSE(36, "max_time"),
@@ -197,7 +197,7 @@ const struct config_option config_options[] = {
     {NUMBER("checkpoint.save_trial_latest", save_trial_latest, 0, CONFIG_SAVE_MAX, 1), LATER(18, "save_trial_latest"),
      .help = "How many of the newest checkpoints of each trial are kept; a trial that is not over always keeps its "
              "newest."},
-    {TEXT("checkpoint.begin_from", begin_from), SPARSE(41, "begin_from"),
+    {TEXT("checkpoint.begin_from", begin_from), SPARSE(43, "begin_from"),
      .standard_words = "none",
      .help = "The checkpoint of another experiment's trial with which a single trial begins, EXPERIMENT/TRIAL@STEP with the whole id: shoal fork "
              "EXP/TRIAL@STEP writes it. The checkpoint is kept for the new experiment, whatever becomes of the old one."},
@@ -213,10 +213,10 @@ const struct config_option config_options[] = {
     {WORD("keep_ranks", keep_ranks, keep_words, CONFIG_KEEP_FIRST), SPARSE(26, "keep_ranks"),
      .help = "Whose files are kept: those of rank 0, or those of all ranks (at most 64), which the next attempt finds "
              "united in every rank's directory, as torch.distributed.checkpoint wants them."},
-    {BYTES("logs.max_bytes", logs_max_bytes, 1u << 20, 1ull << 40, 64ull << 20), SPARSE(41, "logs_max_bytes"),
+    {BYTES("logs.max_bytes", logs_max_bytes, 1u << 20, 1ull << 40, 64ull << 20), SPARSE(44, "logs_max_bytes"),
      .help = "The most bytes of output that are kept of one worker; with more the oldest lines go, and shoal logs says so. They are "
              "stored compressed, on the worker's node and on another one."},
-    {SECONDS("logs.keep", logs_keep_s, 0, 3153600000, 0), SPARSE(42, "logs_keep"),
+    {SECONDS("logs.keep", logs_keep_s, 0, 3153600000, 0), SPARSE(45, "logs_keep"),
      .standard_words = "0, for ever",
      .help = "How long logs are kept after the end of the experiment, such as 30d; those of a pinned experiment stay. "
              "shoal delete removes them at once."},
