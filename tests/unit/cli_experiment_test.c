@@ -160,13 +160,19 @@ static void top_shows_what_runs_on_each_slot(void **state)
           "{\"node\":\"01\",\"node_label\":\"beta\",\"node_state\":\"dead\",\"index\":0,\"kind\":\"cpu\",\"model\":\"Xeon\",\"memory_bytes\":0,"
           "\"state\":\"free\",\"experiment\":null,\"trial\":null,\"attempt\":null}]"},
          NULL},
+        {"usage",
+         {"\"ok\":true,\"end\":true,\"unknown\":[],\"usage\":[{\"node\":\"00\",\"index\":0,\"cpu_percent\":150,\"memory_bytes\":2147483648,"
+          "\"gpu_percent\":80,\"gpu_memory_bytes\":1073741824}]"},
+         NULL},
         {"show", {SHOWN("running", "\"end\":true")}, NULL},
         {NULL, {NULL}, NULL}};
     fake_start(answers);
     assert_int_equal(RUN("top", "--json"), CLI_DONE);
     assert_has(out_text, "{\"nodes\": 2, \"nodes_alive\": 1, \"nodes_drained\": 1, \"slots_in_use\": 1, \"slots\": [{\"node\": \"00\"");
-    assert_has(out_text, "\"experiment_name\": \"mlp\", \"trial\": 1, \"attempt\": 6, \"step\": 0, \"steps_s\": 0.0}");
-    assert_has(out_text, "\"experiment\": null, \"experiment_name\": null, \"trial\": null, \"attempt\": null, \"step\": null, \"steps_s\": null}]}");
+    assert_has(out_text, "\"experiment_name\": \"mlp\", \"trial\": 1, \"attempt\": 6, \"step\": 0, \"steps_s\": 0.0, "
+                       "\"cpu_percent\": 150.0, \"resident_bytes\": 2147483648, \"gpu_percent\": 80, \"gpu_memory_bytes\": 1073741824}");
+    assert_has(out_text, "\"experiment\": null, \"experiment_name\": null, \"trial\": null, \"attempt\": null, \"step\": null, \"steps_s\": null, "
+                       "\"cpu_percent\": null, \"resident_bytes\": null, \"gpu_percent\": null, \"gpu_memory_bytes\": null}]}");
     assert_int_equal(RUN("top"), CLI_DONE);
     assert_has(out_text, "nodes: 1 of 2 alive, 1 drained  slots: 1 of 2 in use\n");
     assert_has(out_text, "alpha     0  cuda  H100   1.0 GiB  leased           mlp             1        6     0        0\n");

@@ -32,6 +32,7 @@ static const struct answer answers[] = {{"ls", {EXPERIMENTS}, NULL},
                                         {"slots", {"\"ok\":true,\"end\":true,\"slots\":[{\"node\":\"01\",\"index\":1,\"model\":\"RTX\"}]"}, NULL},
                                         {"submit", {SUBMITTED}, NULL},
                                         {"checkpoint_ls", {CHECKPOINTS}, NULL},
+                                        {"platform", {"\"ok\":true,\"end\":true,\"bytes\":0"}, NULL},
                                         {NULL, {NULL}, NULL}};
 
 static void the_file_is_shown_as_it_was_submitted(void **state)

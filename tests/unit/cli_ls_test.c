@@ -131,7 +131,7 @@ static void no_line_is_wider_than_the_terminal(void **state)
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(i == 0 ? RUN("ls") : RUN("ls", "--columns", "id,name,labels,submitted"), CLI_DONE);
         assert_has(out_text, "...");
-        assert_has(out_text, i == 0 ? "a000000000000001  resnet-" : "2025-11-21");
+        assert_has(out_text, i == 0 ? "a0000000  resnet-" : "2025-11-21");
         for (const char *at = out_text; *at != '\0'; at += strcspn(at, "\n") + 1) {
             size_t columns = 0;
             for (const char *c = at; *c != '\n'; c++) {

@@ -49,7 +49,7 @@ static void defaults_are_filled_in_and_sections_are_whole(void **state)
     assert_has(text, "\"seed\": 0, ");
     assert_null(strstr(text, "hyperparameters"));
     assert_null(strstr(text, "labels"));
-    assert_null(strstr(text, "environment"));
+    assert_has(text, "\"environment\": {\"warm\": false}");
 }
 
 static void lists_maps_and_a_long_command_are_there(void **state)
@@ -62,7 +62,7 @@ static void lists_maps_and_a_long_command_are_there(void **state)
     const char *text = document_of(yaml);
     assert_has(text, "\"labels\": [\"a\", \"b\"]");
     assert_has(text, "\"keep\": [\"out\"]");
-    assert_has(text, "\"environment\": {\"variables\": {\"A\": \"1\"}}");
+    assert_has(text, "\"environment\": {\"variables\": {\"A\": \"1\"}, \"warm\": false}");
     assert_has(text, command);
     assert_null(strstr(text, "max_trials"));
 }

@@ -201,7 +201,7 @@ static void each_mistake_is_one_sentence_with_key_value_and_what_is_allowed(void
         {ADAPTIVE ", max_time: 9, warm_start: ['']", "searcher.warm_start is a list; allowed is a list of at most 64"},
         {ADAPTIVE ", max_time: 9, warm_start: [null]", "searcher.warm_start is a list"},
         {ADAPTIVE ", max_time: 9, warm_start: [[a]]", "searcher.warm_start is a list"},
-        {"name: grid, warm_start: [a]", "searcher.warm_start has no effect with searcher.name grid; remove it or use random, asha or adaptive_asha"},
+        {"name: grid, warm_start: [a]", "searcher.warm_start has no effect with searcher.name grid; remove it or use random, asha, adaptive_asha or tpe"},
         {ADAPTIVE ", max_time: 9, stop_once: 3", "searcher.stop_once is '3'; allowed is true"},
         {ADAPTIVE ", max_time: 9, max_length: 9", "searcher.max_length says the same as searcher.max_time; remove one of them"},
         {ADAPTIVE ", max_length: 0", "searcher.max_length is '0'; allowed is a whole number from 1 on, or a map of one of steps, batches"},
