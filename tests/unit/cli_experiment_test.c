@@ -175,8 +175,8 @@ static void top_shows_what_runs_on_each_slot(void **state)
                        "\"cpu_percent\": null, \"resident_bytes\": null, \"gpu_percent\": null, \"gpu_memory_bytes\": null}]}");
     assert_int_equal(RUN("top"), CLI_DONE);
     assert_has(out_text, "nodes: 1 of 2 alive, 1 drained  slots: 1 of 2 in use\n");
-    assert_has(out_text, "alpha     0  cuda  H100   1.0 GiB  leased           mlp             1        6     0        0\n");
-    assert_has(out_text, "beta      0  cpu   Xeon         -  free, node dead  -               -        -     -        -\n");
+    assert_has(out_text, "alpha     0  leased           mlp             1     0        0  150%  2.0 GiB  80%  1.0 GiB of 1.0 GiB  cuda        6  H100\n");
+    assert_has(out_text, "beta      0  free, node dead  -               -     -        -     -        -    -                   -  cpu         -  Xeon\n");
     fake_stop();
 }
 
