@@ -20,6 +20,8 @@
 #define CORE_MEMORY_RESERVE 25       /* the last 1/25 is only for records to free memory, or to end something on this node */
 #define CORE_MEMORY_REFOLD 128       /* records without room in the fold are tried again once a further 1/128 is free */
 #define CORE_TRIAL_BYTES 3072        /* of a trial, about: attempt, verdict, two checkpoints; measured in core_memory_test.c */
+#define CORE_DRAWN_BYTES 512         /* of a trial whose values are drawn from results, more: a record of the search's log */
+#define CORE_DRAWN_PARAMETER_BYTES 40 /* of each of its values, about: in two records and twice in the view */
 #define CORE_TRIAL_WORKER_BYTES 1024 /* of each worker of a trial, about; measured in core_memory_test.c */
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */

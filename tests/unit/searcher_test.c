@@ -99,7 +99,7 @@ static void tpe_has_the_defaults_of_optuna(void **state)
     c = parse_good("name: tpe, metric: loss, max_trials: 50, max_length: {epochs: 7}, n_startup_trials: 0, max_concurrent_trials: 0");
     halving = config_search_halving(&c);
     assert_int_equal(halving.max_time, 7);
-    assert_int_equal(halving.max_concurrent_trials, 50);
+    assert_int_equal(halving.max_concurrent_trials, SEARCH_TRIALS_MAX); /* also once the search is extended */
     assert_int_equal(c.n_startup_trials, 0);
     assert_string_equal(c.time_metric, "epochs");
 }

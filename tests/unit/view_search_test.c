@@ -253,6 +253,20 @@ static void the_values_of_a_trial_are_those_of_its_completed_or_highest_attempt(
     assert_false(view_trial_continues(trial, &third));
 }
 
+static void decisions_about_rungs_that_the_search_has_not_are_passed_over(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_tpe(mesh); /* one rung */
+    struct fact_claim claim = {.term = 1};
+    struct fact_search_log made_up = {.term = 1, .boot = 1, .judged_count = 2};
+    made_up.judged[0] = judged(mesh, 0, 0, FACT_GOES_ON);
+    made_up.judged[1] = judged(mesh, 0, 1, FACT_TOPS_OUT);
+    say(mesh, 3, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)), &claim);
+    say_log(mesh, 3, first_log, 0, &made_up);
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    assert_int_equal(experiment->search.judged_count, 1);
+}
+
 static void a_log_tells_the_values_of_an_attempt_once(void **state)
 {
     struct mesh *mesh = *state;
@@ -296,6 +310,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_log_without_a_claim_of_its_writer_decides_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(further_trials_leave_what_was_decided_as_it_is, setup, teardown),
         cmocka_unit_test_setup_teardown(the_values_of_a_trial_are_those_of_its_completed_or_highest_attempt, setup, teardown),
+        cmocka_unit_test_setup_teardown(decisions_about_rungs_that_the_search_has_not_are_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(a_log_tells_the_values_of_an_attempt_once, setup, teardown),
         cmocka_unit_test_setup_teardown(decisions_about_trials_that_are_not_there_are_passed_over, setup, teardown),
     };

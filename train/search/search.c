@@ -468,7 +468,7 @@ bool search_point_fits(const struct search_space *space, const double *point, ui
     size_t values_max;
     bool fits = space_read(space, &parameters, &values_max) == 0 && parameters.count == count;
     for (uint32_t i = 0; i < count && fits; i++) {
-        fits = isnan(point[i]) || is_point(&parameters.list[i], point[i]);
+        fits = isnan(point[i]) ? parameters.list[i].when_bytes > 0 : is_point(&parameters.list[i], point[i]);
     }
     return fits;
 }

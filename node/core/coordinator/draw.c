@@ -58,7 +58,7 @@ static uint64_t length_to_see(const struct view_search *search, const struct sea
 /* What the state of the log says of a trial: its result at the length that is seen (`at`: its index plus 1, or 0), or that it was
  * stopped before and how far it was by then, or that it runs. False: nothing, or of values that the log does not have. */
 static bool observe(const struct view_experiment *experiment, const struct search_halving *halving, uint32_t trial, uint32_t at,
-                    struct tpe_observation *out)
+                    uint32_t parameters, struct tpe_observation *out)
 {
     const struct view_search *search = &experiment->search;
     const struct view_searched *row = &search->trials[trial];
@@ -68,7 +68,7 @@ static bool observe(const struct view_experiment *experiment, const struct searc
     bool runs = judged == NULL && (last == NULL || last->decision == FACT_GOES_ON);
     const struct fact_judged *result = runs ? NULL : judged != NULL ? judged : last;
     created = result != NULL ? view_search_created(experiment, &result->attempt) : created;
-    if (created == NULL || (runs && BUG(running_unseen, "a draw knows the trials that run"))) {
+    if (created == NULL || created->point_count != parameters || (runs && BUG(running_unseen, "a draw knows the trials that run"))) {
         return false;
     }
     *out = (struct tpe_observation){.trial = trial,
@@ -105,7 +105,7 @@ static bool draw_tpe(struct node_core *core, const struct view_experiment *exper
         at[judged->attempt.trial] = length_of(search, &halving, judged) == length ? i + 1 : at[judged->attempt.trial];
     }
     for (uint32_t t = 0; is_made && t < search->trial_count; t++) {
-        count += observe(experiment, &halving, t, at[t], &observations[count]);
+        count += observe(experiment, &halving, t, at[t], parameters, &observations[count]);
     }
     if (is_made) {
         count = tpe_keep_good(&space, observations, count, trial);

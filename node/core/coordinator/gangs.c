@@ -209,6 +209,11 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
         return;
     }
     struct fact_attempt fact = {.member_count = gang->member_count};
+    const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+    if (experiment->config->begin_from[0] != '\0' && (trial == NULL || core_checkpoints_newest(core, trial) == NULL)) {
+        gang->until_ms = core->now_ms; /* its copy is denied since the gang was formed, and it never begins from nothing */
+        return;
+    }
     if (experiment->is_drawn && !draw_attempt(core, coordination, &gang->attempt, &fact.draw)) {
         MARK(values_not_drawn_now);
         gang->until_ms = core->now_ms; /* given up before anything is recorded of it */
@@ -216,7 +221,7 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     }
     memcpy(fact.members, gang->members, gang->member_count * sizeof fact.members[0]);
     bytes_copy_text(fact.network, sizeof fact.network, gang->network);
-    const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+    trial = view_find_trial(experiment, gang->attempt.trial); /* there now, if its values were just drawn */
     const struct view_manifest *newest = trial != NULL ? core_checkpoints_newest(core, trial) : NULL;
     if (newest == NULL && gang->attempt.trial > 0 && view_find_trial(experiment, 0) != NULL &&
         BUG(lineages_mixed, "a trial starts from its own checkpoints")) {

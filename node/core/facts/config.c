@@ -24,7 +24,7 @@ static struct search_halving tpe_halving(const struct config *config)
                                    .divisor = config->divisor,
                                    .max_time = config->max_time > 0 ? config->max_time : SEARCH_TIME_MAX,
                                    .max_trials = config->max_trials,
-                                   .max_concurrent_trials = concurrent > 0 ? concurrent : config->max_trials};
+                                   .max_concurrent_trials = concurrent > 0 ? concurrent : SEARCH_TRIALS_MAX};
 }
 
 struct search_halving config_search_halving(const struct config *config)

@@ -32,7 +32,13 @@ static const struct records_entry *find_tombstone(const struct node_core *core, 
 
 static uint64_t bytes_of_trials(const struct config *config, uint64_t trials)
 {
-    return trials * (CORE_TRIAL_BYTES + (uint64_t)config->slots_per_trial * CORE_TRIAL_WORKER_BYTES);
+    struct pack_reader reader;
+    struct search_head head;
+    uint32_t parameters = 0;
+    pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
+    bool is_drawn = config_is_drawn(config) && search_head_read(&reader, &head, &parameters) == 0;
+    uint64_t points = is_drawn ? CORE_DRAWN_BYTES + (uint64_t)parameters * CORE_DRAWN_PARAMETER_BYTES : 0;
+    return trials * (CORE_TRIAL_BYTES + (uint64_t)config->slots_per_trial * CORE_TRIAL_WORKER_BYTES + points);
 }
 
 /* About how much more memory the known experiments will take until they are over. */

@@ -253,7 +253,8 @@ static bool has_room(struct view *view, struct view_search *search)
 static void take_judged(struct view_search *search, const struct fact_judged *judged, const struct view_log *log, uint32_t number)
 {
     struct view_searched *trial = judged->attempt.trial < search->trial_count ? &search->trials[judged->attempt.trial] : NULL;
-    bool is_next = trial != NULL && (judged->rung == trial->rungs || BUG(judged_twice, "a rung of a trial counts once"));
+    bool is_known_rung = trial != NULL && judged->rung < search->brackets.list[trial->bracket].rungs;
+    bool is_next = is_known_rung && (judged->rung == trial->rungs || BUG(judged_twice, "a rung of a trial counts once"));
     if (!is_next) {
         MARK(decision_known_already);
         return;
