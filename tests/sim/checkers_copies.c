@@ -281,6 +281,9 @@ void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
     }
     struct fact_manifest fact;
     CHECK(fact_manifest_read(record, &fact) == 0);
+    if (!checkers_has_values(trial, &attempt)) {
+        return; /* of the other side's draw: nothing goes on from it any more */
+    }
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         if (a->assigned && a->verdicts == NULL && hash256_equal(a->checkpoint, fact.blob)) {
             sim_fail(sim, 11, "n%d lets step %llu of trial %u go, with which attempt %u begins", node,
@@ -302,7 +305,7 @@ void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
         if (united.step < step || is_it) {
             break;
         }
-        newer += united.holder_count > 0 && count_confirmed(sim, &united) >= wanted;
+        newer += united.holder_count > 0 && checkers_has_values(trial, &united.attempt) && count_confirmed(sim, &united) >= wanted;
     }
     checkers_met(sim, PREMISE_11_LET_GO);
     if (newer < (latest == 0 && lives ? 1 : latest)) {

@@ -137,7 +137,7 @@ static void check_newest(struct sim *sim, int node, const struct view_trial *tri
 {
     const struct view_output *begun = fact->beginning_count > 0 ? find_row(trial, fact->beginnings[0].blob) : NULL;
     for (const struct view_output *row = trial->outputs; row != NULL; row = row->next) {
-        if (is_within_reach(sim, node, row) && (begun == NULL || !is_older(&row->attempt, row->fact.sequence, begun))) {
+        if (is_within_reach(sim, node, row) && checkers_has_values(trial, &row->attempt) && (begun == NULL || !is_older(&row->attempt, row->fact.sequence, begun))) {
             sim_fail(sim, 11, "n%d starts attempt %u of trial %u without the files of attempt %u, sequence %llu, which are there",
                      node, attempt->number, attempt->trial, row->attempt.number, (unsigned long long)row->fact.sequence);
         }
@@ -168,7 +168,8 @@ static void check_durable(struct sim *sim, int node, const struct view_trial *tr
         const struct sim_blob *blob = blobs_find(sim, left->blob);
         const struct view_output *row = find_row(trial, left->blob);
         bool is_of_trial = experiment_id_equal(left->attempt.experiment, attempt->experiment) && left->attempt.trial == attempt->trial;
-        if (!is_of_trial || left->known[node] == 0 || left->known[node] != sim->nodes[node].life || blob->struck != 0) {
+        if (!is_of_trial || left->known[node] == 0 || left->known[node] != sim->nodes[node].life || blob->struck != 0 ||
+            (trial != NULL && !checkers_has_values(trial, &left->attempt))) {
             continue;
         }
         bool is_lost = row == NULL ? !is_superseded(trial, left) : is_within_reach(sim, node, row);
