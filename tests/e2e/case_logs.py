@@ -68,7 +68,7 @@ def a_log_is_read_to_its_end_though_the_node_that_gives_it_dies(lab):
     alder, birch = mesh.nodes
     alder.slots, birch.slots = "none", "cpu:1"
     mesh.start()
-    identity = lab.submit(alder, {"name": "talker", "entrypoint": f"seq 1 {lines}; echo the last $((40 + 2)) words",
+    identity = lab.submit(alder, {"name": "talker", "entrypoint": f"seq 1 {lines}; sleep 2; echo the last $((40 + 2)) words",  # on the disk as they are: large pieces are packed
                                   "searcher": {"name": "single", "metric": "a"}})
     wait_over(mesh, identity, 40)
     wait_until(lambda: has_stored(alder, b"the last 42 words"), 30, "the copy")
