@@ -113,7 +113,7 @@ def an_elastic_group_grows_up_to_a_new_bound(lab):
     text = refusal(node, "set", identity, "max_slots=65", code=1)
     expect("65 is no max_slots of" in text and "allowed are slots_per_trial, 1, to 64." in text, text)
     text = mesh.nodes[1].run("set", identity, "max_slots=3")
-    expect("has groups of at most 3 workers, stored on " in text, f"it says {text}")
+    expect("has groups of at most 3 workers, if its program is elastic, stored on " in text, f"it says {text}")
     wait_until(lambda: generation_of(log, identity, 3, two), 60, "three to train")
     expect(show(mesh, identity)["trials"][0]["attempt"] == 1, "the group began anew")
     node.run("cancel", identity)
@@ -156,7 +156,7 @@ def earlier_experiments_give_the_first_trials_their_values(lab):
     again = node.run("submit", context / "again.yaml").split()[-1]
     expect(values(node, again) == got, "the file submitted again has other trials")
     for experiment in (new, fork, again):
-        node.run("cancel", experiment)
+        wait_until(lambda experiment=experiment: settled(node, experiment, 12), 90, "the further trials to end")
 
 
 @case(limit_s=120)
@@ -188,7 +188,7 @@ def a_warm_start_that_cannot_be_is_refused_in_one_sentence(lab):
     text = refused(1, "old")
     expect("searcher.warm_start is 'old'; allowed is a list of at most 64 experiments (EXP) or trials (EXP/TRIAL)" in text, text)
     text = refused(1, ["old"], searcher={"name": "grid", "max_trials": None})
-    expect("searcher.warm_start has no effect with searcher.name grid; remove it or use random, asha or adaptive_asha" in text, text)
+    expect("searcher.warm_start has no effect with searcher.name grid; remove it or use random, asha, adaptive_asha or tpe" in text, text)
 
 
 @case(limit_s=180)

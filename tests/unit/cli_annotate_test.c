@@ -95,7 +95,7 @@ static void a_search_is_extended_and_groups_get_another_bound(void **state)
         assert_int_equal(document_number(&request, "max_trials"), 64);
     }
     assert_int_equal(RUN("set", "mlp", "max_slots=8"), CLI_DONE);
-    assert_string_equal(out_text, "mlp (a1b2c3d4e5f60718) has groups of at most 8 workers, stored on 2 nodes\n");
+    assert_string_equal(out_text, "mlp (a1b2c3d4e5f60718) has groups of at most 8 workers, if its program is elastic, stored on 2 nodes\n");
     assert_int_equal(RUN("extend", "mlp"), CLI_USAGE);
     assert_sentence("say how many trials mlp has then, all together: shoal extend mlp --max-trials 64");
     assert_int_equal(RUN("extend", "mlp", "--max-trials", "100001"), CLI_USAGE);

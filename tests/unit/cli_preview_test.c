@@ -76,11 +76,11 @@ static void values_that_follow_from_results_are_not_known_before(void **state)
     static const char tpe[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
                               "searcher: {name: tpe, metric: loss, max_trials: 40, max_concurrent_trials: 4}\n";
     assert_int_equal(RUN("preview", (char *)file_of(tpe)), CLI_DONE);
-    assert_has(out_text, "tpe: 40 trials, at most 4 at a time\n\nOnce 10 trials are over, values are drawn from what they have reached. "
-                         "Until then they are random:\ntrial 0: {\"lr\": ");
+    assert_has(out_text, "tpe: 40 trials, at most 4 at a time\n\nValues are random until 10 trials are over, then drawn from results:\n"
+                         "trial 0: {\"lr\": ");
     assert_has(out_text, "}\n...\n");
     assert_int_equal(RUN("preview", (char *)file_of(tpe), "--set", "searcher.n_startup_trials=0"), CLI_DONE);
-    assert_string_equal(out_text, "tpe: 40 trials, at most 4 at a time\n\nValues are drawn from what earlier trials have reached.\n...\n");
+    assert_string_equal(out_text, "tpe: 40 trials, at most 4 at a time\n\nValues are drawn from what earlier trials have reached.\n");
     assert_int_equal(RUN("preview", (char *)file_of(tpe), "--json", "--set", "searcher.n_startup_trials=1"), CLI_DONE);
     assert_has(out_text, "\"searcher\": \"tpe\", \"metric\": \"loss\"");
 }

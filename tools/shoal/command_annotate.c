@@ -176,7 +176,7 @@ static const struct settable {
 } settable[] = {
     {"priority", "resources.priority", 99, "allowed are 1, the first in the queue, to 99", "has priority", ""},
     {"max_slots", "resources.max_slots", CONFIG_SLOTS_MAX, "allowed are 1 to 256, and not less than slots_per_trial",
-     "has groups of at most", " workers"},
+     "has groups of at most", " workers, if its program is elastic"},
     {"max_trials", "searcher.max_trials", SEARCH_TRIALS_MAX, "allowed are 1 to 100000: all trials together", "has", " trials"},
 };
 
@@ -186,7 +186,7 @@ static int set_number(struct cli *cli, const char *typed, const struct settable 
     struct noted noted;
     struct reply reply;
     uint64_t number = 0;
-    char done[64];
+    char done[96];
     if (options_number(text, what->max, &number) != 0 || number == 0) {
         return cli_fail(cli, CLI_USAGE, "'%.40s' is no %s; %s", text, what->key, what->allowed);
     }
@@ -221,6 +221,11 @@ int command_set(struct cli *cli, const struct arguments *arguments)
         is_it |= strlen(settable[i].option) == bytes && memcmp(text, settable[i].option, bytes) == 0;
         if (is_it) {
             return set_number(cli, arguments->operands[0], &settable[i], text + bytes + 1);
+        }
+    }
+    for (size_t i = 0; i < sizeof settable / sizeof settable[0]; i++) {
+        if (strcmp(settable[i].key, text) == 0 || strcmp(settable[i].option, text) == 0) {
+            return cli_fail(cli, CLI_USAGE, "%s lacks its value; write %s=N, where %s", text, settable[i].key, settable[i].allowed);
         }
     }
     return cli_fail(cli, CLI_USAGE,

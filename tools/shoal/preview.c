@@ -140,9 +140,12 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
     int code = CLI_DONE;
     uint32_t samples = sample_count(plan);
     (void)fputc('\n', cli->out);
-    if (config_is_drawn(config) && config->n_startup_trials > 0) {
-        (void)fprintf(cli->out, "Once %" PRIu32 " trials are over, values are drawn from what they have reached. Until then they are random:\n",
+    if (config_is_drawn(config) && config->n_startup_trials >= plan->trials) {
+        (void)fprintf(cli->out, "All values are random, since searcher.n_startup_trials (%" PRIu32 ") is not below the number of trials:\n",
                       config->n_startup_trials);
+    } else if (config_is_drawn(config) && config->n_startup_trials > 0) {
+        (void)fprintf(cli->out, "Values are random until %" PRIu32 " trial%s, then drawn from results:\n", config->n_startup_trials,
+                      halves ? "s or more have reached a rung" : config->n_startup_trials == 1 ? " is over" : "s are over");
     } else if (config_is_drawn(config)) {
         (void)fputs("Values are drawn from what earlier trials have reached.\n", cli->out);
     }
@@ -153,7 +156,7 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
         (void)fprintf(cli->out, "trial %" PRIu32 ": ", trial);
         code = write_packed(cli, bytes, writer.used_bytes, text);
     }
-    if (plan->trials > samples) {
+    if (plan->trials > samples && samples > 0) {
         (void)fputs("...\n", cli->out);
     }
     return code;
