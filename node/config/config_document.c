@@ -67,7 +67,7 @@ static bool has_value(const struct config_option *option, const struct config *c
     case OPTION_REAL:
         return config_option_real_is_good(option, config_option_real(option, config));
     case OPTION_OTHER:
-        return bytes_of(option, config, &count) != NULL || (is_key(option, "searcher.bracket_rungs") && config->bracket_count > 0);
+        return bytes_of(option, config, &count) != NULL || (is_key(option, "searcher.stop_once") && config->promotes) || (is_key(option, "searcher.bracket_rungs") && config->bracket_count > 0);
     default:
         return true;
     }
@@ -101,6 +101,10 @@ static void pack_value(struct pack_writer *writer, const struct config_option *o
             for (uint32_t i = 0; i < config->bracket_count; i++) {
                 pack_u64(writer, config->bracket_rungs[i]);
             }
+            break;
+        }
+        if (is_key(option, "searcher.stop_once")) {
+            pack_bool(writer, !config->promotes);
             break;
         }
         bytes = bytes_of(option, config, &count);

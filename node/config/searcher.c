@@ -85,11 +85,16 @@ static void check_rule(struct reading *reading, const struct rule *rule)
     }
 }
 
+static bool has_sampler_tpe(const struct reading *reading)
+{
+    const struct tree_node *sampler = given(reading, "sampler");
+    return sampler != NULL && sampler->kind == TREE_SCALAR && strcmp(sampler->text, "tpe") == 0;
+}
+
 static void check_startup(struct reading *reading)
 {
-    const struct tree_node *node = given(reading, "n_startup_trials"), *sampler = given(reading, "sampler");
-    bool is_tpe = sampler != NULL && sampler->kind == TREE_SCALAR && strcmp(sampler->text, "tpe") == 0;
-    if (node != NULL && search_halves(reading->config->searcher) && !is_tpe) {
+    const struct tree_node *node = given(reading, "n_startup_trials");
+    if (node != NULL && search_halves(reading->config->searcher) && !has_sampler_tpe(reading)) {
         (void)tree_fail(reading->tree, node, "searcher.n_startup_trials has no effect without searcher.sampler tpe; remove it, or add that");
     }
 }
@@ -149,10 +154,11 @@ static void read_stop_once(struct reading *reading)
     }
     if (scalar.type != SCALAR_TRUTH) {
         fail(reading, node, "stop_once");
-    } else if (!scalar.truth) {
+    } else if (!scalar.truth && has_sampler_tpe(reading)) {
         (void)tree_fail(reading->tree, node,
-                        "searcher.stop_once is false, and promotion is not supported yet; remove the key, and each trial is stopped where it "
-                        "is not among the best");
+                        "searcher.stop_once is false, and searcher.sampler tpe does not know paused trials; remove one of them");
+    } else {
+        reading->config->promotes = !scalar.truth;
     }
 }
 

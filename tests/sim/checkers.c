@@ -115,6 +115,10 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_3_EXTENDED_ON_TWO] = "3: further trials were acknowledged as stored on two or more",
     [PREMISE_9_ADDED] = "9: an attempt of a further trial",
     [PREMISE_17_ADDED] = "17: a decision about a further trial",
+    [PREMISE_17_PROMOTED] = "17: a log promoted a paused trial",
+    [PREMISE_17_CLOSED] = "17: a log closed a paused trial",
+    [PREMISE_18_PAUSED_BY_SEARCH] = "18: a pause by a search was compared with its log",
+    [PREMISE_18_PAUSE_OBEYED] = "18: a worker of a paused attempt was asked to leave",
 };
 
 const char *checkers_invariant_text(int number)
@@ -151,7 +155,7 @@ const char *checkers_invariant_text(int number)
                "stated caps",
         [16] = "each rung of a trial is judged once in a log of a search, in order",
         [17] = "each decision of a search follows from what stands before it in its log",
-        [18] = "a search stops a trial only as its log says",
+        [18] = "a search stops or pauses a trial only as its log says",
         [19] = "without faults no more trials of a bracket train at a time than may",
     };
     return number >= 0 && number < (int)(sizeof texts / sizeof texts[0]) && texts[number] != NULL ? texts[number] : "?";

@@ -122,6 +122,10 @@ enum checkers_premise {
     PREMISE_3_EXTENDED_ON_TWO,    /* further trials were acknowledged as stored on two or more */
     PREMISE_9_ADDED,              /* an attempt of a further trial was made, */
     PREMISE_17_ADDED,             /* ... and one was judged beside those from before */
+    PREMISE_17_PROMOTED,
+    PREMISE_17_CLOSED,
+    PREMISE_18_PAUSED_BY_SEARCH,
+    PREMISE_18_PAUSE_OBEYED, /* a worker of a paused attempt was asked to leave */
     PREMISE_COUNT
 };
 

@@ -118,7 +118,8 @@ static struct choice_made choice_of(const struct sim *sim, int node, uint32_t in
     }
     for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
         choice.promised |= gangs[t].step > 0 && gangs[t].seen_ms >= chosen_ms ? 1u << t : 0;
-        bool is_stopped = view_trial_stopped(view_find_trial(experiment, t)) || view_search_course(experiment, t) == VIEW_ENDS;
+        bool is_stopped = view_trial_stopped(view_find_trial(experiment, t)) || view_search_course(experiment, t) == VIEW_ENDS ||
+                          view_search_course(experiment, t) == VIEW_IS_PAUSED;
         choice.stopped |= is_stopped ? 1u << t : 0;
     }
     return choice;

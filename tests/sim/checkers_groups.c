@@ -240,7 +240,7 @@ void checkers_on_group_lost(struct sim *sim, int node, const attempt_id *id, con
     }
     const struct view_trial *trial = view_find_trial(seen, id->trial);
     bool is_unwanted = view_trial_highest(trial) != attempt || view_trial_completed(trial) != NULL ||
-                       view_experiment_cancelled(seen) || view_experiment_paused(seen) || view_trial_stopped(trial) || plan->fails_at_once ||
+                       view_experiment_cancelled(seen) || view_experiment_paused(seen) || view_trial_stopped(trial) || view_attempt_is_paused(trial, id) || plan->fails_at_once ||
                        is_lost_beside_failures(core, seen, trial, attempt);
     bool is_overruled = election_claim_compare(attempt->group_claim, row->election.highest) > 0;
     bool is_blurred = (!sim->healed && (sim->plan.blurs_time || sim->plan.has[FAULT_LOSS])) ||

@@ -291,6 +291,29 @@ void checkers_same_state(struct sim *sim);
 void checkers_stops(struct sim *sim, int node); /* once a virtual second */
 void checkers_search(struct sim *sim, int node); /* once a virtual second */
 void checkers_on_place(struct sim *sim, int node, const attempt_id *attempt); /* a coordinator has assigned it */
+
+#define CHECKERS_STORY_ENTRIES 512
+#define CHECKERS_STORY_LOGS 512
+#define CHECKERS_STORY_CREATED 1024
+
+/* The decisions of a log of a search, with what it has adopted, in its order. */
+struct checkers_story {
+    uint32_t count;
+    struct fact_judged entries[CHECKERS_STORY_ENTRIES];
+    uint32_t created_count; /* attempts with their values */
+    struct fact_created created[CHECKERS_STORY_CREATED];
+    uint32_t taken_count; /* how far each log is in it */
+    struct {
+        node_id writer;
+        struct fact_log_name name;
+        uint32_t until;
+    } taken[CHECKERS_STORY_LOGS];
+};
+
+/* Of a search that promotes: whether a story can go on with the entry, and whether an entry that can is what the rule says. */
+bool checkers_promotion_follows(const struct checkers_story *story, const struct plan_experiment *plan, const struct fact_judged *entry);
+void checkers_promotion(struct sim *sim, int node, uint32_t e, const struct checkers_story *story, const struct fact_judged *entry);
+
 void checkers_stops_kept(struct sim *sim, int node, uint32_t experiment); /* at the end */
 void checkers_stops_lost(struct sim *sim, int node, uint32_t experiment); /* perhaps: its disk is another one */
 void checkers_extensions(struct sim *sim, int node); /* once a virtual second */

@@ -498,7 +498,8 @@ static bool waits_after_losses(const struct view_trial *trial)
 static bool is_pending(const struct view_experiment *experiment, uint32_t index)
 {
     const struct view_trial *trial = view_find_trial(experiment, index);
-    bool is_free = view_trial_state(experiment, index) == VIEW_TRIAL_QUEUED && view_search_course(experiment, index) != VIEW_ENDS;
+    bool is_free = view_trial_state(experiment, index) == VIEW_TRIAL_QUEUED && view_search_course(experiment, index) != VIEW_ENDS &&
+                   view_search_course(experiment, index) != VIEW_IS_PAUSED;
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
         is_free &= !a->assigned || a->verdicts != NULL;
     }

@@ -201,7 +201,7 @@ void checkers_missed(struct sim *sim, int node, uint32_t e, const struct view_ex
         const struct view_attempt *attempt = trial != NULL ? view_trial_highest(trial) : NULL;
         struct missed *missed = &sim->checkers->progress.missed[node][e][t];
         bool is_lost = false;
-        if (is_watched && !view_trial_stopped(trial) && attempt != NULL && attempt->assigned && attempt->verdicts == NULL) {
+        if (is_watched && !view_trial_stopped(trial) && attempt != NULL && !view_attempt_is_paused(trial, &attempt->id) && attempt->assigned && attempt->verdicts == NULL) {
             bool is_known = true; /* who may run on beyond a cut is waited for, first of all */
             for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
                 enum fate fate = fate_of(sim, node, attempt, rank);

@@ -7,23 +7,8 @@
 #include "tests/sim/checkers_inside.h"
 #include "train/search/tpe.h"
 
-#define CREATED_MAX 1024
-#define ENTRIES_MAX (PLAN_TRIALS_MAX * PLAN_RUNGS_MAX)
-#define LOGS_MAX 512
-
-/* The decisions of a log, with what it has adopted, in its order. */
-struct story {
-    uint32_t count;
-    struct fact_judged entries[ENTRIES_MAX];
-    uint32_t created_count; /* attempts with their values */
-    struct fact_created created[CREATED_MAX];
-    uint32_t taken_count; /* how far each log is in it */
-    struct {
-        node_id writer;
-        struct fact_log_name name;
-        uint32_t until;
-    } taken[LOGS_MAX];
-};
+#define LOGS_MAX CHECKERS_STORY_LOGS
+#define CREATED_MAX CHECKERS_STORY_CREATED
 
 static const struct records_entry *find_record(const struct sim *sim, int node, experiment_id experiment, node_id writer,
                                                struct fact_log_name name, uint32_t number)
@@ -32,7 +17,7 @@ static const struct records_entry *find_record(const struct sim *sim, int node, 
     return records_find(&sim->nodes[node].core->records, record_ident_of(writer, FACT_SEARCH_LOG, key.bytes, key.count));
 }
 
-static uint32_t rungs_told(const struct story *story, uint32_t trial)
+static uint32_t rungs_told(const struct checkers_story *story, uint32_t trial)
 {
     uint32_t rungs = 0;
     for (uint32_t i = 0; i < story->count; i++) {
@@ -41,7 +26,7 @@ static uint32_t rungs_told(const struct story *story, uint32_t trial)
     return rungs;
 }
 
-static uint32_t *taken_until(struct sim *sim, struct story *story, node_id writer, struct fact_log_name name)
+static uint32_t *taken_until(struct sim *sim, struct checkers_story *story, node_id writer, struct fact_log_name name)
 {
     uint32_t i = 0;
     while (i < story->taken_count && (!node_id_equal(story->taken[i].writer, writer) ||
@@ -69,7 +54,7 @@ static uint32_t bracket_of(const struct plan_experiment *plan, uint32_t trial)
 
 /* What the rule says of an entry behind those that stand before it: of n of its bracket at the rung the best n / divisor go on, and at
  * least one. */
-static enum fact_decision expected(const struct plan_experiment *plan, const struct story *story, const struct fact_judged *judged)
+static enum fact_decision expected(const struct plan_experiment *plan, const struct checkers_story *story, const struct fact_judged *judged)
 {
     double n = 1, better = 0;
     const uint32_t bracket = bracket_of(plan, judged->attempt.trial);
@@ -133,7 +118,7 @@ bool checkers_has_values(const struct view_trial *trial, const attempt_id *attem
 }
 
 /* The values of the attempt in the story, or NULL. Without an attempt: the last ones of the trial. */
-static const struct fact_created *find_created(const struct story *story, uint32_t trial, const attempt_id *attempt)
+static const struct fact_created *find_created(const struct checkers_story *story, uint32_t trial, const attempt_id *attempt)
 {
     for (uint32_t i = story->created_count; i-- > 0;) {
         bool is_it = attempt != NULL ? attempt_id_equal(&story->created[i].attempt, attempt) : story->created[i].attempt.trial == trial;
@@ -155,7 +140,7 @@ static double length_of(const struct plan_experiment *plan, uint32_t rung)
 }
 
 /* The highest rung whose length has been reached by enough trials; plan->rungs: none. */
-static uint32_t rung_to_see(const struct plan_experiment *plan, const struct story *story, uint32_t enough)
+static uint32_t rung_to_see(const struct plan_experiment *plan, const struct checkers_story *story, uint32_t enough)
 {
     for (uint32_t rung = plan->rungs; rung-- > 0;) {
         uint32_t count = 0;
@@ -171,7 +156,7 @@ static uint32_t rung_to_see(const struct plan_experiment *plan, const struct sto
 
 /* What the sampler is to know of all trials but one: their results at the rung that is seen, and the values that they had; what was to
  * end before counts as stopped there; the others run. */
-static uint32_t observe(const struct plan_experiment *plan, const struct story *story, uint32_t but, uint32_t rung,
+static uint32_t observe(const struct plan_experiment *plan, const struct checkers_story *story, uint32_t but, uint32_t rung,
                         struct tpe_observation out[PLAN_TRIALS_MAX])
 {
     uint32_t count = 0;
@@ -200,7 +185,7 @@ static uint32_t observe(const struct plan_experiment *plan, const struct story *
 }
 
 /* Values are drawn once for a trial, from what stands before in the log; each later attempt has them, too. */
-static void check_created(struct sim *sim, int node, uint32_t e, const struct story *story, const struct fact_created *created)
+static void check_created(struct sim *sim, int node, uint32_t e, const struct checkers_story *story, const struct fact_created *created)
 {
     static double room[1u << 16];
     const struct plan_experiment *plan = &sim->plan.experiments[e];
@@ -245,7 +230,7 @@ static void check_created(struct sim *sim, int node, uint32_t e, const struct st
 }
 
 /* Whatever is taken from a log, in its order: each attempt once. */
-static void tell_created(struct sim *sim, struct story *story, const struct fact_search_log *fact)
+static void tell_created(struct sim *sim, struct checkers_story *story, const struct fact_search_log *fact)
 {
     if (!fact->has_created || find_created(story, 0, &fact->created.attempt) != NULL) {
         return;
@@ -286,11 +271,25 @@ static void check_attempts(struct sim *sim, int node, uint32_t e, const struct v
 
 /* ---- logs ------------------------------------------------------------------------------------------------------------ */
 
+static bool follows(const struct plan_experiment *plan, const struct checkers_story *story, const struct fact_judged *judged)
+{
+    return plan->promotes ? checkers_promotion_follows(story, plan, judged) : judged->rung == rungs_told(story, judged->attempt.trial);
+}
+
+static void add_entry(struct sim *sim, struct checkers_story *story, const struct fact_judged *judged)
+{
+    if (story->count == CHECKERS_STORY_ENTRIES) {
+        sim_fail(sim, 16, "a log has more than %d entries", CHECKERS_STORY_ENTRIES);
+        return;
+    }
+    story->entries[story->count++] = *judged;
+}
+
 /* Tells the story of one log as far as the node has it, and compares the log's own decisions with the rule. */
 static void check_log(struct sim *sim, int node, uint32_t e, const struct view_log *log)
 {
     const struct plan_experiment *plan = &sim->plan.experiments[e];
-    static struct story story;
+    static struct checkers_story story;
     static struct fact_search_log fact, other;
     story.count = story.created_count = story.taken_count = 0;
     for (uint32_t number = 0;; number++) {
@@ -307,8 +306,8 @@ static void check_log(struct sim *sim, int node, uint32_t e, const struct view_l
                 }
                 tell_created(sim, &story, &other);
                 for (uint32_t k = 0; k < other.judged_count; k++) {
-                    if (other.judged[k].rung == rungs_told(&story, other.judged[k].attempt.trial)) {
-                        story.entries[story.count++] = other.judged[k];
+                    if (follows(plan, &story, &other.judged[k])) {
+                        add_entry(sim, &story, &other.judged[k]);
                     }
                 }
             }
@@ -320,8 +319,7 @@ static void check_log(struct sim *sim, int node, uint32_t e, const struct view_l
         for (uint32_t i = 0; i < fact.judged_count; i++) {
             const struct fact_judged *judged = &fact.judged[i];
             if (judged->attempt.trial >= plan->trials_then ||
-                judged->rung >= plan->brackets.rungs[bracket_of(plan, judged->attempt.trial)] ||
-                judged->rung != rungs_told(&story, judged->attempt.trial)) {
+                judged->rung >= plan->brackets.rungs[bracket_of(plan, judged->attempt.trial)] || !follows(plan, &story, judged)) {
                 sim_fail(sim, 16, "n%d: trial %u of experiment %u is judged at rung %u, and rung %u is its next in that log", node,
                          judged->attempt.trial, e, judged->rung, rungs_told(&story, judged->attempt.trial));
                 return;
@@ -333,12 +331,14 @@ static void check_log(struct sim *sim, int node, uint32_t e, const struct view_l
             if (story.taken_count > 0) {
                 checkers_met(sim, PREMISE_17_ADOPTED);
             }
-            if (judged->decision != expected(plan, &story, judged)) {
+            if (plan->promotes) {
+                checkers_promotion(sim, node, e, &story, judged);
+            } else if (judged->decision != expected(plan, &story, judged)) {
                 sim_fail(sim, 17, "n%d: the log decides %d of trial %u of experiment %u at rung %u (%g), and what stands before it %d",
                          node, (int)judged->decision, judged->attempt.trial, e, judged->rung, judged->metric,
                          (int)expected(plan, &story, judged));
             }
-            story.entries[story.count++] = *judged;
+            add_entry(sim, &story, judged);
         }
     }
 }
@@ -354,8 +354,9 @@ static void check_stop(struct sim *sim, int node, uint32_t e, uint32_t trial, co
     }
     bool found = false;
     for (uint32_t i = 0; i < fact.judged_count; i++) {
-        found |= fact.judged[i].attempt.trial == trial && fact.judged[i].rung == stop->rung &&
-                 fact.judged[i].decision == (stop->is_top ? FACT_TOPS_OUT : FACT_STOPS);
+        bool is_meant = fact.judged[i].decision == (stop->is_top ? FACT_TOPS_OUT : FACT_STOPS) ||
+                        (fact.judged[i].decision == FACT_CLOSES && !stop->is_top);
+        found |= fact.judged[i].attempt.trial == trial && fact.judged[i].rung == stop->rung && is_meant;
     }
     checkers_met(sim, PREMISE_18_STOPPED_BY_SEARCH);
     if (!found) {
@@ -398,6 +399,25 @@ void checkers_on_place(struct sim *sim, int node, const attempt_id *attempt)
     }
 }
 
+/* A pause says which decision it follows from. */
+static void check_pause(struct sim *sim, int node, uint32_t e, uint32_t trial, const struct fact_search_pause *pause)
+{
+    static struct fact_search_log fact;
+    experiment_id id = sim->plan.experiments[e].id;
+    const struct records_entry *entry = find_record(sim, node, id, pause->writer, pause->log, pause->record);
+    if (entry == NULL || fact_search_log_read(&entry->record, &fact) != 0) {
+        return;
+    }
+    bool found = false;
+    for (uint32_t i = 0; i < fact.judged_count; i++) {
+        found |= fact.judged[i].attempt.trial == trial && fact.judged[i].rung == pause->rung && fact.judged[i].decision == FACT_PAUSES;
+    }
+    checkers_met(sim, PREMISE_18_PAUSED_BY_SEARCH);
+    if (!found) {
+        sim_fail(sim, 18, "n%d takes trial %u of experiment %u for paused by its search, whose log does not say so", node, trial, e);
+    }
+}
+
 void checkers_search(struct sim *sim, int node)
 {
     for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
@@ -413,6 +433,10 @@ void checkers_search(struct sim *sim, int node)
             const struct view_search_stop *stop = view_trial_search_stop(view_find_trial(seen, t));
             if (stop != NULL) {
                 check_stop(sim, node, e, t, &stop->fact);
+            }
+            const struct view_trial *trial = view_find_trial(seen, t);
+            for (const struct view_search_pause *pause = trial != NULL ? trial->search_pauses : NULL; pause != NULL; pause = pause->next) {
+                check_pause(sim, node, e, t, &pause->fact);
             }
         }
     }

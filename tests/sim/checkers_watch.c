@@ -34,7 +34,9 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
     bool is_cancelled = experiment != NULL && view_experiment_cancelled(experiment);
     /* What runs of it saves first; so it is only asked to, and ended when it takes too long. */
     bool is_paused = experiment != NULL && view_experiment_state(experiment) == VIEW_PAUSED && attempt != NULL && attempt->assigned;
-    bool is_stopped = experiment != NULL && experiment->known && view_trial_stopped(view_find_trial(experiment, process->attempt.trial));
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, process->attempt.trial) : NULL;
+    bool is_searched = trial != NULL && experiment->known && view_attempt_is_paused(trial, &process->attempt);
+    bool is_stopped = experiment != NULL && experiment->known && (view_trial_stopped(trial) || is_searched);
     const struct view_member *self = view_find_member(&core->view, sim->nodes[node].id);
     bool is_out = self != NULL && view_member_is_out(self);
     if (is_out) {
@@ -48,6 +50,9 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
     }
     if (process->is_alive && (process->is_stopping || process->is_killed) && is_stopped) {
         checkers_met(sim, PREMISE_10_TRIAL_STOPPED);
+    }
+    if (process->is_alive && (process->is_stopping || process->is_killed) && is_searched) {
+        checkers_met(sim, PREMISE_18_PAUSE_OBEYED);
     }
     bool is_same = process->serial == watch->serial[node][slot];
     watch->serial[node][slot] = process->serial;

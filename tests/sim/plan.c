@@ -561,6 +561,8 @@ static void draw_search(struct plan_experiment *experiment, struct random *rando
         experiment->is_drawn = true;
         config.n_startup_trials = experiment->startup = (uint32_t)sim_between(random, 0, 3);
     }
+    /* drawn last: what came before keeps its meaning */
+    config.promotes = experiment->promotes = !experiment->is_drawn && sim_chance(random, 400);
     brackets_make_one(experiment->rungs, experiment->trials, &experiment->brackets);
     brackets_share_places(config.max_concurrent_trials, config.divisor, false, &experiment->brackets);
     pack_writer_init(&writer, experiment->config, sizeof experiment->config);
@@ -590,7 +592,7 @@ static void draw_brackets(struct plan_experiment *experiment, struct config *con
 }
 
 /* Other forms of a search: several brackets, other divisors and numbers of rungs, from one trial at a time to as many as the
- * searcher itself can use (version 16). */
+ * searcher itself can use (version 16). A search that promotes has one bracket. */
 static void draw_forms(struct plan_experiment *experiment, struct random *random)
 {
     static const double divisors[] = {1.25, 1.5, 2, 2.5, 3, 4, 10, 1000};
@@ -598,7 +600,7 @@ static void draw_forms(struct plan_experiment *experiment, struct random *random
     struct config config;
     struct pack_reader reader;
     struct pack_writer writer;
-    if (experiment->rungs == 0 || experiment->is_drawn || !sim_chance(random, 750)) {
+    if (experiment->rungs == 0 || experiment->is_drawn || experiment->promotes || !sim_chance(random, 750)) {
         return;
     }
     memcpy(bytes, experiment->config, experiment->config_bytes);

@@ -109,6 +109,7 @@ struct plan_experiment {
     struct brackets brackets;
     double divisor;
     bool smaller_is_better;
+    bool promotes;   /* trials are paused, and promoted later */
     bool is_crowded; /* fewer trials may be under way than there are */
     uint64_t extend_ms; /* when people ask for further trials (version 15); 0: never */
     uint32_t trials_then; /* how many there are with these, at most PLAN_TRIALS_MAX; without any `trials` */

@@ -35,7 +35,9 @@ static bool is_of_search(int premise)
 {
     return premise == PREMISE_19_BRACKET_FULL || premise == PREMISE_17_JUDGED || premise == PREMISE_17_ADOPTED ||
            premise == PREMISE_17_DRAWN || premise == PREMISE_17_TAKEN_OVER || premise == PREMISE_18_STOPPED_BY_SEARCH ||
-           premise == PREMISE_3_EXTENDED_ON_TWO || premise == PREMISE_9_ADDED || premise == PREMISE_17_ADDED;
+           premise == PREMISE_3_EXTENDED_ON_TWO || premise == PREMISE_9_ADDED || premise == PREMISE_17_ADDED ||
+           premise == PREMISE_17_PROMOTED || premise == PREMISE_17_CLOSED || premise == PREMISE_18_PAUSED_BY_SEARCH ||
+           premise == PREMISE_18_PAUSE_OBEYED;
 }
 
 /* Single trials are retried in plans from version 14 on. */

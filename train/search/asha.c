@@ -250,7 +250,7 @@ uint64_t search_bracket_preview(const struct search_halving *halving, const stru
         reach[rung] = trials;
         units += trials * (target - before);
         before = target;
-        trials = best_of(halving->divisor, trials);
+        trials = halving->promotes ? (uint32_t)(trials / halving->divisor) : best_of(halving->divisor, trials);
     }
     return units;
 }

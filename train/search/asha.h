@@ -1,8 +1,9 @@
 #ifndef TRAIN_SEARCH_ASHA_H
 #define TRAIN_SEARCH_ASHA_H
 /* Asynchronous successive halving (ASHA: Li et al., "A system for massively parallel hyperparameter tuning", MLSys 2020), in the
- * form of Determined AI 0.38: trials are stopped, none is promoted. A core: all here follows from the configuration alone, on any
- * machine. What the trials of a search have reported is the caller's to keep.
+ * form of Determined AI 0.38: trials are stopped. (train/search/promotion.h has the form with pauses and promotions, whose brackets and
+ * rungs are the same.) A core: all here follows from the configuration alone, on any machine. What the trials of a search have
+ * reported is the caller's to keep.
  *
  * A trial trains for at most `max_time` units (steps, say). A bracket has R rungs; rung i is a length of training,
  *
@@ -37,6 +38,7 @@ struct search_halving {
     uint32_t max_trials;   /* 1 ... SEARCH_TRIALS_MAX */
     uint32_t max_concurrent_trials; /* 0: as many as the searcher itself can use (search_brackets_share) */
     enum search_mode mode;          /* of adaptive_asha */
+    bool promotes; /* trials are paused and promoted (train/search/promotion.h), not stopped; rungs and brackets are the same */
     uint32_t bracket_count;         /* of adaptive_asha: numbers in bracket_rungs; 0: `mode` and `rungs` say them */
     uint8_t bracket_rungs[SEARCH_BRACKETS_MAX]; /* each 1 ... SEARCH_RUNGS_MAX, in any order */
 };
@@ -100,8 +102,8 @@ bool search_is_better(double metric, double than, bool smaller_is_better);
  * is nothing to go on to: the caller asks about lower rungs only. */
 bool search_goes_on(double divisor, double metric, uint32_t better, uint32_t entries);
 
-/* How many trials of a bracket reach each rung, if all reported at the same time: of n trials at a rung entries / divisor go on, and
- * at least one. reach[i] is for rung i, below bracket->rungs. Returns the units that all trials of the bracket train together.
+/* How many trials of a bracket reach each rung, if all reported at the same time: of n trials at a rung n / divisor go on, and
+ * at least one, unless the search promotes. reach[i] is for rung i, below bracket->rungs. Returns the units that all trials of the bracket train together.
  * In a real search more trials go on, since the first ones are compared with few others. */
 uint64_t search_bracket_preview(const struct search_halving *halving, const struct search_bracket *bracket,
                                 uint32_t reach[SEARCH_RUNGS_MAX]);

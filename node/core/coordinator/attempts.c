@@ -345,7 +345,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     if (sight.overdue == 0) {
         watch->waiting = (struct core_waiting){0, 0}; /* the attempt, given up for lost, is there again */
     }
-    bool is_stopped = view_trial_stopped(trial);
+    bool is_paused = view_attempt_is_paused(trial, &attempt->id), is_stopped = view_trial_stopped(trial) || is_paused;
     watch_since(&watch->stopped_ms, watch->stopped_ms != 0 || sight.stopped > 0 || is_stopped, core->now_ms);
     bool is_stop_over = core->now_ms - watch->stopped_ms >= attempts_stop_ms(experiment);
     watch_since(&watch->idle_ms, sight.idle > 0 && !gangs_begins(coordination, &attempt->id), core->now_ms);
@@ -364,7 +364,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
     } else if (is_stopped && (ended + sight.away == attempt->member_count || is_stop_over)) {
         /* After that time also for nodes that may be beyond a cut, or of a version that does not obey a stop. */
-        attempts_put_verdict(core, attempt, FACT_STOPPED, "the trial is stopped");
+        attempts_put_verdict(core, attempt, FACT_STOPPED, is_paused ? "the search has paused the trial" : "the trial is stopped");
     } else if (has_lost_address && sight.away == 0) {
         MARK(group_lost_an_address);
         attempts_put_verdict(core, attempt, FACT_LOST, "the address of a node changed under its group");

@@ -127,6 +127,12 @@ struct core_regroup {
     uint8_t key[MESSAGE_KEY_BYTES];
 };
 
+/* The trials of a bracket that are under way. */
+struct core_under_way {
+    uint32_t running;
+    uint32_t promoted; /* promoted, and waiting for slots: new trials leave these their place */
+};
+
 /* One experiment. Every node has a row for each experiment, to follow the election. */
 struct core_coordination {
     struct core_coordination *next; /* by experiment id */
@@ -152,7 +158,7 @@ struct core_coordination {
     uint64_t pass;         /* passes so far */
     struct fact_log_name log; /* of this lead, if log_next is not 0 */
     uint32_t log_next;        /* the number of the log's next record; 0: no log was begun since the node leads */
-    uint32_t under_way[SEARCH_BRACKETS_MAX]; /* by bracket: the trials under way, as of the last search_follow */
+    struct core_under_way under_way[SEARCH_BRACKETS_MAX]; /* by bracket, as of the last search_follow */
     int32_t *ranks;      /* the kept ranks of placing.c, by trial, rank_slots in number; or NULL */
     uint32_t rank_slots;
     uint64_t ranks_of;   /* the ranks hold for this digest of struct order_sides */

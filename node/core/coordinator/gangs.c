@@ -313,7 +313,8 @@ static bool gang_is_wanted(const struct node_core *core, const struct view_exper
     if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
         (gang->state == CORE_GANG_RESERVING && coordinator_minority_pauses(core, experiment)) ||
         (trial != NULL && view_trial_completed(trial) != NULL) || view_trial_stopped(trial) ||
-        view_search_course(experiment, gang->attempt.trial) == VIEW_ENDS) {
+        view_search_course(experiment, gang->attempt.trial) == VIEW_ENDS ||
+        view_search_course(experiment, gang->attempt.trial) == VIEW_IS_PAUSED) {
         return false;
     }
     if (gang->state == CORE_GANG_RESERVING && !gang->is_joining && trial != NULL &&

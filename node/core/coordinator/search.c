@@ -7,9 +7,12 @@
 
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/promotion.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
 #include "node/core/members/members.h"
+
+#define PROMOTION_RECORDS 16 /* of a search that promotes, in one pass */
 
 /* ---- results --------------------------------------------------------------------------------------------------------- */
 
@@ -160,9 +163,29 @@ static void queue_add(struct queue *queue, const struct candidate *candidate)
     }
 }
 
+/* Of a search that promotes: one step of its ladder, from the first result that waits. */
+static void climb(const struct node_core *core, struct drafting *drafting)
+{
+    const struct view_experiment *experiment = drafting->experiment;
+    struct candidate candidate, first = {.attempt = NULL};
+    for (uint32_t t = view_next_unsettled(experiment, 0); t < experiment->search.trial_count && t < experiment->trial_slots;
+         t = view_next_unsettled(experiment, t + 1)) {
+        const struct view_trial *trial = experiment->trials[t];
+        if (trial != NULL && next_result(core, experiment, trial, 0, &candidate) &&
+            (first.attempt == NULL || is_before(&candidate, &first))) {
+            first = candidate;
+        }
+    }
+    promotion_draft(experiment, first.attempt, first.rung, &first.fact, &drafting->draft);
+}
+
 /* Judges what waits, in order: one look at the trials, then for each decision the next result of that trial. */
 static void judge_all(const struct node_core *core, struct drafting *drafting)
 {
+    if (drafting->experiment->needs_promotion) {
+        climb(core, drafting);
+        return;
+    }
     const struct view_experiment *experiment = drafting->experiment;
     struct queue queue = {.from = 0};
     struct candidate candidate;
@@ -301,11 +324,12 @@ static uint32_t bracket_of(const struct view_experiment *experiment, uint32_t tr
 }
 
 static void count_under_way(const struct node_core *core, const struct view_experiment *experiment,
-                            uint32_t under_way[SEARCH_BRACKETS_MAX])
+                            struct core_under_way under_way[SEARCH_BRACKETS_MAX])
 {
     memset(under_way, 0, SEARCH_BRACKETS_MAX * sizeof under_way[0]);
     for (uint32_t t = view_next_unsettled(experiment, 0); t < experiment->trial_slots; t = view_next_unsettled(experiment, t + 1)) {
-        under_way[bracket_of(experiment, t)] += is_under_way(core, experiment->trials[t]);
+        under_way[bracket_of(experiment, t)].running += is_under_way(core, experiment->trials[t]);
+        under_way[bracket_of(experiment, t)].promoted += experiment->needs_promotion && promotion_waits(experiment, t);
     }
 }
 
@@ -325,19 +349,22 @@ static uint32_t most_under_way(const struct view_experiment *experiment, uint32_
     return experiment->search.brackets.list[experiment->search.trials[trial].bracket].concurrent;
 }
 
-static bool may_begin(const struct core_coordination *coordination, const uint32_t under_way[SEARCH_BRACKETS_MAX],
+static bool may_begin(const struct core_coordination *coordination, const struct core_under_way under_way[SEARCH_BRACKETS_MAX],
                       const struct view_experiment *experiment, uint32_t trial)
 {
     bool halves = search_judges(experiment->config->searcher);
     bool is_bad = BUG(searched_goes_on, "a trial that its search has stopped begins no more");
-    if (halves && (trial >= experiment->search.trial_count || (view_search_course(experiment, trial) == VIEW_ENDS && !is_bad))) {
+    enum view_course course = halves ? view_search_course(experiment, trial) : VIEW_GOES_ON;
+    if (halves && (trial >= experiment->search.trial_count || (course == VIEW_ENDS && !is_bad) || course == VIEW_IS_PAUSED)) {
         return false;
     }
     const struct view_trial *row = view_find_trial(experiment, trial);
-    if (row != NULL && view_trial_highest(row) != NULL) {
-        return true; /* it has begun, and goes on */
+    bool has_begun = row != NULL && view_trial_highest(row) != NULL, is_promoted = halves && view_search_is_promoted(experiment, trial);
+    if (has_begun && !is_promoted) {
+        return true; /* it goes on */
     }
-    uint32_t bracket = bracket_of(experiment, trial), most = most_under_way(experiment, trial), count = under_way[bracket];
+    uint32_t bracket = bracket_of(experiment, trial), most = most_under_way(experiment, trial);
+    uint32_t count = under_way[bracket].running + (is_promoted ? 0 : under_way[bracket].promoted); /* promoted trials come first */
     for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
         bool is_here = bracket_of(experiment, gang->attempt.trial) == bracket;
         count += is_here && !gang->is_joining && !is_counted(experiment, gang->attempt.trial);
@@ -353,7 +380,7 @@ bool search_lets_begin(const struct core_coordination *coordination, const struc
 bool search_is_full(const struct node_core *core, const struct core_coordination *coordination,
                     const struct view_experiment *experiment, uint32_t trial)
 {
-    uint32_t under_way[SEARCH_BRACKETS_MAX];
+    struct core_under_way under_way[SEARCH_BRACKETS_MAX];
     count_under_way(core, experiment, under_way);
     return !may_begin(coordination, under_way, experiment, trial);
 }
@@ -420,16 +447,17 @@ static bool create_judged(struct node_core *core, struct core_coordination *coor
     return true;
 }
 
-static void extend_log(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
+/* True: a record of decisions was put, and the state has it. */
+static bool extend_log(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
                        struct drafting *drafting)
 {
     bool has_adopted = false;
     judge_all(core, drafting);
     if (coordination->log_next == 0 && drafting->draft.judged_count == 0) {
-        return;
+        return false;
     }
     if (!log_make_ready(core, coordination, experiment, &has_adopted)) {
-        return;
+        return false;
     }
     if (has_adopted) {
         drafting->draft.judged_count = 0;
@@ -437,10 +465,8 @@ static void extend_log(struct node_core *core, struct core_coordination *coordin
     }
     drafting->draft.term = coordination->election.highest.term;
     drafting->draft.boot = core->options.boot;
-    if (drafting->draft.judged_count > 0 && create_judged(core, coordination, experiment, &drafting->draft) &&
-        put_record(core, coordination, &drafting->draft)) {
-        (void)view_search_refresh(&core->view, experiment);
-    }
+    return drafting->draft.judged_count > 0 && create_judged(core, coordination, experiment, &drafting->draft) &&
+           put_record(core, coordination, &drafting->draft) && view_search_refresh(&core->view, experiment);
 }
 
 void search_follow(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
@@ -451,13 +477,15 @@ void search_follow(struct node_core *core, struct core_coordination *coordinatio
     }
     /* If a record that the highest log adopts is missing, the state is incomplete, and a new log adopts what is there. */
     (void)view_search_refresh(&core->view, experiment);
-    struct drafting drafting = {.experiment = experiment, .halving = config_search_halving(experiment->config)};
     if (experiment->search.trial_count == 0 || view_experiment_cancelled(experiment)) {
         return;
     }
-    if (core_has_room(core, 64, 1u << 17)) {
-        extend_log(core, coordination, experiment, &drafting);
+    bool goes_on = true; /* of a search that promotes, each record has one decision; the rest comes in the next pass */
+    for (uint32_t i = 0; goes_on && i < (experiment->needs_promotion ? PROMOTION_RECORDS : 1) && core_has_room(core, 64, 1u << 17); i++) {
+        struct drafting drafting = {.experiment = experiment, .halving = config_search_halving(experiment->config)};
+        goes_on = extend_log(core, coordination, experiment, &drafting);
     }
     stop_trials(core, experiment);
+    promotion_pause_trials(core, experiment);
     count_under_way(core, experiment, coordination->under_way);
 }

@@ -39,6 +39,7 @@ struct search_halving config_search_halving(const struct config *config)
                                      .max_trials = config->max_trials,
                                      .max_concurrent_trials = config->max_concurrent_trials,
                                      .mode = config->mode,
+                                     .promotes = config->promotes,
                                      .bracket_count = config->bracket_count};
     memcpy(halving.bracket_rungs, config->bracket_rungs, sizeof halving.bracket_rungs);
     return halving;
@@ -60,6 +61,11 @@ bool config_needs_search(const struct config *config)
 {
     struct search_space space = config_search_space(config);
     return search_judges(config->searcher) || !search_space_is_plain(&space);
+}
+
+bool config_needs_promotion(const struct config *config)
+{
+    return search_halves(config->searcher) && config->promotes;
 }
 
 enum config_time config_search_time(const struct config *config)
@@ -134,7 +140,7 @@ void config_pack(struct pack_writer *writer, const struct config *config)
         }
     }
     count += config->keep_bytes > 0 ? 1 : 0;
-    count += config->bracket_count > 0 ? 1 : 0;
+    count += config->bracket_count > 0 || config->promotes ? 1 : 0;
     count += config->command != NULL ? 1 : 0;
     count += config->program[0] != '\0' ? 1 : 0;
     pack_map(writer, count + BYTE_FIELDS);
@@ -153,9 +159,12 @@ void config_pack(struct pack_writer *writer, const struct config *config)
         pack_text(writer, "keep");
         pack_raw(writer, config->keep, config->keep_bytes);
     }
-    if (config->bracket_count > 0) {
+    if (config->bracket_count > 0 || config->promotes) {
         pack_text(writer, "bracket_rungs");
-        pack_array(writer, config->bracket_count);
+        pack_array(writer, config->bracket_count + (config->promotes ? 1 : 0));
+        if (config->promotes) {
+            pack_u64(writer, 0); /* no number of rungs, so versions that do not promote refuse the record */
+        }
         for (uint32_t i = 0; i < config->bracket_count; i++) {
             pack_u64(writer, config->bracket_rungs[i]);
         }
@@ -416,14 +425,14 @@ bool config_begin(const struct config *config, struct config_begin *out)
     return true;
 }
 
-/* Coordinators draw, so every form has the whole space. */
+/* Coordinators draw, so every form has the whole space. Paused trials mean nothing to a draw. */
 static bool drawn_is_good(const struct config *config)
 {
     struct pack_reader reader;
     struct search_head head;
     uint32_t parameters;
     pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
-    return !config_is_drawn(config) || (search_is_good(config) && search_head_read(&reader, &head, &parameters) == 0 &&
+    return !config_is_drawn(config) || (!config->promotes && search_is_good(config) && search_head_read(&reader, &head, &parameters) == 0 &&
                                         parameters > 0 && parameters <= CONFIG_DRAWN_PARAMETERS_MAX);
 }
 
@@ -447,7 +456,7 @@ static bool keep_unpack(const struct pack_reader *map, struct config *config)
     return pack_find(map, "keep").failed || bytes_unpack(map, "keep", &config->keep, &config->keep_bytes);
 }
 
-/* Few records have `bracket_rungs`. halving_is_good looks into them. */
+/* Few records have `bracket_rungs`. halving_is_good looks into them. A 0 before them: the search promotes. */
 static bool bracket_rungs_unpack(const struct pack_reader *map, struct config *config)
 {
     struct pack_reader value = pack_find(map, "bracket_rungs");
@@ -455,6 +464,12 @@ static bool bracket_rungs_unpack(const struct pack_reader *map, struct config *c
         return true;
     }
     uint32_t count = pack_read_array(&value);
+    struct pack_reader first = value;
+    if (count > 0 && pack_read_u64(&first) == 0 && !first.failed) {
+        config->promotes = true;
+        value = first;
+        count--;
+    }
     if (count > SEARCH_BRACKETS_MAX) {
         return false;
     }

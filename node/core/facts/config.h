@@ -70,6 +70,7 @@ struct config {
     enum search_mode mode;
     uint8_t bracket_rungs[SEARCH_BRACKETS_MAX];
     uint32_t bracket_count; /* numbers in bracket_rungs */
+    bool promotes; /* searcher.stop_once is false: paused trials are promoted */
     uint32_t slots_per_trial;
     uint32_t min_slots; /* at most slots_per_trial */
     uint32_t max_slots; /* at least slots_per_trial */
@@ -160,6 +161,9 @@ bool config_is_drawn(const struct config *config);
 
 /* True if a node needs FACT_READS_SEARCH for the experiment: a node without it takes the record for a malformed one. */
 bool config_needs_search(const struct config *config);
+
+/* True if a node needs FACT_READS_PROMOTION for the experiment: a node without it takes the record for a malformed one. */
+bool config_needs_promotion(const struct config *config);
 
 /* What max_time counts: the step of a report, the seconds that a trial has trained, or the metric time_metric of the report. */
 enum config_time { CONFIG_TIME_STEPS, CONFIG_TIME_SECONDS, CONFIG_TIME_METRIC };

@@ -42,7 +42,8 @@
     ROW(ANNOTATION, 29, annotation, true, fold_annotation) /* what users have noted about an experiment */ \
     ROW(RESULT, 30, result, true, fold_result) /* what a trial had reached at a rung of its search */ \
     ROW(SEARCH_LOG, 31, search_log, true, fold_search_log) /* what a coordinator has decided in a search, and from what */ \
-    ROW(SEARCH_STOP, 32, search_stop, true, fold_search_stop) /* the search has stopped one trial */
+    ROW(SEARCH_STOP, 32, search_stop, true, fold_search_stop) /* the search has stopped one trial */ \
+    ROW(SEARCH_PAUSE, 35, search_pause, true, fold_search_pause) /* the search has paused the attempts of one trial */
 
 enum fact_kind {
 #define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
@@ -98,6 +99,7 @@ struct fact_slot_info {
 #define FACT_READS_SEARCH (UINT64_C(1) << 3) /* searchers that stop trials early, and all search spaces (config_needs_search) */
 #define FACT_READS_RETRY (UINT64_C(1) << 4) /* `retried` of attempts: the node begins a retried trial with a clean count of failures */
 #define FACT_READS_DRAWN (UINT64_C(1) << 5) /* `draw` of attempts, `created` of logs: searchers that draw from results (config_is_drawn) */
+#define FACT_READS_PROMOTION (UINT64_C(1) << 6) /* SEARCH_PAUSE, and searches that promote paused trials (config_needs_promotion) */
 #define FACT_READS_EXTENSION (UINT64_C(1) << 7) /* MAX_TRIALS and MAX_SLOTS of ANNOTATION: the node knows trials that were added to a search,
                                                  * and begins no trial without the checkpoint of checkpoint.begin_from */
 
@@ -204,7 +206,12 @@ struct fact_result {
 enum fact_decision {
     FACT_GOES_ON,
     FACT_STOPS,   /* others were better */
-    FACT_TOPS_OUT /* the trial has reached the last rung, and so its whole length */
+    FACT_TOPS_OUT, /* the trial has reached the last rung, and so its whole length */
+    /* Of a search that promotes (train/search/promotion.h, enum search_word). The last three are about no result of their own. */
+    FACT_PAUSES,   /* others are better so far */
+    FACT_PROMOTES, /* the paused trial goes on */
+    FACT_CLOSES,   /* the paused trial goes on no more */
+    FACT_ENDS      /* the trial is over, with no result at its next rung */
 };
 
 /* The name of a log: random, so that no two are the same, whatever disk a node begins with. */
@@ -221,11 +228,12 @@ struct fact_adopted {
 
 /* A decision and its cause. */
 struct fact_judged {
-    attempt_id attempt; /* of the result */
+    attempt_id attempt; /* of the result; of PROMOTES and CLOSES, of the result by which the trial was paused; of ENDS the trial's highest,
+                         * number 0 and no coordinator if it had none */
     uint32_t rung;      /* below FACT_RUNGS_MAX */
     enum fact_decision decision;
-    uint64_t step, length; /* as in the result */
-    double metric;
+    uint64_t step, length; /* as in the result; 0 of ENDS */
+    double metric;         /* NaN of ENDS */
 };
 
 /* The values of a trial whose searcher draws them from what other trials have reached (config_is_drawn): one number for each parameter
@@ -262,6 +270,18 @@ struct fact_search_stop {
     uint32_t rung;
     bool is_top; /* FACT_TOPS_OUT */
     node_id writer; /* of the log with the decision */
+    struct fact_log_name log;
+    uint32_t record;
+};
+
+/* The search has paused the trial: the named attempt, and all of the trial before it in attempt order, save and leave. Key: experiment id,
+ * u32 trial; one per writer, a coordinator whose log says so. Nothing takes a pause back: a promoted trial gets a higher attempt. */
+struct fact_search_pause {
+    uint32_t number; /* of the attempt: at least 1 */
+    uint64_t term;
+    node_id coordinator;
+    uint32_t rung; /* where the trial is paused; with the following as in struct fact_search_stop */
+    node_id writer;
     struct fact_log_name log;
     uint32_t record;
 };
@@ -539,14 +559,14 @@ struct fact_key fact_key_annotation(experiment_id experiment, enum fact_subject 
 struct fact_key fact_key_result(const attempt_id *attempt, uint32_t rung); /* RESULT; rung < FACT_RUNGS_MAX */
 struct fact_key fact_key_search_log(experiment_id experiment, struct fact_log_name log, uint32_t number); /* SEARCH_LOG */
 
-/* STOP, SEARCH_STOP; also the key by which rendezvous hashing ranks the nodes for a trial's checkpoints, series and the like. */
+/* STOP, SEARCH_STOP, SEARCH_PAUSE; also the key by which rendezvous hashing ranks the nodes for a trial's checkpoints, series and the like. */
 struct fact_key fact_key_trial(experiment_id experiment, uint32_t trial);
 
 /* Reads a part of a record's key. 0, or ERR_MALFORMED: the key has another length or a value out of bounds; `*out` is then
  * of no use. Beside each function the kinds that have this part. */
 int fact_key_read_node(const struct record *record, node_id *out);       /* MEMBER, EVICTION, DRAIN */
 int fact_key_read_experiment(const struct record *record, experiment_id *out); /* TOMBSTONE and every kind of an experiment */
-int fact_key_read_trial(const struct record *record, experiment_id *experiment, uint32_t *trial); /* STOP, SEARCH_STOP */
+int fact_key_read_trial(const struct record *record, experiment_id *experiment, uint32_t *trial); /* STOP, SEARCH_... */
 /* ANNOTATION: experiment and subject, which may be of a later version; the bytes behind them are a label's name or a number. */
 int fact_key_read_annotation(const struct record *record, experiment_id *experiment, uint32_t *subject);
 int fact_key_read_max_trials(const struct record *record, uint32_t *out); /* ANNOTATION, MAX_TRIALS: 1 ... SEARCH_TRIALS_MAX */
@@ -587,6 +607,7 @@ void fact_stop_pack(struct pack_writer *writer, const struct fact_stop *fact);
 void fact_result_pack(struct pack_writer *writer, const struct fact_result *fact);
 void fact_search_log_pack(struct pack_writer *writer, const struct fact_search_log *fact);
 void fact_search_stop_pack(struct pack_writer *writer, const struct fact_search_stop *fact);
+void fact_search_pause_pack(struct pack_writer *writer, const struct fact_search_pause *fact);
 void fact_annotation_pack(struct pack_writer *writer, const struct fact_annotation *fact);
 void fact_claim_pack(struct pack_writer *writer, const struct fact_claim *fact);
 void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fact);
@@ -619,6 +640,7 @@ int fact_stop_read(const struct record *record, struct fact_stop *out);
 int fact_result_read(const struct record *record, struct fact_result *out);
 int fact_search_log_read(const struct record *record, struct fact_search_log *out);
 int fact_search_stop_read(const struct record *record, struct fact_search_stop *out);
+int fact_search_pause_read(const struct record *record, struct fact_search_pause *out);
 int fact_annotation_read(const struct record *record, struct fact_annotation *out);
 int fact_claim_read(const struct record *record, struct fact_claim *out);
 int fact_attempt_read(const struct record *record, struct fact_attempt *out);

@@ -150,9 +150,11 @@ const struct config_option config_options[] = {
      .standard_words = "none",
      .help = "The numbers of rungs of the brackets of adaptive_asha, in place of mode and max_rungs."},
     {OTHER("searcher.stop_once", "true or false"),
-     .allowed = "true, since promotion is not supported yet",
+     .allowed = "true or false",
      .standard_words = "true",
-     .help = "asha and adaptive_asha decide once whether a trial goes on from a rung. Read for the sake of Determined's files."},
+     .help = "true: asha and adaptive_asha decide once whether a trial goes on from a rung, and stop it where it does not. false: such a "
+             "trial is paused, and its slots are free; when it is among the best 1/divisor of its rung later, it goes on from its checkpoint. "
+             "Fewer trials train long, and none goes on from a rung that fewer than divisor trials have reached."},
     {OTHER("searcher.sampler", "word"),
      .allowed = "random, sobol, tpe",
      .standard_words = "random",

@@ -4,9 +4,12 @@
 
 #include "base/err.h"
 #include "node/core/facts/config.h"
+#include "train/search/promotion.h"
 #include "train/search/search.h"
 
 _Static_assert(FACT_POINT_MAX == CONFIG_DRAWN_PARAMETERS_MAX, "a point has a number for each parameter");
+_Static_assert((int)FACT_PAUSES == (int)SEARCH_PAUSES && (int)FACT_ENDS == (int)SEARCH_ENDS && (int)FACT_TOPS_OUT == (int)SEARCH_TOPS_OUT,
+               "decisions in records are the steps of a ladder");
 
 void fact_draw_pack(struct pack_writer *writer, const struct fact_draw *draw)
 {
@@ -108,12 +111,13 @@ static void read_judged(struct pack_reader *reader, experiment_id experiment, st
     out->attempt.term = pack_read_u64(reader);
     pack_read_bin_exact(reader, out->attempt.coordinator.bytes, NODE_ID_BYTES);
     out->rung = (uint32_t)pack_read_u64_max(reader, FACT_RUNGS_MAX - 1);
-    out->decision = (enum fact_decision)pack_read_u64_max(reader, FACT_TOPS_OUT);
+    out->decision = (enum fact_decision)pack_read_u64_max(reader, FACT_ENDS);
     out->step = pack_read_u64(reader);
     out->length = pack_read_u64(reader);
     out->metric = pack_read_double(reader);
     fact_element_close(reader, extra);
-    reader->failed |= out->attempt.number == 0 || node_id_is_none(out->attempt.coordinator);
+    bool has_attempt = out->attempt.number != 0 && !node_id_is_none(out->attempt.coordinator);
+    reader->failed |= !has_attempt && out->decision != FACT_ENDS;
 }
 
 /* Reads the length of a list of at most `most` elements. */
@@ -180,6 +184,38 @@ int fact_search_stop_read(const struct record *record, struct fact_search_stop *
     pack_read_bin_exact(&reader, fact.log.bytes, sizeof fact.log.bytes);
     fact.record = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
     if (fact_body_close(&reader, extra) != 0 || fact.number == 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_search_pause_pack(struct pack_writer *writer, const struct fact_search_pause *fact)
+{
+    pack_array(writer, 7);
+    pack_u64(writer, fact->number);
+    pack_u64(writer, fact->term);
+    pack_bin(writer, fact->coordinator.bytes, NODE_ID_BYTES);
+    pack_u64(writer, fact->rung);
+    pack_bin(writer, fact->writer.bytes, NODE_ID_BYTES);
+    pack_bin(writer, fact->log.bytes, sizeof fact->log.bytes);
+    pack_u64(writer, fact->record);
+}
+
+int fact_search_pause_read(const struct record *record, struct fact_search_pause *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_search_pause fact;
+    fact_body_open(&reader, record, 7, &extra);
+    fact.number = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    fact.term = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, fact.coordinator.bytes, NODE_ID_BYTES);
+    fact.rung = (uint32_t)pack_read_u64_max(&reader, FACT_RUNGS_MAX - 1);
+    pack_read_bin_exact(&reader, fact.writer.bytes, NODE_ID_BYTES);
+    pack_read_bin_exact(&reader, fact.log.bytes, sizeof fact.log.bytes);
+    fact.record = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    if (fact_body_close(&reader, extra) != 0 || fact.number == 0 || node_id_is_none(fact.coordinator)) {
         return ERR_MALFORMED;
     }
     *out = fact;

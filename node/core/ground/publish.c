@@ -13,6 +13,7 @@ bool core_may_take_reserve(const struct node_core *core, const struct record *re
     struct fact_worker worker;
     struct fact_stop stop;
     struct fact_search_stop search_stop;
+    struct fact_search_pause search_pause;
     uint32_t trial;
     bool is_sound;
     switch (record->kind) {
@@ -27,7 +28,10 @@ bool core_may_take_reserve(const struct node_core *core, const struct record *re
                              (node_id_equal(record->writer, core->options.self) ||
                               view_find_trial(view_find_experiment(&core->view, experiment), trial) != NULL));
     case FACT_SEARCH_STOP:
-        is_sound = fact_search_stop_read(record, &search_stop) == 0 && fact_key_read_trial(record, &experiment, &trial) == 0;
+    case FACT_SEARCH_PAUSE:
+        is_sound = (record->kind == FACT_SEARCH_STOP ? fact_search_stop_read(record, &search_stop)
+                                                     : fact_search_pause_read(record, &search_pause)) == 0 &&
+                   fact_key_read_trial(record, &experiment, &trial) == 0;
         return from_disk || (is_sound && view_find_experiment(&core->view, experiment) != NULL &&
                              view_find_trial(view_find_experiment(&core->view, experiment), trial) != NULL);
     case FACT_WORKER: /* only our own: another writer could invent any number of workers */

@@ -203,15 +203,18 @@ void owner_group_follow(struct node_core *core, uint32_t slot, const struct view
     effect->u.worker.at_once = at_once;
 }
 
-/* Three reasons to stop a whole group: a user has stopped the trial; a rank was asked to stop in the middle of the group and has
+/* Four reasons to stop a whole group: a user or the search has stopped the trial; the search has paused the attempt; a rank was asked to stop in the middle of the group and has
  * ended already, since a stop reaches all ranks together (train/shoal/shoal.h); or slots are wanted back, and the members without
  * those slots are too few, or not every program can leave a group. */
 bool owner_group_is_stopping(const struct node_core *core, const struct view_experiment *experiment,
                              const struct view_attempt *attempt)
 {
     bool is_elastic = view_attempt_is_elastic(attempt), is_wanted_back = false;
-    if (view_trial_stopped(view_find_trial(experiment, attempt->id.trial)) &&
-        !BUG(stop_unheeded, "the worker of a stopped trial is asked to save and leave")) {
+    const struct view_trial *trial = view_find_trial(experiment, attempt->id.trial);
+    if (view_trial_stopped(trial) && !BUG(stop_unheeded, "the worker of a stopped trial is asked to save and leave")) {
+        return true;
+    }
+    if (view_attempt_is_paused(trial, &attempt->id) && !BUG(search_pause_unheeded, "the worker of a paused trial is asked to save and leave")) {
         return true;
     }
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {

@@ -321,6 +321,11 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "stop");
         return;
     }
+    if (experiment->known && view_attempt_is_paused(view_find_trial(experiment, worker->attempt.trial), &worker->attempt) &&
+        !BUG(search_pause_unheeded, "the worker of a paused trial is asked to save and leave")) {
+        ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "pause");
+        return;
+    }
     if (attempt == NULL || !attempt->assigned || !experiment->known) {
         return; /* the attempt's record is on its way */
     }

@@ -66,6 +66,17 @@ static bool refused_for_versions(struct node_core *core, uint64_t client, const 
     const struct view_member *undrawn = config_is_drawn(config) ? requests_find_unable(core, FACT_READS_DRAWN) : NULL;
     unable = undrawn != NULL ? undrawn : unable;
     char text[NODE_REPLY_BYTES];
+    if (unable == NULL && config_needs_promotion(config)) {
+        unable = requests_find_unable(core, FACT_READS_PROMOTION);
+        if (unable != NULL) {
+            format_text(text, sizeof text,
+                        "%s runs a version of Shoal that does not promote paused trials (searcher.stop_once: false); update that node first, "
+                        "or leave stop_once out.",
+                        view_label(&core->view, unable->id).text);
+            core_reply(core, client, ERR_REFUSED, 0, text);
+        }
+        return unable != NULL;
+    }
     if (undrawn != NULL) {
         format_text(text, sizeof text,
                     "%s runs a version of Shoal that does not know searcher.%s; update that node first, or use random.",

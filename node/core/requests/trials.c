@@ -182,6 +182,9 @@ static bool refused_for_state(struct node_core *core, uint64_t client, const str
         format_text(text, sizeof text, "Trial %u is completed, so there is nothing to retry.", index);
     } else if (state == VIEW_TRIAL_RUNNING && view_trial_stopped(view_find_trial(experiment, index))) {
         format_text(text, sizeof text, "Trial %u is stopping; retry it once it is stopped.", index);
+    } else if (state == VIEW_TRIAL_QUEUED && view_search_paused(experiment, index) != NULL) {
+        format_text(text, sizeof text,
+                    "Trial %u is paused by its search, so there is nothing to retry; to let it go on now, stop it, and retry it then.", index);
     } else if (!view_trial_over(state)) {
         format_text(text, sizeof text, "Trial %u is %s, so there is nothing to retry; a failed or stopped trial can be retried.", index,
                     view_trial_state_name(state));

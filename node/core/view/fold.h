@@ -32,6 +32,9 @@ int fold_claim(struct view *view, const struct records_entry *entry);
 int fold_result(struct view *view, const struct records_entry *entry);
 int fold_search_log(struct view *view, const struct records_entry *entry); /* ERR_MALFORMED: the log ends before the record */
 
+/* promotion.c */
+int fold_search_pause(struct view *view, const struct records_entry *entry);
+
 /* tombstones.c */
 int fold_tombstone(struct view *view, const struct records_entry *entry);
 

@@ -144,7 +144,8 @@ bool view_experiment_best(const struct view *view, const struct view_experiment 
     for (uint32_t i = 0; experiment->known && i < experiment->trial_count && i < experiment->trial_slots; i++) {
         const struct view_trial *row = experiment->trials[i];
         const struct view_attempt *attempt = row != NULL ? view_trial_completed(row) : NULL;
-        if (attempt == NULL && row != NULL && view_trial_state(experiment, i) == VIEW_TRIAL_STOPPED) {
+        bool is_paused = row != NULL && view_search_paused(experiment, i) != NULL;
+        if (attempt == NULL && row != NULL && (is_paused || view_trial_state(experiment, i) == VIEW_TRIAL_STOPPED)) {
             attempt = view_trial_highest(row);
         }
         uint8_t metrics[FACT_METRICS_BYTES_MAX];

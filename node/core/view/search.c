@@ -7,6 +7,7 @@
 #include "base/bisect.h"
 #include "base/err.h"
 #include "base/probe.h"
+#include "node/core/view/promotion.h"
 
 static int result_order(const void *row, const void *wanted)
 {
@@ -195,6 +196,13 @@ static bool table_make(struct view *view, struct view_experiment *experiment)
         search->trials[t].bracket = search_next_bracket(&search->brackets, &turns);
     }
     search_brackets_extend(&halving, search->trial_count, &search->brackets);
+    if (!view_promotion_make(view, experiment)) {
+        arena_give(view->arena, search->trials, search->trial_count * sizeof *search->trials);
+        search->trials = NULL;
+        search->trial_count = 0;
+        search->is_reconfigured = true;
+        return false;
+    }
     return true;
 }
 
@@ -218,6 +226,7 @@ static bool begin_anew(struct view *view, struct view_experiment *experiment, st
     for (uint32_t t = 0; t < search->trial_count; t++) {
         search->trials[t] = (struct view_searched){.bracket = search->trials[t].bracket};
     }
+    search_ladder_clear(&search->ladder);
     for (struct view_log *log = search->logs; log != NULL; log = log->next) {
         log->taken = 0;
         log->is_replaced = false;
@@ -246,7 +255,7 @@ static bool has_room(struct view *view, struct view_search *search)
     search->segments = segments != NULL ? segments : search->segments;
     void *created = array_room(view, search->created, search->created_count + 1, &search->created_slots, sizeof *search->created);
     search->created = created != NULL ? created : search->created;
-    return judged != NULL && segments != NULL && created != NULL;
+    return judged != NULL && segments != NULL && created != NULL && view_promotion_has_room(view, search);
 }
 
 /* A decision that the state has already is passed over, and one that leaves a rung out. */
@@ -254,13 +263,16 @@ static void take_judged(struct view_search *search, const struct fact_judged *ju
 {
     struct view_searched *trial = judged->attempt.trial < search->trial_count ? &search->trials[judged->attempt.trial] : NULL;
     bool is_known_rung = trial != NULL && judged->rung < search->brackets.list[trial->bracket].rungs;
-    bool is_next = is_known_rung && (judged->rung == trial->rungs || BUG(judged_twice, "a rung of a trial counts once"));
+    bool is_promoting = search->ladder.climbers != NULL;
+    bool is_next = is_known_rung && (is_promoting ? view_promotion_take(search, judged)
+                                                  : (judged->rung == trial->rungs && judged->decision <= FACT_TOPS_OUT) ||
+                                                        BUG(judged_twice, "a rung of a trial counts once"));
     if (!is_next) {
         MARK(decision_known_already);
         return;
     }
     search->judged[search->judged_count++] = (struct view_judged){*judged, log, number};
-    trial->rungs++;
+    trial->rungs += judged->decision <= FACT_PAUSES ? 1 : 0;
     trial->last = search->judged_count;
 }
 
@@ -338,8 +350,13 @@ static bool take_adopted(struct view *view, struct view_experiment *experiment, 
 bool view_search_awaits(const struct view_experiment *experiment, const struct view_trial *trial)
 {
     const struct view_search *search = &experiment->search;
-    if (!search_judges(experiment->config->searcher) || trial->index >= search->trial_count ||
-        view_search_course(experiment, trial->index) != VIEW_GOES_ON) {
+    if (!search_judges(experiment->config->searcher) || trial->index >= search->trial_count) {
+        return false;
+    }
+    if (trial->index < search->ladder.climber_count && search->ladder.climbers[trial->index].place != SEARCH_DONE) {
+        return true; /* it may be promoted or closed, or its end is to be noted */
+    }
+    if (view_search_course(experiment, trial->index) != VIEW_GOES_ON) {
         return false;
     }
     if (experiment->config->searcher == SEARCH_TPE && search->trials[trial->index].rungs == 0 && view_trial_completed(trial) != NULL) {
@@ -402,8 +419,12 @@ const struct view_judged *view_search_last(const struct view_experiment *experim
 enum view_course view_search_course(const struct view_experiment *experiment, uint32_t trial)
 {
     const struct view_judged *last = view_search_last(experiment, trial);
-    if (last == NULL || last->fact.decision == FACT_GOES_ON) {
+    if (last == NULL || last->fact.decision == FACT_GOES_ON || last->fact.decision == FACT_PROMOTES || last->fact.decision == FACT_ENDS) {
         return VIEW_GOES_ON;
+    }
+    if (last->fact.decision == FACT_PAUSES) { /* a user that stops and retries a paused trial lets it go on */
+        bool is_retried = last->fact.attempt.number <= view_trial_retried_from(view_find_trial(experiment, trial));
+        return is_retried ? VIEW_GOES_ON : VIEW_IS_PAUSED;
     }
     return last->fact.attempt.number > view_trial_retried_from(view_find_trial(experiment, trial)) ? VIEW_ENDS : VIEW_IS_FREED;
 }

@@ -3,6 +3,7 @@
 #include "base/bisect.h"
 #include "base/err.h"
 #include "node/core/view/fold.h"
+#include "node/core/view/promotion.h"
 
 static uint32_t tombstone_position(const struct view *view, experiment_id id)
 {
@@ -65,6 +66,10 @@ static void trial_free(struct view *view, struct view_trial *trial)
     for (struct view_search_stop *stop = trial->search_stops, *next; stop != NULL; stop = next) {
         next = stop->next;
         arena_give(arena, stop, sizeof *stop);
+    }
+    for (struct view_search_pause *pause = trial->search_pauses, *next; pause != NULL; pause = next) {
+        next = pause->next;
+        arena_give(arena, pause, sizeof *pause);
     }
     for (struct view_attempt *attempt = trial->attempts, *next; attempt != NULL; attempt = next) {
         next = attempt->next;
@@ -129,6 +134,7 @@ static void experiment_free(struct view *view, struct view_experiment *experimen
     arena_give(arena, experiment->search.segments, experiment->search.segment_slots * sizeof *experiment->search.segments);
     arena_give(arena, experiment->search.judged, experiment->search.judged_slots * sizeof *experiment->search.judged);
     arena_give(arena, experiment->search.trials, experiment->search.trial_count * sizeof *experiment->search.trials);
+    view_promotion_free(view, &experiment->search);
     annotations_free(view, experiment);
     arena_give(arena, experiment->config, sizeof *experiment->config);
     arena_give(arena, experiment->config_bytes, experiment->config_byte_count);

@@ -17,6 +17,7 @@
 #include "gossip/version.h"
 #include "node/core/facts/config.h"
 #include "node/core/facts/facts.h"
+#include "train/search/promotion.h"
 
 /* ---- rows: nodes -------------------------------------------------------------------------------------------------------- */
 
@@ -239,6 +240,13 @@ struct view_search_stop {
     struct fact_search_stop fact;
 };
 
+/* A pause of a trial by its search, by one writer: see view_attempt_is_paused. */
+struct view_search_pause {
+    struct view_search_pause *next; /* by writer */
+    node_id writer;
+    struct fact_search_pause fact;
+};
+
 /* A trial that is STOPPED has no running attempt: until its last attempt has its verdict the trial is RUNNING. */
 enum view_trial_state {
     VIEW_TRIAL_QUEUED,
@@ -254,6 +262,7 @@ struct view_trial {
     uint8_t rest_state; /* at rest: enum view_trial_state */
     struct view_stop *stops;
     struct view_search_stop *search_stops;
+    struct view_search_pause *search_pauses;
     struct view_attempt *attempts;
     struct view_manifest *manifests;
     struct view_output *outputs;
@@ -347,6 +356,8 @@ struct view_search {
     uint32_t created_count, created_slots;
     struct view_searched *trials; /* [trial_count] */
     uint32_t trial_count;
+    struct search_ladder ladder; /* of a search that promotes; else empty */
+    uint32_t step_slots;
 };
 
 struct view_experiment {
@@ -360,6 +371,7 @@ struct view_experiment {
     bool is_large;         /* `config` is in lean form, and the blob config_text has the whole configuration */
     bool needs_search;     /* config_needs_search */
     bool is_drawn;         /* config_is_drawn */
+    bool needs_promotion;  /* config_needs_promotion */
     struct config *config; /* its borrowed parts point into config_bytes */
     uint8_t *config_bytes;
     uint32_t config_byte_count;
@@ -543,9 +555,9 @@ bool view_search_refresh(struct view *view, struct view_experiment *experiment);
 /* The last decision about the trial that stands; NULL: none. */
 const struct view_judged *view_search_last(const struct view_experiment *experiment, uint32_t trial);
 
-/* What the last decision that stands says of the trial: it goes on; it is to end (early, or at its whole length); or it was to end,
- * and a user has retried it since: it is judged no more. */
-enum view_course { VIEW_GOES_ON, VIEW_ENDS, VIEW_IS_FREED };
+/* What the last decision that stands says of the trial: it goes on; it is to end (early, or at its whole length); it was to end,
+ * and a user has retried it since: it is judged no more; or it is paused. */
+enum view_course { VIEW_GOES_ON, VIEW_ENDS, VIEW_IS_FREED, VIEW_IS_PAUSED };
 enum view_course view_search_course(const struct view_experiment *experiment, uint32_t trial);
 
 /* How many decisions of the first `count` are about the rung of the bracket, and how many of these have a better metric. */
@@ -576,6 +588,22 @@ bool view_trial_continues(const struct view_trial *trial, const attempt_id *atte
  * `config`: of the experiment, whole. 0; ERR_NOT_FOUND: nothing has been drawn yet (attempt NULL or without values);
  * ERR_MALFORMED: the space has no such trial, or no such values; ERR_FULL. */
 int view_attempt_values(const struct config *config, const struct view_attempt *attempt, uint32_t index, struct pack_writer *writer);
+
+/* ---- promotion.c: a search that promotes paused trials (DESIGN 14) ------------------------------------------------------------ */
+
+/* The search has paused the attempt: its workers are asked to save and leave. A promotion takes no pause back: the trial's next attempt
+ * is a higher one. */
+bool view_attempt_is_paused(const struct view_trial *trial, const attempt_id *attempt);
+
+/* The decision by which the trial is paused now; NULL: it is not. */
+const struct view_judged *view_search_paused(const struct view_experiment *experiment, uint32_t trial);
+
+/* The last decision about the trial is its promotion. */
+bool view_search_is_promoted(const struct view_experiment *experiment, uint32_t trial);
+
+/* How many other trials are entries at the rung of the decision `of`, among the first `count` decisions, and how many of these stand
+ * before its trial. Of a search that promotes. */
+struct view_standing view_promotion_standing(const struct view_experiment *experiment, uint32_t count, const struct view_judged *of);
 
 /* ---- annotations.c ------------------------------------------------------------------------------------------------------ */
 
