@@ -7,6 +7,7 @@
  *     stops              until it is asked to save and leave
  *     rest:MS            so many milliseconds; ends with status 0 once it is asked to save and leave
  *     reason             prints why
+ *     past:STEP:COUNT    passes over the next COUNT words if it began from STEP or a later step
  *     touch:FILE
  *     barrier            meets the other workers of its group
  *     many:GROUP:COUNT   reports as many metrics with long names, all of them 0
@@ -141,6 +142,12 @@ int main(int argc, char **argv)
     }
     int code = 0;
     for (int i = 1; i < argc && code == 0; i++) {
+        unsigned long long step;
+        int words;
+        if (sscanf(argv[i], "past:%llu:%d", &step, &words) == 2 && words >= 0) {
+            i += shoal_start_step(shoal) >= step ? words : 0;
+            continue;
+        }
         code = perform(shoal, argv[i]);
         if (code != 0) {
             fprintf(stderr, "word %d: %s\n", i, shoal_error(shoal));

@@ -32,6 +32,7 @@ union fact {
     struct fact_result result;
     struct fact_search_log search_log;
     struct fact_search_stop search_stop;
+    struct fact_search_pause search_pause;
     struct fact_annotation annotation;
 };
 
@@ -41,7 +42,7 @@ union fact {
     X(FACT_CONTROL, control) X(FACT_CLAIM, claim) X(FACT_ATTEMPT, attempt) X(FACT_WORKER, worker)                         \
     X(FACT_VERDICT, verdict) X(FACT_MANIFEST, manifest) X(FACT_OUTPUT, output) X(FACT_EXPERIMENT_LARGE, experiment_large) \
     X(FACT_ATTEMPT_LARGE, attempt_large) X(FACT_GENERATION_LARGE, generation_large) X(FACT_STOP, stop)     \
-    X(FACT_RESULT, result) X(FACT_SEARCH_LOG, search_log) X(FACT_SEARCH_STOP, search_stop) X(FACT_ANNOTATION, annotation)
+    X(FACT_RESULT, result) X(FACT_SEARCH_LOG, search_log) X(FACT_SEARCH_STOP, search_stop) X(FACT_SEARCH_PAUSE, search_pause) X(FACT_ANNOTATION, annotation)
 
 static int read_fact(const struct record *record, union fact *out)
 {

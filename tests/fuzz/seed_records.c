@@ -56,6 +56,8 @@ static void say_experiment(struct maker *maker, const struct person people[2])
         const struct fact_log_name name = {{(uint8_t)(7 + i)}};
         const struct fact_result result = {.step = 15, .length = 15, .metric = 0.5 + i};
         const struct fact_search_stop search_stop = {.number = 1, .rung = i, .writer = people[0].id, .log = name};
+        const struct fact_search_pause search_pause = {
+            .number = 1, .term = 4 + i, .coordinator = people[0].id, .rung = i, .writer = people[0].id, .log = name};
         const struct fact_search_log log = {
             .term = 4 + i,
             .boot = 2,
@@ -67,6 +69,7 @@ static void say_experiment(struct maker *maker, const struct person people[2])
         say(maker, people[i].id, FACT_RESULT, fact_key_result(&attempt, i), &result);
         say(maker, people[i].id, FACT_SEARCH_LOG, fact_key_search_log(id, name, 0), &log);
         say(maker, people[i].id, FACT_SEARCH_STOP, fact_key_trial(id, i), &search_stop);
+        say(maker, people[i].id, FACT_SEARCH_PAUSE, fact_key_trial(id, i), &search_pause);
         struct fact_annotation annotation = {.lamport = 1 + i, .is_set = i == 0, .value = "warm restarts"};
         say(maker, people[i].id, FACT_ANNOTATION, fact_key_annotation(id, i == 0 ? FACT_LABEL : FACT_DESCRIPTION, i == 0 ? "lr" : ""),
             &annotation);

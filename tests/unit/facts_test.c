@@ -20,7 +20,7 @@ static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE, 
                                        FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE,
                                        FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
                                        FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE, FACT_STOP,
-                                       FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_ANNOTATION};
+                                       FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_SEARCH_PAUSE, FACT_ANNOTATION};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -33,6 +33,7 @@ union any_fact {
     struct fact_result result;
     struct fact_search_log search_log;
     struct fact_search_stop search_stop;
+    struct fact_search_pause search_pause;
     struct fact_stop stop;
     struct fact_annotation annotation;
     struct fact_claim claim;
@@ -195,7 +196,10 @@ static struct fact_key random_log(struct random *random, const attempt_id *id, s
         judged->attempt = *id;
         judged->attempt.trial = below(random, SEARCH_TRIALS_MAX);
         judged->rung = below(random, FACT_RUNGS_MAX);
-        judged->decision = below(random, FACT_TOPS_OUT + 1);
+        judged->decision = below(random, FACT_ENDS + 1);
+        if (judged->decision == FACT_ENDS && below(random, 2) == 0) {
+            judged->attempt = (attempt_id){.experiment = id->experiment, .trial = judged->attempt.trial};
+        }
         judged->step = random_number(random);
         judged->length = random_number(random);
         judged->metric = (double)below(random, 1000) / 7;
@@ -348,6 +352,16 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         random_bytes(random, out->search_stop.log.bytes, sizeof out->search_stop.log.bytes);
         out->search_stop.record = (uint32_t)random_number(random);
         return fact_key_trial(id.experiment, id.trial);
+    case FACT_SEARCH_PAUSE:
+        memset(&out->search_pause, 0, sizeof out->search_pause);
+        out->search_pause.number = 1 + (uint32_t)random_number(random) / 2;
+        out->search_pause.term = random_number(random);
+        out->search_pause.coordinator = id.coordinator;
+        out->search_pause.rung = below(random, FACT_RUNGS_MAX);
+        out->search_pause.writer = id.coordinator;
+        random_bytes(random, out->search_pause.log.bytes, sizeof out->search_pause.log.bytes);
+        out->search_pause.record = (uint32_t)random_number(random);
+        return fact_key_trial(id.experiment, id.trial);
     case FACT_ANNOTATION:
         out->annotation.lamport = 1 + random_number(random) / 2;
         out->annotation.is_set = below(random, 2) == 1;
@@ -473,6 +487,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_search_log_read(record, &out->search_log);
     case FACT_SEARCH_STOP:
         return fact_search_stop_read(record, &out->search_stop);
+    case FACT_SEARCH_PAUSE:
+        return fact_search_pause_read(record, &out->search_pause);
     case FACT_ANNOTATION:
         return fact_annotation_read(record, &out->annotation);
     case FACT_CLAIM:
@@ -603,6 +619,9 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_SEARCH_STOP:
         return SAME(search_stop.number) && SAME(search_stop.rung) && SAME(search_stop.is_top) && SAME(search_stop.writer) &&
                SAME(search_stop.log) && SAME(search_stop.record);
+    case FACT_SEARCH_PAUSE:
+        return SAME(search_pause.number) && SAME(search_pause.term) && SAME(search_pause.coordinator) && SAME(search_pause.rung) &&
+               SAME(search_pause.writer) && SAME(search_pause.log) && SAME(search_pause.record);
     case FACT_ANNOTATION:
         return SAME(annotation.lamport) && SAME(annotation.is_set) && SAME(annotation.value);
     case FACT_CLAIM:
@@ -785,12 +804,17 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         assert_true(fact->search_log.adopted_count <= FACT_ADOPTED_MAX && fact->search_log.judged_count <= FACT_JUDGED_MAX);
         for (uint32_t i = 0; i < fact->search_log.judged_count; i++) {
             assert_true(fact->search_log.judged[i].rung < FACT_RUNGS_MAX);
-            assert_true(fact->search_log.judged[i].decision <= FACT_TOPS_OUT);
+            assert_true(fact->search_log.judged[i].decision <= FACT_ENDS);
+            assert_true(fact->search_log.judged[i].attempt.number > 0 || fact->search_log.judged[i].decision == FACT_ENDS);
             assert_true(fact->search_log.judged[i].attempt.trial < SEARCH_TRIALS_MAX);
         }
         break;
     case FACT_SEARCH_STOP:
         assert_true(fact->search_stop.number > 0 && fact->search_stop.rung < FACT_RUNGS_MAX);
+        break;
+    case FACT_SEARCH_PAUSE:
+        assert_true(fact->search_pause.number > 0 && fact->search_pause.rung < FACT_RUNGS_MAX);
+        assert_false(node_id_is_none(fact->search_pause.coordinator));
         break;
     case FACT_ANNOTATION:
         assert_true(fact->annotation.lamport > 0);

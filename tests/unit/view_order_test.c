@@ -117,6 +117,9 @@ static void add_experiments(struct set *set, struct random *random, const struct
         const struct fact_search_stop search_stop = {.number = 1 + below(random, 3)};
         add(set, people[below(random, PEOPLE)].id, FACT_SEARCH_STOP,
             fact_key_trial(make_experiment_id(below(random, 2)), below(random, 4)), &search_stop);
+        const struct fact_search_pause search_pause = {.number = 1 + below(random, 3), .term = 1, .coordinator = people[0].id};
+        add(set, people[below(random, PEOPLE)].id, FACT_SEARCH_PAUSE,
+            fact_key_trial(make_experiment_id(below(random, 2)), below(random, 4)), &search_pause);
     }
 }
 

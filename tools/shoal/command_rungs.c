@@ -1,4 +1,4 @@
-/* rungs: what a search that stops trials early has decided. */
+/* rungs: what a search that stops trials early, or pauses and promotes them, has decided. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,11 +13,23 @@
 
 /* What has become of the trials of a bracket that have reached a rung. */
 struct reached {
-    uint64_t trials, on, stopped, top;
+    uint64_t trials, on, stopped, top, paused;
     bool has_best;
     double best;
     uint64_t best_trial;
 };
+
+/* The decision behind place `at` about the same trial ends its pause. */
+static bool is_paused_still(msgpack_object_array judged, uint32_t at)
+{
+    uint64_t trial = document_number(&judged.ptr[at], "trial");
+    for (uint32_t i = at + 1; i < judged.size; i++) {
+        if (document_number(&judged.ptr[i], "trial") == trial) {
+            return false;
+        }
+    }
+    return true;
+}
 
 static struct reached count(const msgpack_object *document, uint64_t bracket, uint64_t rung)
 {
@@ -32,10 +44,12 @@ static struct reached count(const msgpack_object *document, uint64_t bracket, ui
             continue;
         }
         document_text(item, "decision", decision, sizeof decision);
-        reached.trials++;
-        reached.on += strcmp(decision, "goes on") == 0;
-        reached.stopped += strcmp(decision, "stops") == 0;
+        bool is_promoted = strcmp(decision, "promotes") == 0, is_closed = strcmp(decision, "closes") == 0;
+        reached.trials += !is_promoted && !is_closed && strcmp(decision, "ends") != 0;
+        reached.on += is_promoted || strcmp(decision, "goes on") == 0;
+        reached.stopped += is_closed || strcmp(decision, "stops") == 0;
         reached.top += strcmp(decision, "top") == 0;
+        reached.paused += strcmp(decision, "pauses") == 0 && is_paused_still(judged, i);
         bool is_number = document_double(document_find(item, "metric"), &metric) && !isnan(metric);
         if (is_number && (!reached.has_best || (smaller ? metric < reached.best : metric > reached.best))) {
             reached.has_best = true;
@@ -59,6 +73,10 @@ static void render_rungs(struct cli *cli, const msgpack_object *reply)
     table_column(&table, unit[0] != '\0' ? unit : "LENGTH", true);
     table_column(&table, "REACHED", true);
     table_column(&table, "GO ON", true);
+    bool promotes = document_true(document, "promotes");
+    if (promotes) {
+        table_column(&table, "PAUSED", true);
+    }
     table_column(&table, "STOPPED", true);
     table_column(&table, best, true);
     table_column(&table, "TRIAL", true);
@@ -73,6 +91,9 @@ static void render_rungs(struct cli *cli, const msgpack_object *reply)
             table_cell(&table, RENDER_PLAIN, "%llu of %llu", (unsigned long long)reached.trials,
                        (unsigned long long)document_number(&brackets.ptr[b], "trials"));
             table_cell(&table, RENDER_PLAIN, "%llu", (unsigned long long)(reached.on + reached.top));
+            if (promotes) {
+                table_cell(&table, RENDER_PLAIN, "%llu", (unsigned long long)reached.paused);
+            }
             table_cell(&table, RENDER_PLAIN, "%llu", (unsigned long long)reached.stopped);
             if (reached.has_best) {
                 render_number(number, reached.best);

@@ -105,8 +105,16 @@ static void write_brackets(struct cli *cli, const struct plan *plan)
     table_write(&table, cli->out, cli->colours);
     (void)fprintf(cli->out,
                   "\nIf all trials of a bracket reported at the same time, they would train %" PRIu64 " %s together, %u %% of the %" PRIu64
-                  " of\n%" PRIu32 " full trials. A real search trains more: the first trials at a rung are compared with few others.\n",
-                  plan->units, plan->config->time_metric, percent(plan), plan->full_units, plan->trials);
+                  " of\n%" PRIu32 " full trials. %s\n",
+                  plan->units, plan->config->time_metric, percent(plan), plan->full_units, plan->trials,
+                  plan->halving.promotes ? "A real search trains somewhat more: a trial that has gone on is not taken back."
+                                         : "A real search trains more: the first trials at a rung are compared with few others.");
+    for (uint32_t b = 0; b < plan->brackets.count; b++) {
+        const struct search_bracket *bracket = &plan->brackets.list[b];
+        if (plan->reach[b][bracket->rungs - 1] == 0) {
+            (void)fprintf(cli->out, "No trial of bracket %" PRIu32 " reaches its last rung: give it more trials or fewer rungs.\n", b);
+        }
+    }
 }
 
 /* The values of a trial, or all of a document, as one line of JSON. */
@@ -127,8 +135,8 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
     bool halves = search_halves(config->searcher);
     (void)fprintf(cli->out, "%s: %" PRIu32 " trial%s", searcher_name(config), plan->trials, plan->trials == 1 ? "" : "s");
     if (halves) {
-        (void)fprintf(cli->out, " in %" PRIu32 " bracket%s, stopped by %s (the %s is the best)", plan->brackets.count,
-                      plan->brackets.count == 1 ? "" : "s", config->metric, config->smaller_is_better ? "smallest" : "largest");
+        (void)fprintf(cli->out, " in %" PRIu32 " bracket%s, %s by %s (the %s is the best)", plan->brackets.count,
+                      plan->brackets.count == 1 ? "" : "s", config->promotes ? "paused and promoted" : "stopped", config->metric, config->smaller_is_better ? "smallest" : "largest");
     }
     if (config->max_concurrent_trials > 0 && !halves) {
         (void)fprintf(cli->out, ", at most %" PRIu32 " at a time", config->max_concurrent_trials);
@@ -196,7 +204,7 @@ static int write_json(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
     uint32_t samples = sample_count(plan);
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, PACKED_BYTES);
-    pack_map(&writer, halves ? 10 : 6);
+    pack_map(&writer, halves ? 11 : 6);
     pack_text(&writer, "searcher");
     pack_text(&writer, searcher_name(config));
     pack_text(&writer, "metric");
@@ -211,6 +219,8 @@ static int write_json(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
         (void)search_trial_values(&plan->space, config->seed, trial, &writer);
     }
     if (halves) {
+        pack_text(&writer, "stop_once");
+        pack_bool(&writer, !config->promotes);
         pack_text(&writer, "time_metric");
         pack_text(&writer, config->time_metric);
         pack_brackets(&writer, plan);

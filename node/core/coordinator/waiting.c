@@ -305,8 +305,8 @@ static bool write_hold(const struct node_core *core, const struct core_coordinat
     if (paused != NULL) {
         const struct view_standing standing = view_promotion_standing(experiment, experiment->search.judged_count, paused);
         uint32_t of = standing.entries + 1, go_on = search_promoted_of(experiment->config->divisor, of);
-        format_text(out, size, "paused by the search at rung %u: %u of %u stand before it, and %u go%s on; it goes on if it is among these later",
-                    paused->fact.rung, standing.better, of, go_on, go_on == 1 ? "es" : "");
+        format_text(out, size, "paused by the search at rung %u, where %u of %u go%s on so far", paused->fact.rung, go_on, of,
+                    go_on == 1 ? "es" : "");
         return true;
     }
     if (search_is_full(core, coordination, experiment, index)) {

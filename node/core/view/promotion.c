@@ -45,7 +45,8 @@ bool view_attempt_is_paused(const struct view_trial *trial, const attempt_id *at
                                  .number = pause->fact.number,
                                  .term = pause->fact.term,
                                  .coordinator = pause->fact.coordinator};
-        if (attempt_id_compare_order(attempt, &last) <= 0) {
+        if (attempt_id_compare_order(attempt, &last) <= 0 ||
+            BUG(pause_of_every_attempt, "a pause names the attempts that end, and a promoted trial's next one is not among them")) {
             return true;
         }
     }

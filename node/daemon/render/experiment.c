@@ -43,17 +43,19 @@ const char *render_waiting_name(const struct view_experiment *experiment)
 
 static void put_counts(const struct view_experiment *experiment, msgpack_packer *packer)
 {
-    uint32_t counts[VIEW_TRIAL_STATES] = {0};
+    uint32_t counts[VIEW_TRIAL_STATES] = {0}, searched = 0;
     for (uint32_t i = 0; i < experiment->trial_count && i < experiment->trial_slots; i++) {
-        counts[render_trial_state(experiment, i)]++;
+        enum view_trial_state state = render_trial_state(experiment, i);
+        counts[state]++;
+        searched += state == VIEW_TRIAL_QUEUED && view_search_paused(experiment, i) != NULL;
     }
     uint32_t others = counts[VIEW_TRIAL_RUNNING] + counts[VIEW_TRIAL_COMPLETED] + counts[VIEW_TRIAL_FAILED] + counts[VIEW_TRIAL_STOPPED];
     uint32_t waiting = experiment->trial_count - others;
     const char *name = render_waiting_name(experiment);
     (void)msgpack_pack_map(packer, 8);
     render_put_u64(packer, "total", experiment->trial_count);
-    render_put_u64(packer, "queued", strcmp(name, "queued") == 0 ? waiting : 0);
-    render_put_u64(packer, "paused", strcmp(name, "paused") == 0 ? waiting : 0);
+    render_put_u64(packer, "queued", strcmp(name, "queued") == 0 ? waiting - searched : 0);
+    render_put_u64(packer, "paused", strcmp(name, "paused") == 0 ? waiting : strcmp(name, "queued") == 0 ? searched : 0);
     render_put_u64(packer, "cancelled", strcmp(name, "cancelled") == 0 ? waiting : 0);
     render_put_u64(packer, "running", counts[VIEW_TRIAL_RUNNING]);
     render_put_u64(packer, "completed", counts[VIEW_TRIAL_COMPLETED]);

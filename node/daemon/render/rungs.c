@@ -2,7 +2,8 @@
 
 #include "node/daemon/render/put.h"
 
-static const char *const decisions[] = {[FACT_GOES_ON] = "goes on", [FACT_STOPS] = "stops", [FACT_TOPS_OUT] = "top"};
+static const char *const decisions[] = {[FACT_GOES_ON] = "goes on", [FACT_STOPS] = "stops", [FACT_TOPS_OUT] = "top",
+                                        [FACT_PAUSES] = "pauses", [FACT_PROMOTES] = "promotes", [FACT_CLOSES] = "closes", [FACT_ENDS] = "ends"};
 
 static void put_brackets(const struct view_experiment *experiment, msgpack_packer *packer)
 {
@@ -29,7 +30,9 @@ static void put_judged(const struct view_experiment *experiment, uint32_t i, msg
 {
     const struct fact_judged *judged = &experiment->search.judged[i].fact;
     uint32_t bracket = experiment->search.trials[judged->attempt.trial].bracket;
-    struct view_standing standing = view_search_standing(experiment, i, bracket, judged->rung, judged->metric);
+    struct view_standing standing = experiment->needs_promotion
+                                        ? view_promotion_standing(experiment, i, &experiment->search.judged[i])
+                                        : view_search_standing(experiment, i, bracket, judged->rung, judged->metric);
     (void)msgpack_pack_map(packer, 10);
     render_put_u64(packer, "trial", judged->attempt.trial);
     render_put_u64(packer, "attempt", judged->attempt.number);
@@ -50,7 +53,8 @@ bool render_rungs(const struct node_core *core, const struct view_experiment *ex
     msgpack_packer packer = render_packer(frame);
     const struct view_search *search = &experiment->search;
     render_put_string(&packer, "search");
-    (void)msgpack_pack_map(&packer, 6);
+    (void)msgpack_pack_map(&packer, 7);
+    render_put_bool(&packer, "promotes", experiment->needs_promotion);
     render_put_text(&packer, "metric", experiment->config->metric);
     render_put_bool(&packer, "smaller_is_better", experiment->config->smaller_is_better);
     render_put_string(&packer, "divisor");

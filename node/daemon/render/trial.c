@@ -27,7 +27,13 @@ enum view_trial_state render_trial_state(const struct view_experiment *experimen
 const char *render_trial_state_name(const struct view_experiment *experiment, const struct view_trial *trial,
                                     enum view_trial_state state)
 {
-    bool is_stopping = state == VIEW_TRIAL_RUNNING && view_trial_stopped(trial) && !has_whole_length(trial);
+    const struct view_attempt *highest = state == VIEW_TRIAL_RUNNING ? view_trial_highest(trial) : NULL;
+    bool is_ending = highest != NULL && (view_trial_stopped(trial) || view_attempt_is_paused(trial, &highest->id));
+    bool is_stopping = is_ending && !has_whole_length(trial);
+    if (state == VIEW_TRIAL_QUEUED && trial != NULL && !view_experiment_cancelled(experiment) &&
+        view_search_paused(experiment, trial->index) != NULL) {
+        return "paused";
+    }
     return state == VIEW_TRIAL_QUEUED ? render_waiting_name(experiment) : is_stopping ? "stopping" : view_trial_state_name(state);
 }
 

@@ -27,8 +27,9 @@ static void find_waiting(const struct node_core *core, const struct view_experim
         return;
     }
     const struct view_trial *trial = view_find_trial(experiment, index);
-    if (trial != NULL && trial->attempts != NULL && waiting->looks < WAITING_LOOKS_MAX) {
-        waiting->looks++;
+    bool is_paused = view_search_paused(experiment, index) != NULL; /* a short look */
+    if (trial != NULL && trial->attempts != NULL && (is_paused || waiting->looks < WAITING_LOOKS_MAX)) {
+        waiting->looks += is_paused ? 0 : 1;
         (void)node_core_waiting_reason(core, experiment, index, out, NODE_CORE_WAITING_BYTES);
         return;
     }
@@ -85,7 +86,9 @@ void render_put_first_waiting(const struct node_core *core, const struct view_ex
     char text[NODE_CORE_WAITING_BYTES] = "";
     uint32_t trials = view_experiment_over(experiment) ? 0 : experiment->trial_count;
     for (uint32_t i = 0; i < trials && text[0] == '\0'; i++) {
-        find_waiting(core, experiment, i, &waiting, text);
+        if (view_search_paused(experiment, i) == NULL) {
+            find_waiting(core, experiment, i, &waiting, text);
+        }
     }
     render_put_text_or_nil(packer, text);
 }
@@ -94,7 +97,7 @@ static uint32_t count_queued(const struct view_experiment *experiment)
 {
     uint32_t queued = 0;
     for (uint32_t i = 0; i < experiment->trial_count; i++) {
-        queued += view_trial_state(experiment, i) == VIEW_TRIAL_QUEUED;
+        queued += view_trial_state(experiment, i) == VIEW_TRIAL_QUEUED && view_search_paused(experiment, i) == NULL;
     }
     return queued;
 }

@@ -25,13 +25,21 @@ static const char *ordinal_end(uint32_t number)
     return is_teen || number % 10 > 3 ? "th" : ends[number % 10];
 }
 
+static const char *const decision_words[] = {[FACT_GOES_ON] = "went on at",
+                                             [FACT_STOPS] = "stopped at",
+                                             [FACT_TOPS_OUT] = "reached its whole length at",
+                                             [FACT_PAUSES] = "paused at",
+                                             [FACT_PROMOTES] = "promoted from",
+                                             [FACT_CLOSES] = "paused for good at"};
+
 void why_decision_text(const struct why_decision *stop, char out[WHY_DECISION_BYTES])
 {
-    size_t used = format_text(out, WHY_DECISION_BYTES, "%s rung %u (step %llu): ",
-                              stop->decision == FACT_STOPS     ? "stopped at"
-                              : stop->decision == FACT_TOPS_OUT ? "reached its whole length at"
-                                                                : "went on at",
-                              stop->rung, (unsigned long long)stop->step);
+    if (stop->decision == FACT_ENDS) {
+        (void)format_text(out, WHY_DECISION_BYTES, "its search goes on without it: it was over before another report (rung %u)", stop->rung);
+        return;
+    }
+    size_t used = format_text(out, WHY_DECISION_BYTES, "%s rung %u (step %llu): ", decision_words[stop->decision], stop->rung,
+                              (unsigned long long)stop->step);
     if (isnan(stop->value)) {
         (void)format_text(out + used, WHY_DECISION_BYTES - used, "its metric was not a number");
         return;
@@ -79,7 +87,12 @@ static void add_search(const struct view_experiment *experiment, uint32_t index,
     }
     const struct fact_judged *judged = &last->fact;
     uint32_t bracket = experiment->search.trials[index].bracket, at = (uint32_t)(last - experiment->search.judged);
-    struct view_standing standing = view_search_standing(experiment, at, bracket, judged->rung, judged->metric);
+    if (experiment->needs_promotion && judged->decision == FACT_PAUSES) {
+        at = experiment->search.judged_count; /* what counts for a paused trial is how it compares now */
+    }
+    struct view_standing standing = experiment->needs_promotion
+                                        ? view_promotion_standing(experiment, at, last)
+                                        : view_search_standing(experiment, at, bracket, judged->rung, judged->metric);
     uint32_t of = standing.entries + 1, best = (uint32_t)(of / experiment->config->divisor);
     const struct why_decision stop = {.decision = judged->decision,
                                         .rung = judged->rung,
@@ -87,7 +100,7 @@ static void add_search(const struct view_experiment *experiment, uint32_t index,
                                         .value = judged->metric,
                                         .place = standing.better + 1,
                                         .of = of,
-                                        .go_on = best > 0 ? best : 1};
+                                        .go_on = best > 0 || experiment->needs_promotion ? best : 1};
     char text[WHY_DECISION_BYTES];
     if (!search_halves(experiment->config->searcher)) {
         why_result_text(&stop, text);
@@ -183,6 +196,8 @@ static void add_running(const struct node_core *core, const struct view_attempt 
     if (view_trial_stopped(trial)) {
         bool is_user = view_trial_stop(trial).stopped;
         add(why, 0, is_user ? "a user has stopped the trial: its workers save and leave" : "the search has stopped the trial: its workers save and leave");
+    } else if (view_attempt_is_paused(trial, &shown->id)) {
+        add(why, 0, "the search has paused the trial: its workers save and leave");
     }
 }
 

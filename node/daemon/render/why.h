@@ -16,7 +16,7 @@ struct why_decision {
     uint32_t go_on;     /* how many of these go on */
 };
 
-/* Writes "stopped at rung 1 (step 859): 0.81, 5th of 9, 2 go on", or that it went on or has reached its whole length. */
+/* Writes "stopped at rung 1 (step 859): 0.81, 5th of 9, 2 go on", or what else the decision was. */
 #define WHY_DECISION_BYTES 160
 void why_decision_text(const struct why_decision *stop, char out[WHY_DECISION_BYTES]);
 
