@@ -47,6 +47,19 @@ static void brackets_and_rungs_are_shown_with_the_trials_that_reach_them(void **
     assert_string_equal(err_text_written, "");
 }
 
+static void promotion_says_which_brackets_promote_none_to_the_end(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("preview", (char *)file_of(search), "--set", "searcher.stop_once=false"), CLI_DONE);
+    assert_has(out_text, "adaptive_asha: 64 trials in 3 brackets, paused and promoted by loss (the smallest is the best)\n");
+    assert_has(out_text, "                              2    250           2\n");
+    assert_has(out_text, "                              3   1000           0\n"); /* a quarter of two is none */
+    assert_has(out_text, "      2       5          5     0    250           5\n                               1   1000           1\n");
+    assert_has(out_text, "No trial of bracket 0 would reach its last rung then; ");
+    assert_int_equal(RUN("preview", (char *)file_of(search), "--json", "--set", "searcher.stop_once=false"), CLI_DONE);
+    assert_has(out_text, "\"stop_once\": false, \"time_metric\": ");
+}
+
 static void values_of_the_file_can_be_replaced(void **state)
 {
     (void)state;
@@ -115,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(brackets_and_rungs_are_shown_with_the_trials_that_reach_them),
+        cmocka_unit_test(promotion_says_which_brackets_promote_none_to_the_end),
         cmocka_unit_test(values_of_the_file_can_be_replaced),
         cmocka_unit_test(searchers_that_stop_nothing_have_a_number_of_trials),
         cmocka_unit_test(values_that_follow_from_results_are_not_known_before),

@@ -652,6 +652,11 @@ static void an_early_stop_is_told_in_one_sentence(void **state)
         {{FACT_TOPS_OUT, 2, 90, 0.5, 1, 2, 1}, "reached its whole length at rung 2 (step 90): 0.5, 1st of 2"},
         {{FACT_STOPS, 1, 30, NAN, 1, 4, 1}, "stopped at rung 1 (step 30): its metric was not a number"},
         {{FACT_STOPS, 2, 100, 12, 111, 200, 3}, "stopped at rung 2 (step 100): 12, 111th of 200, 3 go on"},
+        {{FACT_PAUSES, 1, 30, 0.5, 3, 7, 1}, "paused at rung 1 (step 30): 0.5, 3rd of 7, 1 goes on"},
+        {{FACT_PAUSES, 0, 30, 0.5, 1, 2, 0}, "paused at rung 0 (step 30): 0.5, 1st of 2, 0 go on"},
+        {{FACT_PROMOTES, 1, 30, 0.5, 2, 8, 2}, "promoted from rung 1 (step 30): 0.5, 2nd of 8, 2 go on"},
+        {{FACT_CLOSES, 1, 30, 0.5, 3, 8, 2}, "paused for good at rung 1 (step 30): 0.5, 3rd of 8, 2 go on"},
+        {{FACT_ENDS, 1, 0, NAN, 1, 8, 2}, "its search goes on without it: it was over before another report (rung 1)"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char said[WHY_DECISION_BYTES];

@@ -299,6 +299,16 @@ static int unpack(const struct config *config, struct config *out)
     return config_unpack(&reader, out);
 }
 
+static void assert_same(const struct search_halving *got, const struct search_halving *wanted)
+{
+    assert_true(got->kind == wanted->kind && got->rungs == wanted->rungs && got->mode == wanted->mode && got->promotes == wanted->promotes);
+    assert_true(got->max_time == wanted->max_time && got->max_trials == wanted->max_trials);
+    assert_true(got->max_concurrent_trials == wanted->max_concurrent_trials);
+    assert_true(got->divisor >= wanted->divisor && got->divisor <= wanted->divisor);
+    assert_int_equal(got->bracket_count, wanted->bracket_count);
+    assert_memory_equal(got->bracket_rungs, wanted->bracket_rungs, sizeof got->bracket_rungs);
+}
+
 static void a_record_has_the_whole_search(void **state)
 {
     (void)state;
@@ -313,7 +323,7 @@ static void a_record_has_the_whole_search(void **state)
     struct search_halving wanted = config_search_halving(&config);
     assert_int_equal(unpack(&config, &out), 0);
     struct search_halving got = config_search_halving(&out);
-    assert_memory_equal(&got, &wanted, sizeof got);
+    assert_same(&got, &wanted);
     assert_int_equal(config_search_time(&out), CONFIG_TIME_METRIC);
     config_make_lean(&config, &lean); /* coordinators decide by it */
     uint8_t bytes[CONFIG_PACKED_BYTES_MAX];
@@ -321,7 +331,7 @@ static void a_record_has_the_whole_search(void **state)
     pack_reader_init(&reader, bytes, make_packed_config(&lean, bytes));
     assert_int_equal(config_unpack_form(&reader, CONFIG_LEAN, &out), 0);
     got = config_search_halving(&out);
-    assert_memory_equal(&got, &wanted, sizeof got);
+    assert_same(&got, &wanted);
 }
 
 static void a_record_without_a_whole_search_is_malformed(void **state)
@@ -346,12 +356,41 @@ static void a_record_without_a_whole_search_is_malformed(void **state)
     bad.divisor = (double)NAN;
     assert_int_equal(unpack(&bad, &out), ERR_MALFORMED);
     bad = good;
-    bad.bracket_count = 1;
+    bad.bracket_count = 2;
+    bad.bracket_rungs[0] = 3;
     assert_int_equal(unpack(&bad, &out), ERR_MALFORMED); /* a bracket of no rungs */
+    bad.bracket_count = 1;
     bad.bracket_rungs[0] = SEARCH_RUNGS_MAX + 1;
     assert_int_equal(unpack(&bad, &out), ERR_MALFORMED);
     bad.bracket_rungs[0] = SEARCH_RUNGS_MAX;
     assert_int_equal(unpack(&bad, &out), 0);
+}
+
+static void a_record_says_that_the_search_promotes(void **state)
+{
+    (void)state;
+    static uint8_t bytes[CONFIG_PACKED_BYTES_MAX];
+    struct config config = config_of_search(), out;
+    struct pack_reader map;
+    config.promotes = true;
+    for (config.bracket_count = 0; config.bracket_count <= SEARCH_BRACKETS_MAX; config.bracket_count++) {
+        pack_reader_init(&map, bytes, make_packed_config(&config, bytes));
+        struct pack_reader rungs = pack_find(&map, "bracket_rungs");
+        assert_int_equal(pack_read_array(&rungs), config.bracket_count + 1);
+        assert_int_equal(pack_read_u64(&rungs), 0); /* no number of rungs: a version that does not promote refuses the record */
+        assert_int_equal(unpack(&config, &out), 0);
+        assert_true(config_needs_promotion(&out) && config_search_halving(&out).promotes);
+        assert_int_equal(out.bracket_count, config.bracket_count);
+        assert_memory_equal(out.bracket_rungs, config.bracket_rungs, config.bracket_count);
+        config.bracket_rungs[config.bracket_count % SEARCH_BRACKETS_MAX] = (uint8_t)(1 + config.bracket_count);
+    }
+    config = parse_good(ASHA ", max_time: 9, stop_once: false");
+    assert_true(config_needs_promotion(&config));
+    config = parse_good(ADAPTIVE ", max_time: 9, stop_once: true");
+    assert_false(config_needs_promotion(&config));
+    config.searcher = SEARCH_RANDOM;
+    config.promotes = true; /* a search that compares no trials promotes none */
+    assert_int_equal(unpack(&config, &out), ERR_MALFORMED);
 }
 
 static void trials_get_the_values_that_a_random_search_gives_them(void **state)
@@ -388,6 +427,7 @@ int main(void)
         cmocka_unit_test(a_length_has_no_effect_with_searchers_that_stop_nothing),
         cmocka_unit_test(a_record_has_the_whole_search),
         cmocka_unit_test(a_record_without_a_whole_search_is_malformed),
+        cmocka_unit_test(a_record_says_that_the_search_promotes),
         cmocka_unit_test(trials_get_the_values_that_a_random_search_gives_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 
 static const struct fact_log_name first_log = {{1}}, second_log = {{2}};
 
-static struct view_experiment *submit_search(struct mesh *mesh)
+static struct view_experiment *submit_halving(struct mesh *mesh, bool promotes)
 {
     uint8_t packed[CONFIG_PACKED_BYTES_MAX];
     struct config config;
@@ -25,11 +25,17 @@ static struct view_experiment *submit_search(struct mesh *mesh)
     config.num_rungs = 3;
     config.divisor = 2;
     config.max_time = 8;
+    config.promotes = promotes;
     bytes_copy_text(config.time_metric, sizeof config.time_metric, "steps");
     struct fact_experiment fact = {.submitted_s = 1, .config = packed};
     fact.config_bytes = make_packed_config(&config, packed);
     say(mesh, 0, FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(0)), &fact);
     return view_find_experiment(&mesh->core->view, make_experiment_id(0));
+}
+
+static struct view_experiment *submit_search(struct mesh *mesh)
+{
+    return submit_halving(mesh, false);
 }
 
 static struct fact_judged judged(const struct mesh *mesh, uint32_t trial, uint32_t rung, enum fact_decision decision)
@@ -302,6 +308,169 @@ static void a_log_tells_the_values_of_an_attempt_once(void **state)
     assert_int_equal(view_search_created(experiment, &second)->before, 1);
 }
 
+/* ---- promotion ------------------------------------------------------------------------------------------------------- */
+
+/* Two sides of a cut have judged. The second log is the higher one, and has adopted what the first side had by then. */
+static void say_climb(struct mesh *mesh, uint32_t which)
+{
+    struct fact_search_log fact = {.term = which < 3 ? 1 : 2, .boot = 1};
+    struct fact_claim claim = {.term = fact.term};
+    switch (which) {
+    case 0:
+    case 3:
+        say(mesh, which == 0 ? 1 : 2, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)), &claim);
+        break;
+    case 1:
+        fact.judged[fact.judged_count++] = judged(mesh, 0, 0, FACT_PAUSES);
+        fact.judged[fact.judged_count++] = judged(mesh, 1, 0, FACT_PAUSES);
+        say_log(mesh, 1, first_log, 0, &fact);
+        break;
+    case 2:
+        fact.judged[fact.judged_count++] = judged(mesh, 0, 0, FACT_PROMOTES);
+        fact.judged[fact.judged_count++] = judged(mesh, 0, 1, FACT_PAUSES);
+        fact.judged[fact.judged_count++] = judged(mesh, 5, 0, FACT_ENDS);
+        say_log(mesh, 1, first_log, 1, &fact);
+        break;
+    case 4: /* beyond the cut trial 0 was promoted, too, and trial 1 closed */
+        fact.adopted[fact.adopted_count++] = (struct fact_adopted){mesh->people[1].id, first_log, 1};
+        fact.judged[fact.judged_count++] = judged(mesh, 0, 0, FACT_PROMOTES);
+        fact.judged[fact.judged_count++] = judged(mesh, 1, 0, FACT_CLOSES);
+        fact.judged[fact.judged_count++] = judged(mesh, 2, 0, FACT_PAUSES);
+        say_log(mesh, 2, second_log, 0, &fact);
+        break;
+    case 5: /* after the heal */
+        fact.adopted[fact.adopted_count++] = (struct fact_adopted){mesh->people[1].id, first_log, 2};
+        say_log(mesh, 2, second_log, 1, &fact);
+        break;
+    }
+}
+
+static void assert_climbed(struct mesh *mesh, struct view_experiment *experiment)
+{
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    const struct view_search *search = &experiment->search;
+    assert_int_equal(search->judged_count, 7); /* the second promotion of trial 0 is passed over */
+    assert_int_equal(search->trials[0].rungs, 2);
+    assert_int_equal(view_search_course(experiment, 0), VIEW_IS_PAUSED);
+    assert_int_equal(view_search_paused(experiment, 0)->fact.rung, 1);
+    assert_int_equal(view_search_course(experiment, 1), VIEW_ENDS);
+    assert_int_equal(view_search_course(experiment, 2), VIEW_IS_PAUSED);
+    assert_int_equal(view_search_course(experiment, 5), VIEW_GOES_ON); /* its own state says that it is over */
+    assert_int_equal(search->ladder.climbers[5].place, SEARCH_DONE);
+    const struct view_standing standing = view_promotion_standing(experiment, search->judged_count, view_search_paused(experiment, 2));
+    assert_int_equal(standing.entries, 3); /* trials 0 and 1, and the end of trial 5 */
+    assert_int_equal(standing.better, 0);  /* the largest metric is the best */
+}
+
+static void climb_in_order(const uint32_t order[])
+{
+    struct mesh mesh;
+    mesh_open(&mesh);
+    struct view_experiment *experiment = submit_halving(&mesh, true);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        say_climb(&mesh, order[i]);
+        if (i % 2 == 1) {
+            (void)view_search_refresh(&mesh.core->view, experiment);
+        }
+    }
+    assert_climbed(&mesh, experiment);
+    mesh_close(&mesh);
+}
+
+static void promotions_of_two_logs_merge_in_every_order(void **state)
+{
+    (void)state;
+    uint32_t numbers[RECORDS] = {0, 1, 2, 3, 4, 5};
+    each_order(numbers, RECORDS, 0, climb_in_order);
+}
+
+static void a_pause_names_the_attempts_that_leave(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_halving(mesh, true);
+    struct fact_search_pause pause = {.number = 2, .term = 3, .coordinator = mesh->people[1].id, .writer = mesh->people[1].id};
+    const attempt_id before = make_attempt_id(0, 4, 1, 9, mesh->people[2].id), lower = make_attempt_id(0, 4, 2, 1, mesh->people[2].id);
+    const attempt_id named = make_attempt_id(0, 4, 2, 3, mesh->people[1].id), beyond_a_cut = make_attempt_id(0, 4, 2, 4, mesh->people[2].id);
+    const attempt_id promoted = make_attempt_id(0, 4, 3, 1, mesh->people[2].id);
+    assert_false(view_attempt_is_paused(view_find_trial(experiment, 4), &before));
+    say(mesh, 1, FACT_SEARCH_PAUSE, fact_key_trial(make_experiment_id(0), 4), &pause);
+    pause.number = 1; /* of an earlier coordinator, whose record comes late */
+    say(mesh, 2, FACT_SEARCH_PAUSE, fact_key_trial(make_experiment_id(0), 4), &pause);
+    const struct view_trial *trial = view_find_trial(experiment, 4);
+    assert_true(view_attempt_is_paused(trial, &before) && view_attempt_is_paused(trial, &lower) && view_attempt_is_paused(trial, &named));
+    assert_false(view_attempt_is_paused(trial, &beyond_a_cut) || view_attempt_is_paused(trial, &promoted));
+}
+
+static void a_user_lets_a_paused_trial_go_on(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_halving(mesh, true);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        say_climb(mesh, i);
+    }
+    struct fact_stop stop = {.lamport = 1, .stopped = true, .since = 1}, retry = {.lamport = 2, .since = 1};
+    say(mesh, 3, FACT_STOP, fact_key_trial(make_experiment_id(0), 2), &stop);
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    assert_int_equal(view_search_course(experiment, 2), VIEW_IS_PAUSED);
+    say(mesh, 3, FACT_STOP, fact_key_trial(make_experiment_id(0), 2), &retry);
+    say(mesh, 3, FACT_STOP, fact_key_trial(make_experiment_id(0), 1), &retry);
+    assert_int_equal(view_search_course(experiment, 2), VIEW_GOES_ON);  /* and is judged at its next rung */
+    assert_int_equal(view_search_course(experiment, 1), VIEW_IS_FREED); /* it was closed, and is judged no more */
+}
+
+static void a_search_that_stops_passes_over_the_words_of_one_that_promotes(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_search(mesh);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        say_climb(mesh, i);
+    }
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    assert_int_equal(experiment->search.judged_count, 0);
+}
+
+static void further_trials_join_a_ladder(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_halving(mesh, true);
+    struct fact_annotation more = {1, true, ""};
+    struct fact_search_log fact = {.term = 2, .boot = 1};
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        say_climb(mesh, i);
+    }
+    assert_climbed(mesh, experiment);
+    say(mesh, 4, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), FACT_MAX_TRIALS, "9"), &more);
+    assert_climbed(mesh, experiment);
+    assert_int_equal(experiment->search.ladder.climber_count, 9);
+    fact.judged[fact.judged_count++] = judged(mesh, 8, 0, FACT_PAUSES);
+    say_log(mesh, 2, second_log, 2, &fact);
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    assert_int_equal(view_search_course(experiment, 8), VIEW_IS_PAUSED);
+}
+
+static void a_trial_is_not_at_rest_before_its_ladder_knows_its_end(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_halving(mesh, true);
+    attempt_id id = make_attempt_id(0, 3, 1, 1, mesh->people[1].id);
+    struct fact_attempt attempt = {.member_count = 1};
+    struct fact_search_log fact = {.term = 2, .boot = 1};
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        say_climb(mesh, i);
+    }
+    attempt.members[0] = (struct fact_assignment){mesh->people[1].id, 0};
+    say(mesh, 1, FACT_ATTEMPT, fact_key_attempt(&id), &attempt);
+    judge(mesh, 1, &id, FACT_COMPLETED, 0.5); /* below its first rung */
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    view_trials_settle(experiment);
+    assert_int_equal(view_next_unsettled(experiment, 3), 3);
+    fact.judged[fact.judged_count++] = judged(mesh, 3, 0, FACT_ENDS);
+    say_log(mesh, 2, second_log, 2, &fact);
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    view_trials_settle(experiment);
+    assert_int_not_equal(view_next_unsettled(experiment, 3), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +482,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(decisions_about_rungs_that_the_search_has_not_are_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(a_log_tells_the_values_of_an_attempt_once, setup, teardown),
         cmocka_unit_test_setup_teardown(decisions_about_trials_that_are_not_there_are_passed_over, setup, teardown),
+        cmocka_unit_test(promotions_of_two_logs_merge_in_every_order),
+        cmocka_unit_test_setup_teardown(a_pause_names_the_attempts_that_leave, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_user_lets_a_paused_trial_go_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_search_that_stops_passes_over_the_words_of_one_that_promotes, setup, teardown),
+        cmocka_unit_test_setup_teardown(further_trials_join_a_ladder, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_trial_is_not_at_rest_before_its_ladder_knows_its_end, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,7 +112,8 @@ static void write_brackets(struct cli *cli, const struct plan *plan)
     for (uint32_t b = 0; b < plan->brackets.count; b++) {
         const struct search_bracket *bracket = &plan->brackets.list[b];
         if (plan->reach[b][bracket->rungs - 1] == 0) {
-            (void)fprintf(cli->out, "No trial of bracket %" PRIu32 " reaches its last rung: give it more trials or fewer rungs.\n", b);
+            (void)fprintf(cli->out, "No trial of bracket %" PRIu32 " would reach its last rung then; with more trials or fewer rungs some would.\n",
+                          b);
         }
     }
 }

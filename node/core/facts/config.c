@@ -383,7 +383,7 @@ static bool packages_are_good(const struct config *config)
 static bool halving_is_good(const struct config *config)
 {
     const struct search_halving halving = config_search_halving(config);
-    return !search_judges(config->searcher) || search_halving_is_good(&halving);
+    return (!search_judges(config->searcher) || search_halving_is_good(&halving)) && (search_halves(config->searcher) || !config->promotes);
 }
 
 static bool search_is_good(const struct config *config)

@@ -138,8 +138,8 @@ struct view_standing view_promotion_standing(const struct view_experiment *exper
             continue;
         }
         standing.entries++;
-        standing.better += search_is_better(judged->metric, of->fact.metric, experiment->config->smaller_is_better) ||
-                           (!is_behind && judged->metric == of->fact.metric);
+        standing.better += is_result && (search_is_better(judged->metric, of->fact.metric, experiment->config->smaller_is_better) ||
+                                         (!is_behind && judged->metric == of->fact.metric));
     }
     return standing;
 }

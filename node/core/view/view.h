@@ -545,7 +545,7 @@ bool view_log_counts(const struct view_experiment *experiment, const struct view
 /* The order of logs: by term, coordinator, boot and name. */
 bool view_log_is_higher(const struct view_log *a, const struct view_log *b);
 
-/* True if a result of the trial may be left to be judged by its search. */
+/* True if a result of the trial may be left to be judged by its search, or if the search may still pause, promote or close it. */
 bool view_search_awaits(const struct view_experiment *experiment, const struct view_trial *trial);
 
 /* Brings the state of the search up to date. False: the arena is full, or a record that the highest log adopts is not here; the state
