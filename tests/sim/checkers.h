@@ -148,6 +148,9 @@ void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effe
 void checkers_on_revoked(struct sim *sim, int node, uint32_t slot, const attempt_id *attempt);
 void checkers_on_gone(struct sim *sim, int node, const struct worker_process *process, int32_t code, bool is_killed);
 void checkers_on_hung(struct sim *sim, int node, const attempt_id *attempt);
+
+/* A worker is asked to save and leave. */
+void checkers_on_asked(struct sim *sim, int node, const attempt_id *attempt, const char *reason);
 void checkers_on_down(struct sim *sim, int node);
 void checkers_on_life(struct sim *sim, int node);    /* its daemon has a boot, and nothing else */
 void checkers_on_adopted(struct sim *sim, int node); /* before START */

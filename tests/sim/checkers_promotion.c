@@ -2,6 +2,7 @@
  * nothing with train/search. */
 
 #include <math.h>
+#include <string.h>
 
 #include "tests/sim/checkers_inside.h"
 
@@ -141,4 +142,28 @@ void checkers_promotion(struct sim *sim, int node, uint32_t e, const struct chec
                      entry->rung);
         }
     }
+}
+
+/* True if the attempt is the one that the pause names, or stands before it. */
+static bool is_named(const struct fact_search_pause *pause, const attempt_id *attempt)
+{
+    int order = memcmp(attempt->coordinator.bytes, pause->coordinator.bytes, sizeof pause->coordinator.bytes);
+    return attempt->number != pause->number ? attempt->number < pause->number
+           : attempt->term != pause->term   ? attempt->term < pause->term
+                                            : order <= 0;
+}
+
+void checkers_on_asked(struct sim *sim, int node, const attempt_id *attempt, const char *reason)
+{
+    const struct view_experiment *seen = view_find_experiment(&sim->nodes[node].core->view, attempt->experiment);
+    const struct view_trial *trial = seen != NULL ? view_find_trial(seen, attempt->trial) : NULL;
+    if (strcmp(reason, "pause") != 0 || seen == NULL || view_experiment_paused(seen)) {
+        return;
+    }
+    for (const struct view_search_pause *pause = trial != NULL ? trial->search_pauses : NULL; pause != NULL; pause = pause->next) {
+        if (is_named(&pause->fact, attempt)) {
+            return;
+        }
+    }
+    sim_fail(sim, 18, "n%d asks attempt %u of trial %u to leave, and no pause names it", node, attempt->number, attempt->trial);
 }

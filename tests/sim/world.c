@@ -287,6 +287,7 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
     case NODE_EFFECT_STOP_WORKER:
         SIM_TRACE(sim, node, "STOP trial %u in slot %u: %s", effect->u.worker.attempt.trial, effect->u.worker.slot,
                   effect->u.worker.text);
+        checkers_on_asked(sim, node, &effect->u.worker.attempt, effect->u.worker.text);
         workers_stop(sim, node, effect);
         return false;
     case NODE_EFFECT_GROUP:
