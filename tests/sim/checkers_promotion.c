@@ -6,6 +6,16 @@
 
 #include "tests/sim/checkers_inside.h"
 
+static uint32_t bracket_of(const struct plan_experiment *plan, uint32_t trial)
+{
+    return plan->brackets.of[trial % plan->trials];
+}
+
+static uint32_t rungs_of(const struct plan_experiment *plan, uint32_t trial)
+{
+    return plan->brackets.rungs[bracket_of(plan, trial)];
+}
+
 static bool is_result(const struct fact_judged *entry)
 {
     return entry->decision <= FACT_PAUSES;
@@ -30,7 +40,7 @@ static struct climb climb_of(const struct checkers_story *story, const struct pl
                     : entry->decision == FACT_ENDS                               ? OVER_UNLESS_RETRIED
                     : entry->decision == FACT_GOES_ON || entry->decision == FACT_PROMOTES ? GOING
                                                                                   : OVER;
-        climb.now = is_result(entry) && climb.results == plan->rungs ? OVER : climb.now;
+        climb.now = is_result(entry) && climb.results == rungs_of(plan, trial) ? OVER : climb.now;
     }
     return climb;
 }
@@ -42,7 +52,7 @@ bool checkers_promotion_follows(const struct checkers_story *story, const struct
     }
     struct climb climb = climb_of(story, plan, entry->attempt.trial);
     if (is_result(entry)) {
-        return climb.now != OVER && entry->rung == climb.results && entry->rung < plan->rungs;
+        return climb.now != OVER && entry->rung == climb.results && entry->rung < rungs_of(plan, entry->attempt.trial);
     }
     if (entry->decision == FACT_ENDS) {
         return (climb.now == GOING && entry->rung == climb.results) || (climb.now == PAUSED && entry->rung + 1 == climb.results);
@@ -59,14 +69,15 @@ static bool reports_at(const struct checkers_story *story, uint32_t trial, uint3
     return found;
 }
 
-/* True if the trial's result is among the best n / divisor of the n entries of the rung. `upto`: the place of the result in the story. */
+/* True if the trial's result is among the best n / divisor of the n entries of its bracket at the rung. `upto`: the place of the result in the story. */
 static bool is_among_best(const struct checkers_story *story, const struct plan_experiment *plan, const struct fact_judged *result,
                           uint32_t upto)
 {
     double n = 1, before = 0;
     for (uint32_t i = 0; i < story->count; i++) {
         const struct fact_judged *other = &story->entries[i];
-        if (other->rung != result->rung || other->attempt.trial == result->attempt.trial) {
+        if (other->rung != result->rung || other->attempt.trial == result->attempt.trial ||
+            bracket_of(plan, other->attempt.trial) != bracket_of(plan, result->attempt.trial)) {
             continue;
         }
         if (other->decision == FACT_ENDS) {
@@ -97,18 +108,18 @@ static const struct fact_judged *find_due(const struct checkers_story *story, co
 static enum fact_decision of_result(const struct checkers_story *story, const struct plan_experiment *plan, const struct fact_judged *entry)
 {
     return isnan(entry->metric)                            ? FACT_STOPS
-           : entry->rung + 1 == plan->rungs                ? FACT_TOPS_OUT
+           : entry->rung + 1 == rungs_of(plan, entry->attempt.trial) ? FACT_TOPS_OUT
            : is_among_best(story, plan, entry, UINT32_MAX) ? FACT_GOES_ON
                                                            : FACT_PAUSES;
 }
 
-/* Nobody of the first trials can report at the rung any more: when further ones came, a log does not say. */
-static bool is_final(const struct checkers_story *story, const struct plan_experiment *plan, uint32_t rung)
+/* None of the bracket's first trials can report at the rung any more: when further ones came, a log does not say. */
+static bool is_final(const struct checkers_story *story, const struct plan_experiment *plan, uint32_t bracket, uint32_t rung)
 {
     bool is_final = true;
     for (uint32_t t = 0; t < plan->trials; t++) {
         struct climb climb = climb_of(story, plan, t);
-        is_final &= climb.now == OVER || climb.now == OVER_UNLESS_RETRIED || climb.results > rung;
+        is_final &= bracket_of(plan, t) != bracket || climb.now == OVER || climb.now == OVER_UNLESS_RETRIED || climb.results > rung;
     }
     return is_final;
 }
@@ -137,7 +148,7 @@ void checkers_promotion(struct sim *sim, int node, uint32_t e, const struct chec
     }
     if (entry->decision == FACT_CLOSES) {
         checkers_met(sim, PREMISE_17_CLOSED);
-        if (due != NULL || !is_final(story, plan, entry->rung)) {
+        if (due != NULL || !is_final(story, plan, bracket_of(plan, trial), entry->rung)) {
             sim_fail(sim, 17, "n%d: the log closes trial %u of experiment %u at rung %u, where others may still report", node, trial, e,
                      entry->rung);
         }

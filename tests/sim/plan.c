@@ -592,7 +592,7 @@ static void draw_brackets(struct plan_experiment *experiment, struct config *con
 }
 
 /* Other forms of a search: several brackets, other divisors and numbers of rungs, from one trial at a time to as many as the
- * searcher itself can use (version 16). A search that promotes has one bracket. */
+ * searcher itself can use (version 16). */
 static void draw_forms(struct plan_experiment *experiment, struct random *random)
 {
     static const double divisors[] = {1.25, 1.5, 2, 2.5, 3, 4, 10, 1000};
@@ -600,7 +600,7 @@ static void draw_forms(struct plan_experiment *experiment, struct random *random
     struct config config;
     struct pack_reader reader;
     struct pack_writer writer;
-    if (experiment->rungs == 0 || experiment->is_drawn || experiment->promotes || !sim_chance(random, 750)) {
+    if (experiment->rungs == 0 || experiment->is_drawn || !sim_chance(random, 750)) {
         return;
     }
     memcpy(bytes, experiment->config, experiment->config_bytes);

@@ -138,10 +138,7 @@ static const struct row {
          "searcher.bracket_rungs is a list; allowed is a list of at most 32 whole numbers 1 ... 32"},
         {"searcher.bracket_rungs", ASHA, "[2]",
          "searcher.bracket_rungs has no effect with searcher.name asha; remove it or use adaptive_asha"},
-        {"searcher.stop_once", ASHA, "maybe", "searcher.stop_once is 'maybe'; allowed is true, since promotion is not supported yet"},
-        {"searcher.stop_once", ASHA, "false",
-         "searcher.stop_once is false, and promotion is not supported yet; remove the key, and each trial is stopped where it "
-         "is not among the best"},
+        {"searcher.stop_once", ASHA, "maybe", "searcher.stop_once is 'maybe'; allowed is true or false"},
         {"searcher.stop_once", RANDOM, "true",
          "searcher.stop_once has no effect with searcher.name random; remove it or use asha or adaptive_asha"},
         {"searcher.sampler", RANDOM, "sobl", "searcher.sampler is 'sobl'; allowed are random, sobol, tpe"},
