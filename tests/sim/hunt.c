@@ -147,11 +147,12 @@ static bool print_hunt(const struct hunt_options *options, uint32_t bug, const s
 static bool is_rare_bug(uint32_t bug)
 {
     static const char *const rare[] = {
-        "becomes_too_soon", "boot_not_synced", "both_halves_go_on", "collected_too_early",
-        "copies_guessed", "evicted_goes_on", "gang_keeps", "gang_never_unwanted",
-        "gang_of_the_failed", "idle_goes_on", "index_order", "let_go_unconfirmed",
-        "loss_ends_attempt", "lower_goes_on", "pause_undoes_cancel", "quarantine_stays",
-        "result_undone", "silent_asked_again", "stale_word_taken", "values_mixed",
+        "becomes_too_soon", "boot_not_synced", "both_halves_go_on", "bracket_overfull",
+        "collected_too_early", "copies_guessed", "evicted_goes_on", "gang_keeps",
+        "gang_never_unwanted", "gang_of_the_failed", "idle_goes_on", "index_order",
+        "let_go_unconfirmed", "loss_ends_attempt", "lower_goes_on", "pause_of_every_attempt",
+        "pause_undoes_cancel", "paused_for_ever", "quarantine_stays", "result_undone",
+        "search_pause_unheeded", "silent_asked_again", "stale_word_taken", "values_mixed",
     };
     bool is_rare_one = false;
     for (size_t i = 0; i < sizeof rare / sizeof rare[0]; i++) {
