@@ -149,10 +149,10 @@ int warm_command_read(const char *entrypoint, struct warm_command *out, char why
     }
     out->bytes = code == 0 ? (size_t)(to - out->text) : 0;
     free(line);
+    code = code == 0 && out->options == 0 && rest == NULL ? refuse(why, "its entrypoint is empty") : code;
     if (code == 0 && rest == NULL && out->text[0] != '/' && strchr(out->text, '/') != NULL) {
         code = refuse(why, "its interpreter %.60s is part of its code", out->text);
     }
-    code = code == 0 && out->options == 0 && rest == NULL ? refuse(why, "its entrypoint is empty") : code;
     code = code == 0 ? find_arguments(out, why) : code;
     if (code != 0) {
         warm_command_close(out);
