@@ -144,7 +144,10 @@ struct wishes {
     uint32_t serial[PLAN_NODES_MAX][PLAN_SLOTS_MAX];
 };
 
+#define DRAWS_SEEN 4096
+
 struct checkers {
+    uint64_t draws_seen[DRAWS_SEEN]; /* draws of logs that were computed anew, by their hash; 0: a free place */
     uint32_t generation_count; /* ever; position modulo GENERATIONS_MAX */
     struct generation generations[GENERATIONS_MAX];
     uint64_t forgot_ms[PLAN_NODES_MAX]; /* when the node was given another disk; 0: never */
