@@ -29,7 +29,7 @@ static void emit(struct compiler *c, struct pattern_step step)
     c->out->steps[c->out->count++] = step;
 }
 
-/* Puts a step before those from `from` on, whose jumps stay among themselves. */
+/* Puts a step before those from `from` on. Their jumps lead to each other, and move along. */
 static void insert(struct compiler *c, uint32_t from, struct pattern_step step)
 {
     emit(c, step);
