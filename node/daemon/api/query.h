@@ -1,8 +1,8 @@
 #ifndef NODE_DAEMON_API_QUERY_H
 #define NODE_DAEMON_API_QUERY_H
 /* Requests that read: documents out of the core's state and streams of them (query.c), metric points and logs
- * (query_series.c), checkpoints (query_checkpoint.c, verify.c), use of slots (query_usage.c). Data that is not on this node is fetched from other
- * nodes first. */
+ * (query_series.c), checkpoints (query_checkpoint.c, verify.c), use of slots (query_usage.c). Data that is not on this node is
+ * fetched from other nodes first. */
 
 #include "node/daemon/api/client.h"
 
