@@ -368,6 +368,31 @@ static void draw_random(const struct parameters *parameters, uint64_t seed, uint
     }
 }
 
+static double point_of(const struct search_parameter *parameter, const struct drawn *drawn)
+{
+    switch (parameter->kind) {
+    case SEARCH_CONST:
+        return 0;
+    case SEARCH_CATEGORICAL:
+        return (double)drawn->choice;
+    case SEARCH_INT:
+        return (double)drawn->integer;
+    case SEARCH_DOUBLE:
+    case SEARCH_LOG:
+        break;
+    }
+    return number_of(parameter, drawn);
+}
+
+double space_value_at(const struct search_parameter *parameter, double at)
+{
+    struct drawn drawn = {.is_active = true};
+    if (parameter->kind != SEARCH_CONST) {
+        draw_at(parameter, at, &drawn);
+    }
+    return point_of(parameter, &drawn);
+}
+
 /* Reads the space and draws a trial. 0, ERR_MALFORMED or ERR_NOT_FOUND. */
 static int draw_trial(const struct search_space *space, uint64_t seed, uint32_t index, struct parameters *parameters,
                       struct drawn drawn[SEARCH_PARAMETERS_MAX])
@@ -440,12 +465,7 @@ int search_trial_point(const struct search_space *space, uint64_t seed, uint32_t
     struct drawn drawn[SEARCH_PARAMETERS_MAX];
     int error = draw_trial(space, seed, index, &parameters, drawn);
     for (uint32_t i = 0; error == 0 && i < parameters.count; i++) {
-        enum search_parameter_kind kind = parameters.list[i].kind;
-        point[i] = !drawn[i].is_active         ? NAN
-                   : kind == SEARCH_CONST       ? 0
-                   : kind == SEARCH_CATEGORICAL ? (double)drawn[i].choice
-                   : kind == SEARCH_INT         ? (double)drawn[i].integer
-                                                : number_of(&parameters.list[i], &drawn[i]);
+        point[i] = drawn[i].is_active ? point_of(&parameters.list[i], &drawn[i]) : NAN;
     }
     return error;
 }

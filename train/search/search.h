@@ -23,14 +23,14 @@
 #define SEARCH_ALLOWED_MAX 1024   /* values that all conditions name together */
 #define SEARCH_INITIAL_MAX 1000 /* trials with values of the user's own */
 
-/* A single trial with the constants, every point of a grid, or random draws; the next two stop bad trials early (asha.h), and the
- * last one draws a trial from what earlier ones have reached (tpe.h). */
-enum search_kind { SEARCH_SINGLE, SEARCH_GRID, SEARCH_RANDOM, SEARCH_ASHA, SEARCH_ADAPTIVE_ASHA, SEARCH_TPE };
+/* A single trial with the constants, every point of a grid, or random draws; the next two stop bad trials early (asha.h), tpe draws a
+ * trial from what earlier ones have reached (tpe.h), and pbt goes on with copies of the best ones (pbt.h). */
+enum search_kind { SEARCH_SINGLE, SEARCH_GRID, SEARCH_RANDOM, SEARCH_ASHA, SEARCH_ADAPTIVE_ASHA, SEARCH_TPE, SEARCH_PBT };
 
 /* True for the searchers that draw the values of max_trials trials. */
 static inline bool search_draws(enum search_kind kind)
 {
-    return kind == SEARCH_RANDOM || kind == SEARCH_ASHA || kind == SEARCH_ADAPTIVE_ASHA || kind == SEARCH_TPE;
+    return kind == SEARCH_RANDOM || kind == SEARCH_ASHA || kind == SEARCH_ADAPTIVE_ASHA || kind == SEARCH_TPE || kind == SEARCH_PBT;
 }
 
 /* True for the searchers that stop trials early. */
@@ -42,7 +42,7 @@ static inline bool search_halves(enum search_kind kind)
 /* True for the searchers that act on what trials have reached. */
 static inline bool search_judges(enum search_kind kind)
 {
-    return search_halves(kind) || kind == SEARCH_TPE;
+    return search_halves(kind) || kind == SEARCH_TPE || kind == SEARCH_PBT;
 }
 
 /* One value; one of several values; a whole number, a number, or a power of a base, between bounds. */

@@ -57,6 +57,10 @@ uint32_t space_initial_count(const struct parameters *parameters, struct pack_re
 /* Reads the user's own values of one trial; `drawn` has an element for each parameter. */
 void space_read_own_values(struct pack_reader *reader, const struct parameters *parameters, struct drawn *drawn);
 
+/* The value of a parameter at `at` of [0, 1), as search_trial_point has it: equal parts of it belong to equally likely values. Of a const
+ * it is 0. */
+double space_value_at(const struct search_parameter *parameter, double at);
+
 /* The value of a double or a log as a trial has it: with 9 digits, and in the bounds. */
 double space_rounded(const struct search_parameter *parameter, double value);
 
