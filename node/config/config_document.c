@@ -34,17 +34,30 @@ static bool is_of_searcher(const struct config_option *option, const struct conf
 {
     const struct {
         const char *key;
-        bool asha, adaptive, tpe;
-    } rows[] = {{"searcher.num_rungs", true, false, false}, {"searcher.max_rungs", false, true, false},
-                {"searcher.divisor", true, true, false},    {"searcher.max_time", true, true, true},
-                {"searcher.time_metric", true, true, true}, {"searcher.mode", false, true, false},
-                {"searcher.stop_once", true, true, false},  {"searcher.bracket_rungs", false, true, false},
-                {"searcher.n_startup_trials", config_is_drawn(config), config_is_drawn(config), true}};
+        bool asha, adaptive, tpe, pbt;
+    } rows[] = {{"searcher.num_rungs", true, false, false, false},
+                {"searcher.max_rungs", false, true, false, false},
+                {"searcher.divisor", true, true, false, false},
+                {"searcher.max_time", true, true, true, false},
+                {"searcher.time_metric", true, true, true, true},
+                {"searcher.mode", false, true, false, false},
+                {"searcher.stop_once", true, true, false, false},
+                {"searcher.bracket_rungs", false, true, false, false},
+                {"searcher.population_size", false, false, false, true},
+                {"searcher.num_rounds", false, false, false, true},
+                {"searcher.length_per_round", false, false, false, true},
+                {"searcher.truncate_fraction", false, false, false, true},
+                {"searcher.resample_probability", false, false, false, true},
+                {"searcher.perturb_factor", false, false, false, true},
+                {"searcher.n_startup_trials", config_is_drawn(config), config_is_drawn(config), true, false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (is_key(option, rows[i].key)) {
             return (rows[i].asha && config->searcher == SEARCH_ASHA) || (rows[i].adaptive && config->searcher == SEARCH_ADAPTIVE_ASHA) ||
-                   (rows[i].tpe && config->searcher == SEARCH_TPE);
+                   (rows[i].tpe && config->searcher == SEARCH_TPE) || (rows[i].pbt && config->searcher == SEARCH_PBT);
         }
+    }
+    if (is_key(option, "searcher.max_trials") && config->searcher == SEARCH_PBT) {
+        return false; /* it follows from the population and the rounds */
     }
     return !is_key(option, "searcher.max_concurrent_trials") || config->searcher != SEARCH_SINGLE;
 }
@@ -67,7 +80,8 @@ static bool has_value(const struct config_option *option, const struct config *c
     case OPTION_REAL:
         return config_option_real_is_good(option, config_option_real(option, config));
     case OPTION_OTHER:
-        return bytes_of(option, config, &count) != NULL || (is_key(option, "searcher.stop_once") && config->promotes) || (is_key(option, "searcher.bracket_rungs") && config->bracket_count > 0);
+        return bytes_of(option, config, &count) != NULL || (is_key(option, "searcher.stop_once") && config->promotes) ||
+               (is_key(option, "searcher.bracket_rungs") && config->bracket_count > 0) || is_key(option, "searcher.length_per_round");
     default:
         return true;
     }
@@ -101,6 +115,10 @@ static void pack_value(struct pack_writer *writer, const struct config_option *o
             for (uint32_t i = 0; i < config->bracket_count; i++) {
                 pack_u64(writer, config->bracket_rungs[i]);
             }
+            break;
+        }
+        if (is_key(option, "searcher.length_per_round")) {
+            pack_u64(writer, config->max_time);
             break;
         }
         if (is_key(option, "searcher.stop_once")) {

@@ -55,7 +55,8 @@ const char *options_allowed(const struct config_option *option, char *out, size_
         }
         break;
     case OPTION_REAL:
-        (void)snprintf(out, size, "numbers above %" PRIu64 ", up to %" PRIu64, option->min, option->max);
+        (void)snprintf(out, size, option->parts > 0 ? "numbers from %.10g to %.10g" : "numbers above %.10g, up to %.10g",
+                       config_option_real_of(option, option->min), config_option_real_of(option, option->max));
         break;
     case OPTION_TRUTH:
         return "true, false, on, off";
@@ -92,7 +93,7 @@ const char *options_standard(const struct config_option *option, char *out, size
         (void)snprintf(out, size, "%s", unit_text);
         return out;
     case OPTION_REAL:
-        (void)snprintf(out, size, "%" PRIu64, option->standard);
+        (void)snprintf(out, size, "%.10g", config_option_real_of(option, option->standard));
         return out;
     case OPTION_TRUTH:
         return option->standard != 0 ? "on" : "off";

@@ -14,6 +14,7 @@
 #define ASHA (1u << SEARCH_ASHA)
 #define ADAPTIVE (1u << SEARCH_ADAPTIVE_ASHA)
 #define TPE (1u << SEARCH_TPE)
+#define PBT (1u << SEARCH_PBT)
 
 /* Which searchers an option means something to, and which of them do not work without it. */
 static const struct rule {
@@ -21,21 +22,27 @@ static const struct rule {
     unsigned meant_for, needed_by;
     const char *use; /* the searchers in words */
 } rules[] = {
-    {"metric", ~0u, ASHA | ADAPTIVE | TPE, ""},
+    {"metric", ~0u, ASHA | ADAPTIVE | TPE | PBT, ""},
     {"max_trials", RANDOM | ASHA | ADAPTIVE | TPE, RANDOM | ASHA | ADAPTIVE | TPE, "random, asha, adaptive_asha or tpe"},
-    {"max_concurrent_trials", GRID | RANDOM | ASHA | ADAPTIVE | TPE, 0, "grid, random, asha, adaptive_asha or tpe"},
+    {"max_concurrent_trials", GRID | RANDOM | ASHA | ADAPTIVE | TPE | PBT, 0, "grid, random, asha, adaptive_asha, tpe or pbt"},
     {"n_startup_trials", ASHA | ADAPTIVE | TPE, 0, "tpe, or asha or adaptive_asha with sampler: tpe"},
     {"sampler", RANDOM | ASHA | ADAPTIVE, 0, "random, asha or adaptive_asha"},
     {"initial", RANDOM | ASHA | ADAPTIVE | TPE, 0, "random, asha, adaptive_asha or tpe"},
     {"warm_start", RANDOM | ASHA | ADAPTIVE | TPE, 0, "random, asha, adaptive_asha or tpe"},
     {"max_time", ASHA | ADAPTIVE | TPE, ASHA | ADAPTIVE, "asha, adaptive_asha or tpe"},
-    {"time_metric", ASHA | ADAPTIVE | TPE, 0, "asha, adaptive_asha or tpe"},
+    {"time_metric", ASHA | ADAPTIVE | TPE | PBT, 0, "asha, adaptive_asha, tpe or pbt"},
     {"divisor", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
     {"stop_once", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
     {"num_rungs", ASHA, ASHA, "asha"},
     {"max_rungs", ADAPTIVE, 0, "adaptive_asha"},
     {"mode", ADAPTIVE, 0, "adaptive_asha"},
     {"bracket_rungs", ADAPTIVE, 0, "adaptive_asha"},
+    {"population_size", PBT, PBT, "pbt"},
+    {"num_rounds", PBT, PBT, "pbt"},
+    {"length_per_round", PBT, 0, "pbt"},
+    {"truncate_fraction", PBT, 0, "pbt"},
+    {"resample_probability", PBT, 0, "pbt"},
+    {"perturb_factor", PBT, 0, "pbt"},
 };
 
 struct reading {
@@ -162,41 +169,67 @@ static void read_stop_once(struct reading *reading)
     }
 }
 
-/* The unit of a max_length that is a map becomes time_metric. */
-static void read_length_unit(struct reading *reading, const struct tree_node *length)
+/* The unit of a length that is a map becomes time_metric. */
+static void read_length_unit(struct reading *reading, const char *word, const struct tree_node *length)
 {
     const struct tree_node *time_metric = given(reading, "time_metric");
     bool is_epochs = strcmp(length->key, "epochs") == 0;
     if (time_metric == NULL) {
         (void)bytes_copy_text(reading->config->time_metric, sizeof reading->config->time_metric, length->key);
     } else if (!is_epochs && strcmp(time_metric->text, length->key) != 0) {
-        (void)tree_fail(reading->tree, length, "searcher.max_length counts %s and searcher.time_metric is '%.60s'; remove one of them",
+        (void)tree_fail(reading->tree, length, "searcher.%s counts %s and searcher.time_metric is '%.60s'; remove one of them", word,
                         length->key, time_metric->text);
+    }
+}
+
+/* Reads max_length or length_per_round, `word`, into max_time. `unit_count`: of the first so many units. */
+static void read_length(struct reading *reading, const char *word, size_t unit_count)
+{
+    static const char *const units[] = {"steps", "batches", "epochs", "seconds"};
+    const struct tree_node *node = given(reading, word), *length = node;
+    bool is_unit = node->kind == TREE_SCALAR;
+    if (node->kind == TREE_MAP) {
+        length = node->first;
+        for (size_t i = 0; length != NULL && length->next == NULL && i < unit_count; i++) {
+            is_unit = is_unit || strcmp(length->key, units[i]) == 0;
+        }
+    }
+    if (!is_unit || !read_whole(length, SEARCH_TIME_MAX, &reading->config->max_time)) {
+        fail(reading, node, word);
+    } else if (node->kind == TREE_MAP) {
+        read_length_unit(reading, word, length);
     }
 }
 
 static void read_max_length(struct reading *reading)
 {
-    static const char *const units[] = {"steps", "batches", "epochs", "seconds"};
-    const struct tree_node *node = given(reading, "max_length"), *length = node;
-    if (node == NULL) {
-        return;
-    }
-    if (given(reading, "max_time") != NULL) {
+    const struct tree_node *node = given(reading, "max_length");
+    if (node != NULL && given(reading, "max_time") != NULL) {
         (void)tree_fail(reading->tree, node, "searcher.max_length says the same as searcher.max_time; remove one of them");
-        return;
+    } else if (node != NULL) {
+        read_length(reading, "max_length", 4);
     }
-    bool is_unit = node->kind == TREE_SCALAR;
-    if (node->kind == TREE_MAP) {
-        length = node->first;
-        for (size_t i = 0; length != NULL && length->next == NULL && i < sizeof units / sizeof units[0]; i++) {
-            is_unit = is_unit || strcmp(length->key, units[i]) == 0;
-        }
-    }
-    if (!is_unit || !read_whole(length, SEARCH_TIME_MAX, &reading->config->max_time)) {
-        fail(reading, node, "max_length");
-    } else if (node->kind == TREE_MAP) {
-        read_length_unit(reading, length);
+}
+
+/* A checkpoint does not tell how many seconds are behind it, so rounds are not counted in them. */
+static void read_population(struct reading *reading)
+{
+    struct config *config = reading->config;
+    const struct tree_node *time_metric = given(reading, "time_metric");
+    uint64_t trials = (uint64_t)config->population_size * config->num_rounds;
+    if (time_metric != NULL && time_metric->kind == TREE_SCALAR && strcmp(time_metric->text, "seconds") == 0) {
+        (void)tree_fail(reading->tree, time_metric, "searcher.time_metric is 'seconds', and rounds of pbt are not counted in seconds; count steps, or "
+                        "a metric that the program reports");
+    } else if (given(reading, "length_per_round") == NULL) {
+        (void)tree_fail(reading->tree, reading->searcher, "searcher.length_per_round is missing; searcher.name pbt needs it, allowed is %s",
+                        option_of("length_per_round")->allowed);
+    } else if (trials > SEARCH_TRIALS_MAX) {
+        (void)tree_fail(reading->tree, given(reading, "num_rounds"),
+                        "searcher.population_size times searcher.num_rounds is %llu trials; allowed are %u", (unsigned long long)trials,
+                        SEARCH_TRIALS_MAX);
+    } else {
+        read_length(reading, "length_per_round", 3);
+        config->max_trials = (uint32_t)trials;
     }
 }
 
@@ -212,7 +245,9 @@ void searcher_finish(struct tree *tree, const struct tree_node *searcher, const 
         read_bracket_rungs(&reading);
         read_stop_once(&reading);
     }
-    if (search_judges(config->searcher)) {
+    if (config->searcher == SEARCH_PBT) {
+        read_population(&reading);
+    } else if (search_judges(config->searcher)) {
         read_max_length(&reading);
     }
     if (search_draws(config->searcher)) {

@@ -38,7 +38,7 @@ void pbt_choose(const struct pbt_result *results, uint32_t population, uint32_t 
 /* How the hyperparameters of a copy come from those of its parent. */
 struct pbt_explore {
     double resample_probability; /* 0 ... 1: that a hyperparameter is drawn anew from its range */
-    double perturb_factor;       /* above 0, below 1: else it is multiplied by 1 - or 1 + this, with even odds */
+    double perturb_factor;       /* 0 ... below 1: else it is multiplied by 1 - or 1 + this, with even odds */
 };
 
 /* Sets `point` to the values of trial `index`, a copy of a trial with the values `from`; both have one number for each parameter of the

@@ -33,6 +33,12 @@ static inline bool search_draws(enum search_kind kind)
     return kind == SEARCH_RANDOM || kind == SEARCH_ASHA || kind == SEARCH_ADAPTIVE_ASHA || kind == SEARCH_TPE || kind == SEARCH_PBT;
 }
 
+/* True for the searchers that can have further trials: those of pbt follow from its rounds. */
+static inline bool search_extends(enum search_kind kind)
+{
+    return search_draws(kind) && kind != SEARCH_PBT;
+}
+
 /* True for the searchers that stop trials early. */
 static inline bool search_halves(enum search_kind kind)
 {

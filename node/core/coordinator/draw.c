@@ -4,6 +4,7 @@
 #include "base/probe.h"
 #include "node/core/coordinator/search.h"
 #include "node/core/ground/publish.h"
+#include "train/search/pbt.h"
 #include "train/search/tpe.h"
 
 /* ---- tpe ------------------------------------------------------------------------------------------------------------- */
@@ -118,6 +119,44 @@ static bool draw_tpe(struct node_core *core, const struct view_experiment *exper
     return is_made;
 }
 
+/* ---- pbt ------------------------------------------------------------------------------------------------------------- */
+
+/* The values of the trial's parent, as the state has them; NULL: it never had any. */
+static const double *values_of_parent(const struct view_experiment *experiment, uint32_t parent, uint32_t parameters)
+{
+    const struct view_search *search = &experiment->search;
+    const struct view_judged *judged = view_search_last(experiment, parent);
+    const struct view_created *created = judged != NULL ? view_search_created(experiment, &judged->fact.attempt) : NULL;
+    if (created == NULL && search->trials[parent].created > 0) {
+        created = &search->created[search->trials[parent].created - 1];
+    }
+    return created != NULL && created->point_count == parameters ? created->point : NULL;
+}
+
+/* A trial of the first generation has random values, a later one those of its parent: as they are if the parent is the same member, else
+ * with changes. `out` gets the parent, too. False: the parent is not known yet. */
+static bool draw_population(const struct view_experiment *experiment, uint32_t trial, struct fact_draw *out)
+{
+    const struct config *config = experiment->config;
+    const struct search_space space = config_search_space(config);
+    const struct pbt_explore explore = {config->resample_probability, config->perturb_factor};
+    if (!view_population_has_parent(experiment, trial)) {
+        return false;
+    }
+    uint32_t parent = experiment->search.trials[trial].parent;
+    bool is_same = parent != FACT_NO_TRIAL && parent % config->population_size == trial % config->population_size;
+    const double *from = parent != FACT_NO_TRIAL ? values_of_parent(experiment, parent, out->count) : NULL;
+    out->parent = parent;
+    if (from == NULL) {
+        return search_trial_point(&space, config->seed, trial, out->point) == 0;
+    }
+    if (is_same) {
+        memcpy(out->point, from, out->count * sizeof out->point[0]);
+        return true;
+    }
+    return pbt_explore(&space, &explore, from, config->seed, trial, out->point) == 0;
+}
+
 /* ---- the values of an attempt ------------------------------------------------------------------------------------------ */
 
 static uint32_t parameter_count(const struct search_space *space)
@@ -171,7 +210,9 @@ bool draw_attempt(struct node_core *core, struct core_coordination *coordination
     if (created.is_drawn) {
         created.draw.count = count;
         created.draw.parent = FACT_NO_TRIAL;
-        if (!draw_tpe(core, experiment, attempt->trial, count, created.draw.point)) {
+        bool is_population = experiment->config->searcher == SEARCH_PBT;
+        if (is_population ? !draw_population(experiment, attempt->trial, &created.draw)
+                          : !draw_tpe(core, experiment, attempt->trial, count, created.draw.point)) {
             return false;
         }
     } else {

@@ -222,7 +222,13 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     memcpy(fact.members, gang->members, gang->member_count * sizeof fact.members[0]);
     bytes_copy_text(fact.network, sizeof fact.network, gang->network);
     trial = view_find_trial(experiment, gang->attempt.trial); /* there now, if its values were just drawn */
-    const struct view_manifest *newest = trial != NULL ? core_checkpoints_newest(core, trial) : NULL;
+    bool is_awaited;
+    const struct view_manifest *newest = core_checkpoints_beginning(core, experiment, gang->attempt.trial, &is_awaited);
+    if (is_awaited) {
+        MARK(checkpoint_of_parent_awaited);
+        gang->until_ms = core->now_ms;
+        return;
+    }
     if (newest == NULL && gang->attempt.trial > 0 && view_find_trial(experiment, 0) != NULL &&
         BUG(lineages_mixed, "a trial starts from its own checkpoints")) {
         newest = core_checkpoints_newest(core, view_find_trial(experiment, 0));
@@ -245,6 +251,10 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     }
     const struct view_output *outputs[FACT_OUTPUTS_MAX];
     fact.beginning_count = core_outputs_choose(core, experiment, trial, outputs);
+    const struct view_trial *parent = view_population_parent(experiment, gang->attempt.trial);
+    if (fact.beginning_count == 0 && parent != NULL && (trial == NULL || trial->manifests == NULL)) {
+        fact.beginning_count = core_outputs_choose(core, experiment, parent, outputs);
+    }
     for (uint32_t i = 0; i < fact.beginning_count; i++) {
         fact.beginnings[i] = (struct fact_beginning){outputs[i]->number, outputs[i]->fact.blob, outputs[i]->fact.bytes};
     }

@@ -28,6 +28,7 @@ struct wish {
     enum devices devices;
     const struct view_experiment *experiment;
     const struct view_trial *trial; /* NULL: the trial has not begun yet */
+    uint32_t index;                 /* of the trial; FACT_NO_TRIAL: any that has not begun */
     uint64_t waited_ms;             /* as in struct placing_snapshot */
     uint64_t had_least_ms;          /* as in struct placing_snapshot */
     const struct view_attempt *attempt; /* a joiner: of this attempt; else NULL */
@@ -164,7 +165,8 @@ static uint32_t look_at_nodes(const struct node_core *core, const struct wish *w
     bool has_program = program_of_config(wish->experiment->config, program);
     const struct view_trial *trial = wish->trial;
     bool is_suspect = trial != NULL && core_quarantine_is_suspect(trial);
-    const struct view_manifest *newest = trial != NULL ? core_checkpoints_newest(core, trial) : NULL;
+    bool is_checkpoint_awaited;
+    const struct view_manifest *newest = core_checkpoints_beginning(core, wish->experiment, wish->index, &is_checkpoint_awaited);
     struct view_manifest united = {0};
     if (newest != NULL) {
         (void)core_checkpoints_unite(core, newest, &united);
@@ -332,10 +334,14 @@ uint64_t placing_lost_wait_ms(const struct node_core *core, const struct core_co
     return core->now_ms - watch->ended_ms < wait_ms ? wait_ms : 0;
 }
 
-/* With another experiment's checkpoint to begin from, a trial never begins from nothing. */
-bool placing_lacks_beginning(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial)
+/* With the checkpoint of another experiment or of a parent to begin from, a trial never begins from nothing. */
+bool placing_lacks_beginning(const struct node_core *core, const struct view_experiment *experiment, uint32_t index)
 {
-    return experiment->config->begin_from[0] != '\0' && (trial == NULL || core_checkpoints_newest(core, trial) == NULL);
+    bool is_awaited;
+    if (core_checkpoints_beginning(core, experiment, index, &is_awaited) != NULL) {
+        return false;
+    }
+    return is_awaited || experiment->config->begin_from[0] != '\0';
 }
 
 static bool trial_is_pending(struct node_core *core, struct core_coordination *coordination,
@@ -354,7 +360,7 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
                           core_quarantine_waits(core, trial) || core_checkpoints_may_return(core, trial))) {
         return false;
     }
-    if (placing_lacks_beginning(core, experiment, trial)) {
+    if (placing_lacks_beginning(core, experiment, index)) {
         return false;
     }
     for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
@@ -683,7 +689,7 @@ static uint32_t count_usable(const struct placing_node *nodes, uint32_t count)
 struct placing_snapshot placing_look(const struct node_core *core, const struct view_experiment *experiment,
                                      const struct view_trial *trial, struct placing_node nodes[NODE_MEMBERS_MAX])
 {
-    struct wish wish = {.experiment = experiment, .trial = trial};
+    struct wish wish = {.experiment = experiment, .trial = trial, .index = trial != NULL ? trial->index : FACT_NO_TRIAL};
     bool awaited = false;
     uint32_t count;
     if (view_experiment_max_slots(experiment) > 1 && any_parts(core)) {
@@ -707,7 +713,7 @@ bool placing_apart_reason(const struct node_core *core, const struct view_experi
 {
     struct placing_choice choice;
     node_id apart[2];
-    const struct wish wish = {.experiment = experiment, .trial = trial};
+    const struct wish wish = {.experiment = experiment, .trial = trial, .index = trial != NULL ? trial->index : FACT_NO_TRIAL};
     return placing_choose(snapshot, &choice) && !has_network(core, &wish, &choice, apart) &&
            !find_on_one_network(core, &wish, snapshot, &choice) && write_apart(core, apart, out, size);
 }
@@ -814,7 +820,7 @@ static uint64_t since(const struct node_core *core, uint64_t since_ms)
 static bool find_place_for(struct node_core *core, struct core_coordination *coordination,
                            const struct view_experiment *experiment, uint32_t index, struct placing_choice *out)
 {
-    struct wish wish = {.experiment = experiment, .trial = view_find_trial(experiment, index)};
+    struct wish wish = {.experiment = experiment, .trial = view_find_trial(experiment, index), .index = index};
     struct core_waiting none = {0, 0}, *waiting = waiting_of(core, coordination, wish.trial, index);
     waiting = waiting != NULL ? waiting : &none;
     wish.waited_ms = since(core, waiting->since_ms);
@@ -889,6 +895,7 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
         const struct wish wish = {.devices = devices_of(core, attempt),
                                   .experiment = experiment,
                                   .trial = trial,
+                                  .index = trial->index,
                                   .waited_ms = since(core, watch->wants_ms),
                                   .attempt = attempt};
         watch_since(&watch->wants_ms, true, core->now_ms);

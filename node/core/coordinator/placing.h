@@ -36,8 +36,9 @@ struct placing_snapshot placing_look(const struct node_core *core, const struct 
 bool placing_apart_reason(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
                           const struct placing_snapshot *snapshot, char *out, size_t size);
 
-/* True if the trial is to begin with the checkpoint of another experiment, and no living node is known to hold that or a later one. */
-bool placing_lacks_beginning(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial);
+/* True if the trial is to begin with the checkpoint of another experiment, or with one of its parent (pbt), and no living node is known to
+ * hold that or a later one. */
+bool placing_lacks_beginning(const struct node_core *core, const struct view_experiment *experiment, uint32_t index);
 
 /* How long the trial waits after its last loss, counted from the loss on; 0: it does not wait for that, or another node
  * coordinates. `*losses` gets the number of losses in a row. */

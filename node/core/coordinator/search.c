@@ -179,6 +179,25 @@ static void climb(const struct node_core *core, struct drafting *drafting)
     promotion_draft(experiment, first.attempt, first.rung, &first.fact, &drafting->draft);
 }
 
+/* Of pbt: a trial that is over without a result is judged as such, behind all results that wait. */
+static void add_ends(struct drafting *drafting)
+{
+    const struct view_experiment *experiment = drafting->experiment;
+    for (uint32_t t = view_next_unsettled(experiment, 0);
+         t < experiment->search.trial_count && t < experiment->trial_slots && drafting->draft.judged_count < FACT_JUDGED_MAX;
+         t = view_next_unsettled(experiment, t + 1)) {
+        if (experiment->search.trials[t].rungs > 0 || !view_trial_over(view_trial_state(experiment, t))) {
+            continue;
+        }
+        const struct view_trial *trial = view_find_trial(experiment, t);
+        const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+        attempt_id attempt = highest != NULL ? highest->id : (attempt_id){.experiment = experiment->id, .trial = t};
+        drafting->draft.judged[drafting->draft.judged_count++] =
+            (struct fact_judged){.attempt = attempt, .rung = 0, .decision = FACT_ENDS, .metric = NAN};
+        MARK(member_over_without_a_result);
+    }
+}
+
 /* Judges what waits, in order: one look at the trials, then for each decision the next result of that trial. */
 static void judge_all(const struct node_core *core, struct drafting *drafting)
 {
@@ -204,6 +223,9 @@ static void judge_all(const struct node_core *core, struct drafting *drafting)
         if (goes_on && next_result(core, experiment, trial, judged_in(&drafting->draft, trial->index), &candidate)) {
             queue_add(&queue, &candidate);
         }
+    }
+    if (experiment->config->searcher == SEARCH_PBT && drafting->draft.judged_count == 0) {
+        add_ends(drafting);
     }
 }
 
@@ -349,6 +371,22 @@ static uint32_t most_under_way(const struct view_experiment *experiment, uint32_
     return experiment->search.brackets.list[experiment->search.trials[trial].bracket].concurrent;
 }
 
+/* Of pbt: the parent is known, and its attempts up to the one that was judged have ended, so that their last checkpoint is there. */
+static bool has_ended_parent(const struct view_experiment *experiment, uint32_t trial)
+{
+    if (!view_population_has_parent(experiment, trial)) {
+        return false;
+    }
+    const struct view_trial *parent = view_population_parent(experiment, trial);
+    uint32_t until = parent != NULL ? view_search_last(experiment, parent->index)->fact.attempt.number : 0;
+    for (const struct view_attempt *a = parent != NULL ? parent->attempts : NULL; a != NULL; a = a->next) {
+        if (a->assigned && a->id.number <= until && view_attempt_verdict(a) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool may_begin(const struct core_coordination *coordination, const struct core_under_way under_way[SEARCH_BRACKETS_MAX],
                       const struct view_experiment *experiment, uint32_t trial)
 {
@@ -356,6 +394,9 @@ static bool may_begin(const struct core_coordination *coordination, const struct
     bool is_bad = BUG(searched_goes_on, "a trial that its search has stopped begins no more");
     enum view_course course = halves ? view_search_course(experiment, trial) : VIEW_GOES_ON;
     if (halves && (trial >= experiment->search.trial_count || (course == VIEW_ENDS && !is_bad) || course == VIEW_IS_PAUSED)) {
+        return false;
+    }
+    if (experiment->config->searcher == SEARCH_PBT && !has_ended_parent(experiment, trial)) {
         return false;
     }
     const struct view_trial *row = view_find_trial(experiment, trial);

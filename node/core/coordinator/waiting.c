@@ -291,6 +291,19 @@ static bool write_rest(const struct node_core *core, const struct view_experimen
     return true;
 }
 
+/* Of pbt: the round before the trial's is not over. False: it is, or the searcher is another. */
+static bool write_generation(const struct view_experiment *experiment, uint32_t index, char *out, size_t size)
+{
+    uint32_t population = experiment->config->searcher == SEARCH_PBT ? experiment->config->population_size : 0;
+    if (population == 0 || index < population || index >= experiment->search.trial_count || view_population_has_parent(experiment, index)) {
+        return false;
+    }
+    uint32_t first = index - index % population - population;
+    format_text(out, size, "it goes on from a trial of round %u, of which %u of %u trials have come to its end", first / population + 1,
+                experiment->search.trials[first].judged_members, population);
+    return true;
+}
+
 /* Writes why this trial may not begin, whatever slots are free. False: it may. */
 static bool write_hold(const struct node_core *core, const struct core_coordination *coordination,
                        const struct view_experiment *experiment, uint32_t index, char *out, size_t size)
@@ -309,12 +322,20 @@ static bool write_hold(const struct node_core *core, const struct core_coordinat
                     go_on == 1 ? "es" : "");
         return true;
     }
+    if (write_generation(experiment, index, out, size)) {
+        return true;
+    }
     if (search_is_full(core, coordination, experiment, index)) {
         format_text(out, size, "as many trials are under way as the search lets train at a time (searcher.max_concurrent_trials)");
         return true;
     }
-    if (placing_lacks_beginning(core, experiment, trial)) {
-        format_text(out, size, "no node that can be reached holds the checkpoint that it begins with (%s)", experiment->config->begin_from);
+    if (placing_lacks_beginning(core, experiment, index)) {
+        const struct view_trial *parent = view_population_parent(experiment, index);
+        if (parent != NULL) {
+            format_text(out, size, "no node that can be reached holds the checkpoint of trial %u, from which it goes on", parent->index);
+        } else {
+            format_text(out, size, "no node that can be reached holds the checkpoint that it begins with (%s)", experiment->config->begin_from);
+        }
         return true;
     }
     if (trial == NULL) {

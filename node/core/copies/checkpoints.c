@@ -49,10 +49,10 @@ static bool is_over(const struct core_push *push)
 
 /* ---- which copy to use --------------------------------------------------------------------------------------------- */
 
-const struct view_manifest *core_checkpoints_newest(const struct node_core *core, const struct view_trial *trial)
+static const struct view_manifest *newest_until(const struct node_core *core, const struct view_trial *trial, uint32_t number)
 {
     for (const struct view_manifest *manifest = trial->manifests; manifest != NULL; manifest = manifest->next) {
-        bool is_usable = view_trial_continues(trial, &manifest->attempt);
+        bool is_usable = manifest->attempt.number <= number && view_trial_continues(trial, &manifest->attempt);
         for (uint32_t i = 0; i < manifest->holder_count && is_usable; i++) {
             if (core_node_alive(core, manifest->holders[i]) &&
                 !core_copy_is_missing(core, manifest->blob, manifest->holders[i])) {
@@ -61,6 +61,29 @@ const struct view_manifest *core_checkpoints_newest(const struct node_core *core
         }
     }
     return NULL;
+}
+
+const struct view_manifest *core_checkpoints_newest(const struct node_core *core, const struct view_trial *trial)
+{
+    return newest_until(core, trial, UINT32_MAX);
+}
+
+const struct view_manifest *core_checkpoints_beginning(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial,
+                                                       bool *is_awaited)
+{
+    const struct view_trial *own = view_find_trial(experiment, trial), *parent = view_population_parent(experiment, trial);
+    const struct view_manifest *newest = own != NULL ? core_checkpoints_newest(core, own) : NULL;
+    *is_awaited = false;
+    if (newest != NULL || parent == NULL || (own != NULL && own->manifests != NULL)) {
+        return newest;
+    }
+    /* What a user's retry of the parent has made since is not of this lineage. */
+    uint32_t until = view_search_last(experiment, parent->index)->fact.attempt.number;
+    newest = newest_until(core, parent, until);
+    for (const struct view_manifest *row = parent->manifests; row != NULL && newest == NULL; row = row->next) {
+        *is_awaited |= row->attempt.number <= until && row->holder_count > 0;
+    }
+    return newest;
 }
 
 bool core_checkpoints_may_return(const struct node_core *core, const struct view_trial *trial)

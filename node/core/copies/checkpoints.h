@@ -39,6 +39,11 @@ bool core_checkpoints_next(const struct node_core *core, const struct view_manif
 /* The newest checkpoint of a trial with a copy on a living node that has not answered that chunks are missing, or NULL. */
 const struct view_manifest *core_checkpoints_newest(const struct node_core *core, const struct view_trial *trial);
 
+/* The checkpoint that the trial's next attempt begins with: its own newest one, else, of pbt, the newest one of its parent. NULL: it begins
+ * from nothing, or `*is_awaited`: its parent has checkpoints, and no living node is known to hold one. */
+const struct view_manifest *core_checkpoints_beginning(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial,
+                                                       bool *is_awaited);
+
 /* True if a holder of a newer checkpoint, or of newer kept files, was declared dead less than CORE_REFUTE_MS ago: a living node
  * refutes its death within that time. */
 bool core_checkpoints_may_return(const struct node_core *core, const struct view_trial *trial);

@@ -205,7 +205,12 @@ static void doubt(struct node_core *core, const struct view_trial *trial, const 
 
 void core_collection_doubt(struct node_core *core, const struct view_trial *trial, const struct view_attempt *attempt)
 {
+    const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->id.experiment);
+    const struct view_trial *parent = experiment != NULL && attempt->point_count > 0 ? view_find_trial(experiment, attempt->parent) : NULL;
     doubt(core, trial, attempt, true);
+    if (parent != NULL && parent != trial) {
+        doubt(core, parent, attempt, true); /* a trial of pbt begins with a checkpoint of its parent */
+    }
     doubt(core, trial, attempt, false);
 }
 

@@ -15,8 +15,8 @@ struct search_space config_search_space(const struct config *config)
                                  .byte_count = config->hyperparameters_bytes};
 }
 
-/* One bracket of one rung: the whole length, or the end of a trial. */
-static struct search_halving tpe_halving(const struct config *config)
+/* One bracket of one rung: the whole length, or the end of a trial; of pbt the end of a round. */
+static struct search_halving one_rung(const struct config *config)
 {
     uint32_t concurrent = config->max_concurrent_trials;
     return (struct search_halving){.kind = SEARCH_ASHA,
@@ -29,8 +29,8 @@ static struct search_halving tpe_halving(const struct config *config)
 
 struct search_halving config_search_halving(const struct config *config)
 {
-    if (config->searcher == SEARCH_TPE) {
-        return tpe_halving(config);
+    if (config->searcher == SEARCH_TPE || config->searcher == SEARCH_PBT) {
+        return one_rung(config);
     }
     struct search_halving halving = {.kind = config->searcher,
                                      .rungs = config->searcher == SEARCH_ASHA ? config->num_rungs : config->max_rungs,
@@ -45,13 +45,20 @@ struct search_halving config_search_halving(const struct config *config)
     return halving;
 }
 
+uint64_t config_rung_target(const struct config *config, uint32_t trial, uint32_t rungs, uint32_t rung)
+{
+    const struct search_halving halving = config_search_halving(config);
+    uint64_t rounds = config->searcher == SEARCH_PBT ? trial / config->population_size + 1 : 1;
+    return rounds * search_rung_target(&halving, rungs, rung);
+}
+
 bool config_is_drawn(const struct config *config)
 {
     struct pack_reader reader;
     struct search_head head;
     uint32_t parameters;
     if (!search_halves(config->searcher)) {
-        return config->searcher == SEARCH_TPE;
+        return config->searcher == SEARCH_TPE || config->searcher == SEARCH_PBT;
     }
     pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
     return search_head_read(&reader, &head, &parameters) == 0 && head.sampler == SEARCH_SAMPLER_TPE;
@@ -91,7 +98,7 @@ static bool is_standard(const struct config_option *option, const struct config 
     case OPTION_LINES:
         return strcmp((const char *)config + option->offset, standard) == 0;
     case OPTION_REAL:
-        return config_option_real(option, config) == (double)option->standard;
+        return config_option_real(option, config) == config_option_real_of(option, option->standard);
     default:
         return config_option_number(option, config) == option->standard;
     }
@@ -386,6 +393,14 @@ static bool halving_is_good(const struct config *config)
     return (!search_judges(config->searcher) || search_halving_is_good(&halving)) && (search_halves(config->searcher) || !config->promotes);
 }
 
+/* A record from another node may have any numbers within the bounds of the table. */
+static bool population_is_good(const struct config *config)
+{
+    return config->searcher != SEARCH_PBT ||
+           (config->population_size > 0 && config->max_trials == config->population_size * config->num_rounds && config->max_time > 0 &&
+            config->max_time <= SEARCH_TIME_MAX && config_search_time(config) != CONFIG_TIME_SECONDS);
+}
+
 static bool search_is_good(const struct config *config)
 {
     struct search_space space = config_search_space(config);
@@ -445,7 +460,7 @@ static bool config_is_good(const struct config *config, enum config_form form)
     return config->name[0] != '\0' && (form == CONFIG_LEAN ? !has_entrypoint && !has_command : is_whole) &&
            config->metric[0] != '\0' && config->min_slots <= config->slots_per_trial &&
            config->max_slots >= config->slots_per_trial && environment_is_good(config) && labels_are_good(config) &&
-           keep_is_good(config) && packages_are_good(config) && halving_is_good(config) &&
+           keep_is_good(config) && packages_are_good(config) && halving_is_good(config) && population_is_good(config) &&
            (config->keep_ranks != CONFIG_KEEP_ALL || config->max_slots <= CONFIG_KEEP_ALL_SLOTS_MAX) &&
            (form == CONFIG_LEAN || search_is_good(config)) && drawn_is_good(config);
 }

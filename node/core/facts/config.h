@@ -10,6 +10,7 @@
 #include "base/id.h"
 #include "base/pack.h"
 #include "train/search/asha.h"
+#include "train/search/pbt.h"
 #include "train/search/search.h"
 
 #define CONFIG_TEXT_BYTES_MAX (1u << 20) /* the YAML file */
@@ -63,6 +64,9 @@ struct config {
     uint32_t n_startup_trials; /* of tpe, and of the sampler tpe: so many trials are over before results are drawn from */
     uint64_t max_time; /* of searchers that halve: this and the following; config_search_halving has all of it. 0 of tpe: a result
                         * is what a trial has reached at its end */
+    uint32_t population_size; /* of pbt: this and the following; max_time is the length of a round, max_trials all trials of all rounds */
+    uint32_t num_rounds;
+    double truncate_fraction, resample_probability, perturb_factor;
     char time_metric[CONFIG_METRIC_BYTES]; /* what max_time counts; read with config_search_time */
     uint32_t num_rungs;
     uint32_t max_rungs;
@@ -151,8 +155,12 @@ bool config_begin(const struct config *config, struct config_begin *out);
 /* The search space of the configuration; its bytes are borrowed from `config`. */
 struct search_space config_search_space(const struct config *config);
 
-/* The halving of a configuration whose searcher judges (search_judges). tpe has one rung; with max_time 0 no report reaches it. */
+/* The halving of a configuration whose searcher judges (search_judges). tpe and pbt have one rung; with max_time 0 no report reaches that
+ * of tpe. The lengths of the rungs of a trial are those of config_rung_target. */
 struct search_halving config_search_halving(const struct config *config);
+
+/* The length of a rung, below `rungs`, of the trial: search_rung_target; of pbt the end of the round that the trial is of. */
+uint64_t config_rung_target(const struct config *config, uint32_t trial, uint32_t rungs, uint32_t rung);
 
 /* True if the values of a trial follow from what others have reached, and so are in records of its attempts (struct fact_draw).
  * Such a search space has at most CONFIG_DRAWN_PARAMETERS_MAX parameters. */

@@ -100,6 +100,7 @@ struct fact_slot_info {
 #define FACT_READS_RETRY (UINT64_C(1) << 4) /* `retried` of attempts: the node begins a retried trial with a clean count of failures */
 #define FACT_READS_DRAWN (UINT64_C(1) << 5) /* `draw` of attempts, `created` of logs: searchers that draw from results (config_is_drawn) */
 #define FACT_READS_PROMOTION (UINT64_C(1) << 6) /* SEARCH_PAUSE, and searches that promote paused trials (config_needs_promotion) */
+#define FACT_READS_POPULATION (UINT64_C(1) << 8) /* searcher.name pbt */
 #define FACT_READS_EXTENSION (UINT64_C(1) << 7) /* MAX_TRIALS and MAX_SLOTS of ANNOTATION: the node knows trials that were added to a search,
                                                  * and begins no trial without the checkpoint of checkpoint.begin_from */
 

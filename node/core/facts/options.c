@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 
-static const char *const searcher_words[] = {"single", "grid", "random", "asha", "adaptive_asha", "tpe", NULL};
+static const char *const searcher_words[] = {"single", "grid", "random", "asha", "adaptive_asha", "tpe", "pbt", NULL};
 static const char *const mode_words[] = {"standard", "aggressive", "conservative", NULL};
 static const char *const slot_words[] = {"any", "cpu", "cuda", NULL};
 static const char *const retry_words[] = {"node", "any", "never", NULL};
@@ -31,6 +31,7 @@ _Static_assert(sizeof(enum search_kind) == sizeof(uint32_t) && sizeof(enum confi
 #define BYTES(key_, field, min_, max_, standard_) NUMBER(key_, field, min_, max_, standard_), .unit = OPTION_BYTES
 #define REAL(key_, field, above_, max_, standard_) \
     .key = key_, .kind = OPTION_REAL, FIELD(field), .min = above_, .max = max_, .standard = standard_
+#define HUNDREDTHS(key_, field, min_, max_, standard_) REAL(key_, field, min_, max_, standard_), .parts = 100
 #define TRUTH(key_, field, standard_) .key = key_, .kind = OPTION_TRUTH, FIELD(field), .standard = standard_
 #define WORD(key_, field, words_, standard_) \
     .key = key_, .kind = OPTION_WORD, FIELD(field), .words = words_, .standard = standard_
@@ -103,8 +104,9 @@ const struct config_option config_options[] = {
     {WORD("searcher.name", searcher, searcher_words, SEARCH_SINGLE), ALWAYS(5, "searcher"),
      .help = "How trials are chosen: one, all points of a grid, random ones, or random ones of which the bad ones are stopped early "
              "(asha, which may be written async_halving; adaptive_asha, which needs to be told less), or trials that are drawn where "
-             "earlier ones did well (tpe: the tree-structured Parzen estimator, as in Optuna 5). shoal preview FILE shows what trials "
-             "there would be."},
+             "earlier ones did well (tpe: the tree-structured Parzen estimator, as in Optuna 5), or a population that trains in rounds, the worst "
+             "members of which are replaced by copies of the best with other values (pbt: population-based training). shoal preview FILE "
+             "shows what trials there would be."},
     {TEXT("searcher.metric", metric), ALWAYS(3, "metric"),
      .standard_text = "accuracy",
      .help = "The metric of group validation that trials are compared by."},
@@ -116,7 +118,7 @@ const struct config_option config_options[] = {
      .help = "The number of trials of the searchers that draw them."},
     {NUMBER("searcher.max_concurrent_trials", max_concurrent_trials, 0, SEARCH_TRIALS_MAX, 0), SPARSE(39, "max_concurrent_trials"),
      .standard_words = "16",
-     .help = "How many trials of the experiment may run at a time, of grid, random, asha, adaptive_asha and tpe; 0 for no limit. Each "
+     .help = "How many trials of the experiment may run at a time, of grid, random, asha, adaptive_asha, tpe and pbt; 0 for no limit. Each "
              "bracket of adaptive_asha may have one in any case. The fewer at a time, the more results each draw of tpe knows."},
     {NUMBER("searcher.n_startup_trials", n_startup_trials, 0, SEARCH_TRIALS_MAX, 10), SPARSE(42, "n_startup_trials"),
      .help = "So many trials of tpe have to be over before it draws from their results; the values of the first trials are random. With "
@@ -130,6 +132,26 @@ const struct config_option config_options[] = {
      .standard_text = "steps",
      .help = "What searcher.max_time counts: steps or batches for the step of a report, seconds for the seconds of training, or a "
              "metric that the program reports beside searcher.metric, such as epochs."},
+    {NUMBER("searcher.population_size", population_size, 2, PBT_POPULATION_MAX, 0), SPARSE(46, "population_size"),
+     .standard_words = "required for pbt",
+     .help = "How many members the population of pbt has. Each of them is one trial in each round: trial number round * population_size + "
+             "member, counted from 0."},
+    {NUMBER("searcher.num_rounds", num_rounds, 1, PBT_ROUNDS_MAX, 0), SPARSE(47, "num_rounds"),
+     .standard_words = "required for pbt",
+     .help = "How many rounds pbt has. A trial of the second and later rounds goes on from the newest checkpoint of a trial of the round before."},
+    {OTHER("searcher.length_per_round", "number or map"),
+     .allowed = "a whole number from 1 on, or a map of one of steps, batches, epochs to such a number",
+     .standard_words = "required for pbt",
+     .help = "How long each round of pbt lasts, counted by searcher.time_metric from the beginning of the first round: the first validation report "
+             "at or beyond round * length_per_round ends a trial, which saves and leaves when it is asked to (shoal_should_stop, SIGTERM)."},
+    {HUNDREDTHS("searcher.truncate_fraction", truncate_fraction, 0, 50, 25), SPARSE(48, "truncate_fraction"),
+     .help = "The part of the population of pbt that is replaced after each round, rounded down: the worst members by copies of the best. A member "
+             "that failed is replaced in any case."},
+    {HUNDREDTHS("searcher.resample_probability", resample_probability, 0, 100, 25), SPARSE(49, "resample_probability"),
+     .help = "How likely a hyperparameter of a copy of pbt is drawn anew from its whole range."},
+    {HUNDREDTHS("searcher.perturb_factor", perturb_factor, 0, 99, 20), SPARSE(50, "perturb_factor"),
+     .help = "A hyperparameter of a copy of pbt that is not drawn anew is multiplied by 1 - perturb_factor or 1 + perturb_factor; words and truth "
+             "values stay."},
     {OTHER("searcher.max_length", "number or map"),
      .allowed = "a whole number from 1 on, or a map of one of steps, batches, epochs, seconds to such a number",
      .standard_words = "none",
@@ -309,10 +331,16 @@ void config_option_set_real(const struct config_option *option, double number, s
     memcpy((char *)config + option->offset, &number, sizeof number);
 }
 
+double config_option_real_of(const struct config_option *option, uint64_t count)
+{
+    return option->parts > 0 ? (double)count / option->parts : (double)count;
+}
+
 bool config_option_real_is_good(const struct config_option *option, double number)
 {
     CHECK(option->kind == OPTION_REAL);
-    return number > (double)option->min && number <= (double)option->max; /* false for NaN */
+    double low = config_option_real_of(option, option->min), high = config_option_real_of(option, option->max);
+    return (option->parts > 0 ? number >= low : number > low) && number <= high; /* false for NaN */
 }
 
 void config_option_set_number(const struct config_option *option, uint64_t number, struct config *config)
@@ -350,7 +378,7 @@ void config_options_set_standard(struct config *out)
             config_option_set_number(option, option->standard, out);
             break;
         case OPTION_REAL:
-            config_option_set_real(option, (double)option->standard, out);
+            config_option_set_real(option, config_option_real_of(option, option->standard), out);
             break;
         case OPTION_TEXT:
         case OPTION_NAME:

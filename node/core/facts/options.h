@@ -32,7 +32,7 @@ enum option_kind {
     OPTION_NUMBER, /* uint32_t or uint64_t */
     OPTION_TRUTH,  /* bool */
     OPTION_WORD,   /* an enum, whose values count the words from 0 */
-    OPTION_REAL,   /* double: above `min`, at most `max` */
+    OPTION_REAL,   /* double: above `min`, at most `max`; of parts from `min` to `max`, both allowed */
     OPTION_OTHER   /* a list or a map; the row names no field */
 };
 
@@ -54,6 +54,7 @@ struct config_option {
     size_t offset, size; /* of the field in struct config; a text may have size - 1 bytes */
     uint64_t min, max;   /* bounds of a number in a file; a record may also have the default */
     enum option_unit unit; /* of a number */
+    uint32_t parts; /* of a real: its bounds and its default count this many parts of 1; 0: they count ones */
     const char *const *words; /* the values of a word; a NULL at the end */
     uint64_t standard;        /* the default: a number, a truth value, or the number of a word */
     const char *standard_text; /* the default of a text; NULL: the empty text */
@@ -84,6 +85,9 @@ void config_option_set_number(const struct config_option *option, uint64_t numbe
 /* The same for an OPTION_REAL. */
 double config_option_real(const struct config_option *option, const struct config *config);
 void config_option_set_real(const struct config_option *option, double number, struct config *config);
+
+/* The bounds and the default of an OPTION_REAL, as numbers. */
+double config_option_real_of(const struct config_option *option, uint64_t count);
 
 /* True if the number is within the bounds of an OPTION_REAL; NaN is not. */
 bool config_option_real_is_good(const struct config_option *option, double number);

@@ -49,7 +49,7 @@ void owner_result(struct node_core *core, const struct node_event *event)
     if (config_search_time(experiment->config) == CONFIG_TIME_SECONDS) {
         fact.length = seconds_of(core, worker, view_find_trial(experiment, worker->attempt.trial), attempt);
     }
-    for (uint32_t rung = 0; rung < rungs && fact.length >= search_rung_target(&halving, rungs, rung); rung++) {
+    for (uint32_t rung = 0; rung < rungs && fact.length >= config_rung_target(experiment->config, worker->attempt.trial, rungs, rung); rung++) {
         if (has_result(view_find_trial(experiment, worker->attempt.trial), attempt, rung)) {
             continue;
         }

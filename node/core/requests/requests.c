@@ -63,7 +63,9 @@ static uint64_t bytes_spoken_for(const struct node_core *core)
 static bool refused_for_versions(struct node_core *core, uint64_t client, const struct config *config)
 {
     const struct view_member *unable = config_needs_search(config) ? requests_find_unable(core, FACT_READS_SEARCH) : NULL;
-    const struct view_member *undrawn = config_is_drawn(config) ? requests_find_unable(core, FACT_READS_DRAWN) : NULL;
+    bool is_population = config->searcher == SEARCH_PBT;
+    const struct view_member *undrawn =
+        config_is_drawn(config) ? requests_find_unable(core, is_population ? FACT_READS_POPULATION : FACT_READS_DRAWN) : NULL;
     unable = undrawn != NULL ? undrawn : unable;
     char text[NODE_REPLY_BYTES];
     if (unable == NULL && config_needs_promotion(config)) {
@@ -80,7 +82,7 @@ static bool refused_for_versions(struct node_core *core, uint64_t client, const 
     if (undrawn != NULL) {
         format_text(text, sizeof text,
                     "%s runs a version of Shoal that does not know searcher.%s; update that node first, or use random.",
-                    view_label(&core->view, unable->id).text, config->searcher == SEARCH_TPE ? "name tpe" : "sampler tpe");
+                    view_label(&core->view, unable->id).text, is_population ? "name pbt" : config->searcher == SEARCH_TPE ? "name tpe" : "sampler tpe");
         core_reply(core, client, ERR_REFUSED, 0, text);
     } else if (unable != NULL && !search_halves(config->searcher)) {
         format_text(text, sizeof text,
@@ -412,11 +414,12 @@ static bool refused_extension(struct node_core *core, const struct view_experime
     uint32_t wanted = number_of(event->u.request.label), present = experiment->trial_count;
     bool is_there = wanted == present && view_experiment_is_extended(experiment);
     char text[NODE_REPLY_BYTES];
-    if (!search_draws(experiment->config->searcher)) {
+    if (!search_extends(experiment->config->searcher)) {
         format_text(text, sizeof text, "%s has %s, so it gets no further trials; submit another experiment (shoal fork).",
                     experiment->config->name,
-                    experiment->config->searcher == SEARCH_GRID ? "the searcher grid, which tries each combination once"
-                                                                : "the searcher single, which has one trial");
+                    experiment->config->searcher == SEARCH_GRID  ? "the searcher grid, which tries each combination once"
+                    : experiment->config->searcher == SEARCH_PBT ? "the searcher pbt, whose trials follow from its population and its rounds"
+                                                                 : "the searcher single, which has one trial");
     } else if (view_experiment_cancelled(experiment)) {
         format_text(text, sizeof text, "%s is cancelled, so none of its trials begins; shoal fork submits it again.", experiment->config->name);
     } else if (wanted == 0 || wanted > SEARCH_TRIALS_MAX) {

@@ -169,7 +169,7 @@ uint32_t view_experiment_max_slots(const struct view_experiment *experiment)
 uint32_t view_extended_count(const struct view_experiment *experiment, const struct config *config, uint32_t configured)
 {
     uint32_t count = configured, wanted;
-    for (const struct view_annotation *row = experiment->annotations; row != NULL && search_draws(config->searcher); row = row->next) {
+    for (const struct view_annotation *row = experiment->annotations; row != NULL && search_extends(config->searcher); row = row->next) {
         if (row->subject == FACT_MAX_TRIALS && fact_key_read_max_trials(&row->entry->record, &wanted) == 0 && wanted > count) {
             count = wanted;
         }

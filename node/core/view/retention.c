@@ -92,8 +92,8 @@ static void keep_best(struct view_experiment *experiment, struct view_trial *tri
 
 bool retention_trial_lives(const struct view_experiment *experiment, const struct view_trial *trial, bool is_over)
 {
-    if (is_over) {
-        return false;
+    if (is_over || view_population_is_parent(experiment, trial->index)) {
+        return !is_over;
     }
     enum view_trial_state state = view_trial_state(experiment, trial->index);
     return state == VIEW_TRIAL_QUEUED || state == VIEW_TRIAL_RUNNING;

@@ -7,6 +7,7 @@
 #include "base/bisect.h"
 #include "base/err.h"
 #include "base/probe.h"
+#include "node/core/view/population.h"
 #include "node/core/view/promotion.h"
 
 static int result_order(const void *row, const void *wanted)
@@ -224,7 +225,7 @@ static bool begin_anew(struct view *view, struct view_experiment *experiment, st
         return false;
     }
     for (uint32_t t = 0; t < search->trial_count; t++) {
-        search->trials[t] = (struct view_searched){.bracket = search->trials[t].bracket};
+        search->trials[t] = (struct view_searched){.bracket = search->trials[t].bracket, .parent = FACT_NO_TRIAL};
     }
     search_ladder_clear(&search->ladder);
     for (struct view_log *log = search->logs; log != NULL; log = log->next) {
@@ -259,21 +260,23 @@ static bool has_room(struct view *view, struct view_search *search)
 }
 
 /* A decision that the state has already is passed over, and one that leaves a rung out. */
-static void take_judged(struct view_search *search, const struct fact_judged *judged, const struct view_log *log, uint32_t number)
+static void take_judged(struct view_experiment *experiment, const struct fact_judged *judged, const struct view_log *log, uint32_t number)
 {
+    struct view_search *search = &experiment->search;
     struct view_searched *trial = judged->attempt.trial < search->trial_count ? &search->trials[judged->attempt.trial] : NULL;
     bool is_known_rung = trial != NULL && judged->rung < search->brackets.list[trial->bracket].rungs;
-    bool is_promoting = search->ladder.climbers != NULL;
+    bool is_promoting = search->ladder.climbers != NULL, is_end = experiment->config->searcher == SEARCH_PBT && judged->decision == FACT_ENDS;
     bool is_next = is_known_rung && (is_promoting ? view_promotion_take(search, judged)
-                                                  : (judged->rung == trial->rungs && judged->decision <= FACT_TOPS_OUT) ||
+                                                  : (judged->rung == trial->rungs && (judged->decision <= FACT_TOPS_OUT || is_end)) ||
                                                         BUG(judged_twice, "a rung of a trial counts once"));
     if (!is_next) {
         MARK(decision_known_already);
         return;
     }
     search->judged[search->judged_count++] = (struct view_judged){*judged, log, number};
-    trial->rungs += judged->decision <= FACT_PAUSES ? 1 : 0;
+    trial->rungs += judged->decision <= FACT_PAUSES || is_end ? 1 : 0;
     trial->last = search->judged_count;
+    view_population_note(experiment, judged->attempt.trial);
 }
 
 /* An attempt has one entry: a second log may have written the same again. False: no memory. */
@@ -320,7 +323,10 @@ static bool take_record(struct view *view, struct view_experiment *experiment, s
         return false;
     }
     for (uint32_t i = 0; i < fact->judged_count; i++) {
-        take_judged(search, &fact->judged[i], log, log->taken);
+        take_judged(experiment, &fact->judged[i], log, log->taken);
+    }
+    if (!view_population_follow(view, experiment)) {
+        return false; /* what was taken of the record is passed over the next time */
     }
     log->taken++;
     note_segment(search, log);
@@ -358,6 +364,9 @@ bool view_search_awaits(const struct view_experiment *experiment, const struct v
     }
     if (view_search_course(experiment, trial->index) != VIEW_GOES_ON) {
         return false;
+    }
+    if (experiment->config->searcher == SEARCH_PBT && search->trials[trial->index].rungs == 0) {
+        return true; /* its end is to be noted, if it has no result */
     }
     if (experiment->config->searcher == SEARCH_TPE && search->trials[trial->index].rungs == 0 && view_trial_completed(trial) != NULL) {
         return true; /* what it had reached at its end is its result */

@@ -333,6 +333,8 @@ struct view_searched {
     uint32_t rungs; /* results that are judged: of the rungs 0 to rungs - 1 */
     uint32_t last;  /* the index of the last decision about it in view_search.judged, plus 1; 0: none */
     uint32_t created; /* the index of the last entry about it in view_search.created, plus 1; 0: none */
+    uint32_t parent;  /* of pbt: the trial from whose checkpoint it goes on; FACT_NO_TRIAL: not known yet, or none (the first generation) */
+    uint32_t judged_members; /* of the first trial of a generation of pbt: how many trials of the generation are judged */
 };
 
 /* A part of the state: the decisions of a log below `until` that were not taken before. */
@@ -547,6 +549,15 @@ bool view_log_is_higher(const struct view_log *a, const struct view_log *b);
 
 /* True if a result of the trial may be left to be judged by its search, or if the search may still pause, promote or close it. */
 bool view_search_awaits(const struct view_experiment *experiment, const struct view_trial *trial);
+
+/* True if the trial of pbt is of the first generation, or the trials of the generation before it are judged, so that its parent is known. */
+bool view_population_has_parent(const struct view_experiment *experiment, uint32_t trial);
+
+/* The trial of pbt from whose checkpoint this one goes on while it has none of its own; NULL: none, or it is not known yet. */
+const struct view_trial *view_population_parent(const struct view_experiment *experiment, uint32_t trial);
+
+/* True while a trial of the next generation of pbt may go on from a checkpoint of this one. */
+bool view_population_is_parent(const struct view_experiment *experiment, uint32_t trial);
 
 /* Brings the state of the search up to date. False: the arena is full, or a record that the highest log adopts is not here; the state
  * lacks the newest decisions. */

@@ -466,7 +466,8 @@ void query_rungs(struct daemon *daemon, struct client_request *request, int argu
     }
     if (!search_halves(experiment->config->searcher)) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                           "%s has no rungs: only the searchers asha and adaptive_asha stop trials early.", experiment->config->name);
+                           "%s has no rungs: only the searchers asha and adaptive_asha stop trials early%s.", experiment->config->name,
+                           experiment->config->searcher == SEARCH_PBT ? "; shoal why EXP/TRIAL tells of the rounds of pbt" : "");
         return;
     }
     struct shown shown = {.experiment = experiment};

@@ -74,38 +74,59 @@ bool daemon_holders_any(const struct daemon *daemon, uint32_t round)
     return node_core_peers_alive(daemon->core) > round * (DAEMON_HOLDERS_MAX - 1);
 }
 
-uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
-                                   node_id out[DAEMON_HOLDERS_MAX])
+/* The trial of the attempt, or with `of_parent` the trial whose checkpoint it begins with (pbt); NULL: none. */
+static const struct view_trial *trial_of(const struct daemon *daemon, const attempt_id *attempt, bool of_parent)
 {
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), attempt->experiment);
-    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
-    uint32_t holder_count = 0;
+    const struct view_attempt *row = of_parent ? view_find_attempt(node_core_view(daemon->core), attempt) : NULL;
+    uint32_t parent = row != NULL && row->point_count > 0 ? row->parent : FACT_NO_TRIAL;
+    return experiment != NULL ? view_find_trial(experiment, of_parent ? parent : attempt->trial) : NULL;
+}
+
+static uint32_t add_holders_of_checkpoint(const struct daemon *daemon, const struct view_trial *trial, hash256 blob,
+                                          node_id out[DAEMON_HOLDERS_MAX])
+{
     for (const struct view_manifest *m = trial != NULL ? trial->manifests : NULL; m != NULL; m = m->next) {
         if (hash256_equal(m->blob, blob)) {
             struct view_manifest united;
             (void)node_core_unite_checkpoint(daemon->core, m, &united);
-            holder_count = add(daemon, out, 0, united.holders, united.holder_count);
-            break;
+            return add(daemon, out, 0, united.holders, united.holder_count);
         }
+    }
+    return 0;
+}
+
+uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
+                                   node_id out[DAEMON_HOLDERS_MAX])
+{
+    uint32_t holder_count = add_holders_of_checkpoint(daemon, trial_of(daemon, attempt, false), blob, out);
+    if (holder_count == 0) {
+        holder_count = add_holders_of_checkpoint(daemon, trial_of(daemon, attempt, true), blob, out);
     }
     node_id all[NODE_MEMBERS_MAX + 1];
     uint32_t count = ranked_of_trial(daemon, attempt, all);
     return add(daemon, out, holder_count, all, count);
 }
 
-uint32_t daemon_holders_output(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
-                               node_id out[DAEMON_HOLDERS_MAX])
+static uint32_t add_holders_of_output(const struct daemon *daemon, const struct view_trial *trial, hash256 blob,
+                                      node_id out[DAEMON_HOLDERS_MAX])
 {
-    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), attempt->experiment);
-    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
-    uint32_t holder_count = 0;
     for (const struct view_output *row = trial != NULL ? trial->outputs : NULL; row != NULL; row = row->next) {
         if (hash256_equal(row->fact.blob, blob)) {
             node_id holders[FACT_HOLDERS_MAX];
             uint32_t count = node_core_output_holders(daemon->core, trial, row, holders);
-            holder_count = add(daemon, out, 0, holders, count);
-            break;
+            return add(daemon, out, 0, holders, count);
         }
+    }
+    return 0;
+}
+
+uint32_t daemon_holders_output(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
+                               node_id out[DAEMON_HOLDERS_MAX])
+{
+    uint32_t holder_count = add_holders_of_output(daemon, trial_of(daemon, attempt, false), blob, out);
+    if (holder_count == 0) {
+        holder_count = add_holders_of_output(daemon, trial_of(daemon, attempt, true), blob, out);
     }
     node_id all[NODE_MEMBERS_MAX + 1];
     uint32_t count = ranked_of_trial(daemon, attempt, all);

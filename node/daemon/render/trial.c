@@ -600,13 +600,17 @@ void render_put_trial(const struct node_core *core, const struct view_experiment
     struct tail tail;
     find_notes(core, experiment, shown, &notes);
     find_tail(core, trial, &tail);
-    (void)msgpack_pack_map(packer, 12u + TIMES_PAIRS + (tail.attempt != NULL) + has_more + (notes.count > 0) + (failed != NULL));
+    bool has_parent = shown != NULL && shown->point_count > 0 && shown->parent != FACT_NO_TRIAL;
+    (void)msgpack_pack_map(packer, 12u + TIMES_PAIRS + has_parent + (tail.attempt != NULL) + has_more + (notes.count > 0) + (failed != NULL));
     render_put_u64(packer, "index", index);
     render_put_text(packer, "state", render_trial_state_name(experiment, trial, state));
     put_attempt_numbers(shown, packer);
     put_times(core, trial, shown, packer);
     render_put_string(packer, "hyperparameters");
     put_hyperparameters(config, trial, index, packer);
+    if (has_parent) {
+        render_put_u64(packer, "parent", shown->parent);
+    }
     render_put_string(packer, "metrics");
     if (shown != NULL) {
         put_attempt_metrics(core, experiment, shown, packer);

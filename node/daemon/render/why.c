@@ -78,6 +78,52 @@ static void add(struct why *why, uint64_t at_s, const char *text)
     why->list.count++;
 }
 
+/* How the trial stands in its round of pbt, by what is known now. */
+static void add_standing_in_round(const struct view_experiment *experiment, const struct view_judged *last, struct why *why)
+{
+    const struct view_search *search = &experiment->search;
+    uint32_t population = experiment->config->population_size, index = last->fact.attempt.trial, first = index - index % population;
+    struct view_standing standing = {0};
+    char text[WHY_DECISION_BYTES];
+    for (uint32_t t = first; t < first + population && t < search->trial_count; t++) {
+        const struct view_judged *other = t != index ? view_search_last(experiment, t) : NULL;
+        standing.entries += other != NULL;
+        standing.better += other != NULL && other->fact.decision != FACT_ENDS &&
+                           (isnan(last->fact.metric) ? !isnan(other->fact.metric)
+                                                     : search_is_better(other->fact.metric, last->fact.metric, experiment->config->smaller_is_better));
+    }
+    if (last->fact.decision == FACT_ENDS) {
+        (void)format_text(text, sizeof text, "it was over before a report at the end of round %u, so another trial takes its place", first / population + 1);
+    } else {
+        char value[32];
+        (void)snprintf(value, sizeof value, "%.4g", last->fact.metric);
+        (void)format_text(text, sizeof text, "round %u ended with %s (step %llu), %u%s of %u", first / population + 1,
+                          isnan(last->fact.metric) ? "a metric that is not a number" : value, (unsigned long long)last->fact.step,
+                          standing.better + 1, ordinal_end(standing.better + 1), standing.entries + 1);
+    }
+    add(why, 0, text);
+}
+
+/* Of pbt: which trial this one goes on from, and how its own round ended. */
+static void add_population(const struct view_experiment *experiment, uint32_t index, const struct view_attempt *shown, struct why *why)
+{
+    const struct view_judged *last = view_search_last(experiment, index);
+    if (last != NULL) {
+        add_standing_in_round(experiment, last, why);
+    }
+    if (shown == NULL || shown->point_count == 0 || shown->parent == FACT_NO_TRIAL) {
+        return;
+    }
+    char text[WHY_DECISION_BYTES];
+    uint32_t population = experiment->config->population_size;
+    bool is_same = shown->parent % population == index % population;
+    bool has_checkpoint = shown->beginning_count > 0 || !hash256_is_none(shown->checkpoint);
+    (void)format_text(text, sizeof text, is_same ? "it goes on from trial %u, the same member, with its hyperparameters%s"
+                                                 : "it is a copy of trial %u, one of the best of its round, with other hyperparameters%s",
+                      shown->parent, has_checkpoint ? "" : ", and begins from nothing: that trial left no checkpoint");
+    add(why, 0, text);
+}
+
 /* What a search that stops trials early has last decided of the trial. */
 static void add_search(const struct view_experiment *experiment, uint32_t index, struct why *why)
 {
@@ -261,7 +307,11 @@ void render_put_why(const struct node_core *core, const struct view_experiment *
     case VIEW_TRIAL_STATES:
         break;
     }
-    add_search(experiment, index, &why);
+    if (experiment->config->searcher == SEARCH_PBT) {
+        add_population(experiment, index, shown, &why);
+    } else {
+        add_search(experiment, index, &why);
+    }
     add_unreported(core, experiment, shown, state, &why);
     render_list_close(&why.list);
 }

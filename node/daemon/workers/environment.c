@@ -342,7 +342,7 @@ static void add_own(struct worker_start *start, const struct daemon *daemon, con
 static void add_rungs(struct worker_start *start, const struct node_effect *effect, const struct config *config)
 {
     char text[SEARCH_RUNGS_MAX * 24] = "";
-    if (!search_halves(config->searcher)) {
+    if (!search_halves(config->searcher) && config->searcher != SEARCH_PBT) {
         return;
     }
     const struct search_halving halving = config_search_halving(config);
@@ -351,7 +351,7 @@ static void add_rungs(struct worker_start *start, const struct node_effect *effe
     uint32_t rungs = brackets.list[search_trial_bracket(&brackets, effect->u.worker.attempt.trial)].rungs;
     uint64_t last = 0;
     for (uint32_t rung = 0, used = 0; rung < rungs; rung++) {
-        uint64_t target = search_rung_target(&halving, rungs, rung);
+        uint64_t target = config_rung_target(config, effect->u.worker.attempt.trial, rungs, rung);
         if (target > last) { /* low rungs of a short search may be equal */
             used += (uint32_t)snprintf(text + used, sizeof text - used, "%s%llu", used > 0 ? " " : "", (unsigned long long)target);
         }
