@@ -136,6 +136,19 @@ static void check_beginning(struct sim *sim, int node, const struct sim_blob *bl
     }
 }
 
+/* A trial of the next generation of pbt waits, and may go on from this one. */
+static bool is_awaited(const struct sim *sim, const struct view_experiment *experiment, uint32_t index)
+{
+    int e = checkers_experiment(sim, experiment->id);
+    uint32_t population = e >= 0 ? sim->plan.experiments[e].population : 0;
+    bool is_found = false;
+    for (uint32_t t = population > 0 ? index - index % population + population : 0, m = 0; m < population && t < experiment->trial_count; t++, m++) {
+        const struct view_trial *next = view_find_trial(experiment, t);
+        is_found |= view_trial_state(experiment, t) == VIEW_TRIAL_QUEUED && (next == NULL || next->attempts == NULL);
+    }
+    return is_found;
+}
+
 /* The newest checkpoint of each live trial that is on this side is there afterwards, too: on some disk of `machines`. */
 static void check_side(struct sim *sim, int node, struct sim_blob *const *blobs, uint32_t count, const struct view *view,
                        uint32_t machines)
@@ -151,7 +164,7 @@ static void check_side(struct sim *sim, int node, struct sim_blob *const *blobs,
             }
             const struct sim_blob *blob = row != NULL ? blobs_find(sim, row->blob) : NULL;
             uint32_t there = blob != NULL ? copies_good(blob) & machines : 0;
-            if (there == 0 || (state != VIEW_TRIAL_QUEUED && state != VIEW_TRIAL_RUNNING) ||
+            if (there == 0 || (state != VIEW_TRIAL_QUEUED && state != VIEW_TRIAL_RUNNING && !is_awaited(sim, experiment, t)) ||
                 checkers_is_before_retry(experiment->trials[t], row)) {
                 continue;
             }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "tests/sim/checkers_inside.h"
+#include "train/search/pbt.h"
 #include "train/search/tpe.h"
 
 #define LOGS_MAX CHECKERS_STORY_LOGS
@@ -66,6 +67,9 @@ static enum fact_decision expected(const struct plan_experiment *plan, const str
             n += 1;
             better += plan->smaller_is_better ? other->metric < judged->metric : other->metric > judged->metric;
         }
+    }
+    if (plan->population > 0 && judged->decision == FACT_ENDS && isnan(judged->metric)) {
+        return FACT_ENDS; /* that the trial is over is no matter of the log */
     }
     double best = floor(n / plan->divisor) > 1 ? floor(n / plan->divisor) : 1;
     return isnan(judged->metric)                               ? FACT_STOPS
@@ -202,6 +206,76 @@ static bool is_seen(struct sim *sim, const struct record *record)
     return false;
 }
 
+/* The entry about the trial in the story, or NULL. */
+static const struct fact_judged *find_entry(const struct checkers_story *story, uint32_t trial)
+{
+    for (uint32_t i = 0; i < story->count; i++) {
+        if (story->entries[i].attempt.trial == trial) {
+            return &story->entries[i];
+        }
+    }
+    return NULL;
+}
+
+/* Whether the member with entry `a` is a better parent than that with `b`. */
+static bool is_better_parent(const struct plan_experiment *plan, const struct fact_judged *a, const struct fact_judged *b)
+{
+    int a_class = a->decision == FACT_ENDS ? 2 : isnan(a->metric) ? 1 : 0, b_class = b->decision == FACT_ENDS ? 2 : isnan(b->metric) ? 1 : 0;
+    if (a_class != b_class) {
+        return a_class < b_class;
+    }
+    if (a_class == 0 && fabs(a->metric - b->metric) > 0) {
+        return (a->metric < b->metric) == plan->smaller_is_better;
+    }
+    return a->attempt.trial < b->attempt.trial;
+}
+
+/* From which trial of the generation before this one goes on, by the story. FACT_NO_TRIAL: not all of them are judged in it. */
+static uint32_t expected_parent(const struct plan_experiment *plan, const struct checkers_story *story, uint32_t trial)
+{
+    const struct fact_judged *order[PLAN_TRIALS_MAX] = {NULL};
+    uint32_t own = trial - plan->population, first = own - own % plan->population, over = 0, place = 0;
+    for (uint32_t m = 0; m < plan->population; m++) {
+        const struct fact_judged *entry = find_entry(story, first + m);
+        uint32_t at = m;
+        if (entry == NULL) {
+            return FACT_NO_TRIAL;
+        }
+        over += entry->decision == FACT_ENDS;
+        for (; at > 0 && is_better_parent(plan, entry, order[at - 1]); at--) {
+            order[at] = order[at - 1];
+        }
+        order[at] = entry;
+    }
+    while (order[place]->attempt.trial != own) {
+        place++;
+    }
+    uint32_t left = plan->population - over, copies = over > plan->replaced ? over : plan->replaced;
+    uint32_t best = plan->replaced > 0 ? plan->replaced : 1, from_last = plan->population - 1 - place;
+    best = best < left ? best : left;
+    return from_last < copies && best > 0 ? order[from_last % best]->attempt.trial : own;
+}
+
+/* The draw of a trial of pbt by the story. False: the generation before is not judged in it. */
+static bool expected_of_population(const struct plan_experiment *plan, const struct config *config, const struct checkers_story *story,
+                                   uint32_t trial, struct fact_draw *out)
+{
+    const struct search_space space = config_search_space(config);
+    const struct pbt_explore explore = {config->resample_probability, config->perturb_factor};
+    out->parent = trial >= plan->population ? expected_parent(plan, story, trial) : FACT_NO_TRIAL;
+    const struct fact_judged *entry = out->parent != FACT_NO_TRIAL ? find_entry(story, out->parent) : NULL;
+    const struct fact_created *from = entry != NULL ? find_created(story, out->parent, &entry->attempt) : NULL;
+    from = from == NULL && entry != NULL ? find_created(story, out->parent, NULL) : from;
+    if (from == NULL) {
+        CHECK(search_trial_point(&space, config->seed, trial, out->point) == 0);
+    } else if (out->parent % plan->population == trial % plan->population) {
+        memcpy(out->point, from->draw.point, out->count * sizeof out->point[0]);
+    } else {
+        CHECK(pbt_explore(&space, &explore, from->draw.point, config->seed, trial, out->point) == 0);
+    }
+    return trial < plan->population || out->parent != FACT_NO_TRIAL;
+}
+
 /* Values are drawn once for a trial, from what stands before in the log; each later attempt has them, too. */
 static void check_created(struct sim *sim, int node, uint32_t e, const struct checkers_story *story, const struct fact_created *created,
                           const struct record *record)
@@ -235,6 +309,18 @@ static void check_created(struct sim *sim, int node, uint32_t e, const struct ch
     }
     pack_reader_init(&reader, plan->config, plan->config_bytes);
     CHECK(config_unpack(&reader, &config) == 0);
+    if (plan->population > 0) {
+        wanted.count = created->draw.count;
+        if (!expected_of_population(plan, &config, story, created->attempt.trial, &wanted)) {
+            sim_fail(sim, 17, "n%d: trial %u of experiment %u begins before its log has judged the generation before it", node,
+                     created->attempt.trial, e);
+        } else if (!is_same_draw(&wanted, &created->draw)) {
+            sim_fail(sim, 17, "n%d: trial %u of experiment %u goes on from trial %u with other values than its log says, from trial %u", node,
+                     created->attempt.trial, e, created->draw.parent, wanted.parent);
+        }
+        checkers_met(sim, created->draw.parent != FACT_NO_TRIAL ? PREMISE_17_WITH_PARENT : PREMISE_17_DRAWN);
+        return;
+    }
     struct search_space space = config_search_space(&config);
     uint32_t enough = plan->startup;
     if (config.searcher == SEARCH_ASHA && enough < created->draw.count + 1) {

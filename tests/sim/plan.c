@@ -644,6 +644,46 @@ static void draw_extension(struct plan_experiment *experiment, uint64_t heal_ms,
     experiment->extend_ms = is_in ? experiment->submit_ms + after_ms : 0;
 }
 
+/* A population that trains in rounds, in place of a search that draws from results or of none (version 17). */
+static void draw_population(struct plan_experiment *experiment, struct random *random)
+{
+    static const double fractions[] = {0, 0.25, 0.5}, odds[] = {0, 0.25, 1};
+    uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
+    struct config config;
+    struct pack_reader reader;
+    struct pack_writer writer;
+    uint32_t rounds = experiment->trials % 3 == 0 && sim_chance(random, 500) ? 3 : experiment->trials % 4 == 0 && sim_chance(random, 300) ? 4 : 2;
+    memcpy(bytes, experiment->config, experiment->config_bytes);
+    pack_reader_init(&reader, bytes, experiment->config_bytes);
+    CHECK(config_unpack(&reader, &config) == 0);
+    bool is_other = experiment->rungs > 0 ? config.searcher != SEARCH_TPE : config.searcher != SEARCH_RANDOM;
+    if (is_other || experiment->trials < 4 || experiment->trials % rounds != 0 || experiment->steps < rounds || !sim_chance(random, 700)) {
+        return;
+    }
+    config.searcher = SEARCH_PBT;
+    config.max_trials = experiment->trials;
+    config.num_rounds = rounds;
+    config.population_size = experiment->population = experiment->trials / rounds;
+    config.max_time = experiment->steps / rounds;
+    config.smaller_is_better = experiment->smaller_is_better = sim_chance(random, 500);
+    config.truncate_fraction = fractions[random_below(random, 3)];
+    config.resample_probability = odds[random_below(random, 3)];
+    experiment->replaced = (uint32_t)(config.truncate_fraction * experiment->population);
+    experiment->is_drawn = true;
+    experiment->rungs = 1;
+    experiment->divisor = config.divisor;
+    experiment->is_crowded = sim_chance(random, 300);
+    config.max_concurrent_trials = experiment->is_crowded ? (uint32_t)sim_between(random, 1, 3) : PLAN_TRIALS_MAX;
+    experiment->extend_ms = 0;
+    experiment->trials_then = experiment->trials;
+    brackets_make_one(experiment->rungs, experiment->trials, &experiment->brackets);
+    brackets_share_places(config.max_concurrent_trials, config.divisor, false, &experiment->brackets);
+    pack_writer_init(&writer, experiment->config, sizeof experiment->config);
+    config_pack(&writer, &config);
+    CHECK(!writer.failed);
+    experiment->config_bytes = (uint32_t)writer.used_bytes;
+}
+
 /* How long ranks that hang or are left behind are waited for (version 12), also where none do. */
 static void draw_waits(struct plan_experiment *experiment, struct random *random)
 {
@@ -795,6 +835,11 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
         if (plan->version > 14) {
             draw_extension(&plan->experiments[i], plan->heal_ms, &extension);
         }
+    }
+    for (uint32_t i = 0; i < plan->experiment_count && plan->version > 16; i++) {
+        struct random population;
+        random_init_stream(&population, run->seed, 1090 + i);
+        draw_population(&plan->experiments[i], &population);
     }
     allow_time(plan, plan->end_ms); /* for the further trials, too */
 }

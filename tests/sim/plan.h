@@ -115,6 +115,8 @@ struct plan_experiment {
     uint32_t trials_then; /* how many there are with these, at most PLAN_TRIALS_MAX; without any `trials` */
     bool is_drawn;   /* trials are drawn from what others have reached: of one rung */
     uint32_t startup; /* ... once so many are over */
+    uint32_t population; /* of pbt: the trials of a generation (version 17); 0: another searcher */
+    uint32_t replaced;   /* ... of which so many give way */
 };
 
 struct sim_run;
@@ -148,8 +150,8 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 16 /* the newest; 10 is as 9 */
-#define PLAN_DEFAULT 16 /* where no version is asked for */
+#define PLAN_VERSION 17 /* the newest; 10 is as 9 */
+#define PLAN_DEFAULT 17 /* where no version is asked for */
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */
 

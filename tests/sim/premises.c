@@ -63,7 +63,7 @@ static uint64_t needed(int premise, uint64_t seeds, uint32_t plan_version)
 {
     bool is_later = (is_of_groups(premise) && plan_version < 4) || ((is_of_copies(premise) || is_of_versions(premise)) && plan_version < 7) ||
                     (is_of_hangs(premise) && plan_version < 12) || (is_of_stops(premise) && plan_version < 13) ||
-                    (is_of_retries(premise) && plan_version < 14) || (is_of_search(premise) && plan_version < 15);
+                    (is_of_retries(premise) && plan_version < 14) || (is_of_search(premise) && plan_version < 15) || (premise == PREMISE_17_WITH_PARENT && plan_version < 17);
     if (is_later || seeds < NEED_SEEDS || (is_rare(premise) && seeds < RARE_NEED_SEEDS)) {
         return 0;
     }

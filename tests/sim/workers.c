@@ -281,7 +281,9 @@ void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
     }
     if (effect->u.worker.step > 0) {
         const struct sim_blob *blob = blobs_find(sim, sim->nodes[node].prepared[slot]);
-        if (blob != NULL && (blob->attempt.trial != effect->u.worker.attempt.trial ||
+        const struct view_attempt *seen = view_find_attempt(&sim->nodes[node].core->view, &effect->u.worker.attempt);
+        uint32_t parent = experiment->population > 0 && seen != NULL ? seen->parent : FACT_NO_TRIAL;
+        if (blob != NULL && ((blob->attempt.trial != effect->u.worker.attempt.trial && blob->attempt.trial != parent) ||
                              !experiment_id_equal(blob->attempt.experiment, effect->u.worker.attempt.experiment))) {
             sim_fail(sim, 11, "n%d starts trial %u from a checkpoint of trial %u", node, effect->u.worker.attempt.trial,
                      blob->attempt.trial);
