@@ -13,10 +13,14 @@
 #include "node/config/config_yaml.h"
 #include "node/core/facts/config.h"
 
-#define OVERRIDES_MAX 8
+#define OVERRIDES_MAX 12
 #define RANDOM "searcher.name=random;searcher.max_trials=9"
 #define ASHA "searcher.name=asha;searcher.metric=m;searcher.max_trials=9;searcher.num_rungs=2;searcher.max_time=9"
 #define ADAPTIVE "searcher.name=adaptive_asha;searcher.metric=m;searcher.max_trials=9;searcher.max_time=9"
+
+#define PBT_NAME \
+    "hyperparameters.x.type=double;hyperparameters.x.minval=0;hyperparameters.x.maxval=1;searcher.name=pbt;searcher.metric=m"
+#define PBT PBT_NAME ";searcher.population_size=4;searcher.num_rounds=3;searcher.length_per_round=5"
 
 static uint8_t scratch[CONFIG_SCRATCH_BYTES];
 static char error_text[CONFIG_ERROR_BYTES];
@@ -71,8 +75,8 @@ static const struct row {
          "program's own is written {type: const, val: {...}})"},
         {"hyperparameters", NULL, "{a: {type: int, minval: 3, maxval: 2}}",
          "hyperparameters.a.minval is '3' and maxval '2'; minval must not be above maxval"},
-        {"searcher.name", NULL, "rando", "searcher.name is 'rando'; allowed are single, grid, random, asha, adaptive_asha, tpe"},
-        {"searcher.name", NULL, "[grid]", "searcher.name is a list; allowed are single, grid, random, asha, adaptive_asha, tpe"},
+        {"searcher.name", NULL, "rando", "searcher.name is 'rando'; allowed are single, grid, random, asha, adaptive_asha, tpe, pbt"},
+        {"searcher.name", NULL, "[grid]", "searcher.name is a list; allowed are single, grid, random, asha, adaptive_asha, tpe, pbt"},
         {"searcher.metric", NULL, "[a]", "searcher.metric is a list; allowed are texts of 1 ... 63 bytes without control characters"},
         {"searcher.metric", NULL, "''", "searcher.metric is empty; allowed are texts of 1 ... 63 bytes without control characters"},
         {"searcher.smaller_is_better", "searcher.metric=loss", "yes",
@@ -88,7 +92,7 @@ static const struct row {
         {"searcher.max_concurrent_trials", RANDOM, "-1", "searcher.max_concurrent_trials is '-1'; allowed are 0 ... 100000"},
         {"searcher.max_concurrent_trials", ADAPTIVE, "[4]", "searcher.max_concurrent_trials is a list; allowed are 0 ... 100000"},
         {"searcher.max_concurrent_trials", NULL, "4",
-         "searcher.max_concurrent_trials has no effect with searcher.name single; remove it or use grid, random, asha, adaptive_asha or tpe"},
+         "searcher.max_concurrent_trials has no effect with searcher.name single; remove it or use grid, random, asha, adaptive_asha, tpe or pbt"},
         {"searcher.max_time", "searcher.name=asha;searcher.metric=m;searcher.max_trials=9;searcher.num_rungs=2", "0",
          "searcher.max_time is '0'; allowed are 1 ... 1000000000000"},
         {"searcher.max_time", "searcher.name=asha;searcher.metric=m;searcher.max_trials=9;searcher.num_rungs=2", "1.5",
@@ -100,7 +104,7 @@ static const struct row {
         {"searcher.time_metric", ASHA, "''",
          "searcher.time_metric is empty; allowed are texts of 1 ... 63 bytes without control characters"},
         {"searcher.time_metric", RANDOM, "steps",
-         "searcher.time_metric has no effect with searcher.name random; remove it or use asha, adaptive_asha or tpe"},
+         "searcher.time_metric has no effect with searcher.name random; remove it or use asha, adaptive_asha, tpe or pbt"},
         {"searcher.max_length", "searcher.name=asha;searcher.metric=m;searcher.max_trials=9;searcher.num_rungs=2", "0",
          "searcher.max_length is '0'; allowed is a whole number from 1 on, or a map of one of steps, batches, epochs, seconds "
          "to such a number"},
@@ -124,6 +128,27 @@ static const struct row {
         {"searcher.max_rungs", ADAPTIVE, "0", "searcher.max_rungs is '0'; allowed are 1 ... 32"},
         {"searcher.max_rungs", ADAPTIVE, "five", "searcher.max_rungs is 'five'; allowed are 1 ... 32"},
         {"searcher.max_rungs", ASHA, "3", "searcher.max_rungs has no effect with searcher.name asha; remove it or use adaptive_asha"},
+        {"searcher.population_size", PBT_NAME ";searcher.num_rounds=3;searcher.length_per_round=5", "1",
+         "searcher.population_size is '1'; allowed are 2 ... 10000"},
+        {"searcher.population_size", RANDOM, "4", "searcher.population_size has no effect with searcher.name random; remove it or use pbt"},
+        {"searcher.num_rounds", PBT_NAME ";searcher.population_size=4;searcher.length_per_round=5", "0",
+         "searcher.num_rounds is '0'; allowed are 1 ... 1000"},
+        {"searcher.num_rounds", PBT_NAME ";searcher.population_size=1000;searcher.length_per_round=5", "1000",
+         "searcher.population_size times searcher.num_rounds is 1000000 trials; allowed are 100000"},
+        {"searcher.length_per_round", PBT_NAME ";searcher.population_size=4;searcher.num_rounds=3", "0",
+         "searcher.length_per_round is '0'; allowed is a whole number from 1 on, or a map of one of steps, batches, epochs to such a number"},
+        {"searcher.length_per_round", PBT_NAME ";searcher.population_size=4;searcher.num_rounds=3", "{seconds: 5}",
+         "searcher.length_per_round is a map; allowed is a whole number from 1 on, or a map of one of steps, batches, epochs to such a number"},
+        {"searcher.length_per_round", RANDOM, "5", "searcher.length_per_round has no effect with searcher.name random; remove it or use pbt"},
+        {"searcher.truncate_fraction", PBT, "0.6", "searcher.truncate_fraction is '0.6'; allowed are numbers from 0 to 0.5"},
+        {"searcher.truncate_fraction", ASHA, "0.2", "searcher.truncate_fraction has no effect with searcher.name asha; remove it or use pbt"},
+        {"searcher.resample_probability", PBT, "-0.1", "searcher.resample_probability is '-0.1'; allowed are numbers from 0 to 1"},
+        {"searcher.resample_probability", RANDOM, "1",
+         "searcher.resample_probability has no effect with searcher.name random; remove it or use pbt"},
+        {"searcher.perturb_factor", PBT, "1", "searcher.perturb_factor is '1'; allowed are numbers from 0 to 0.99"},
+        {"searcher.perturb_factor", RANDOM, "0.2", "searcher.perturb_factor has no effect with searcher.name random; remove it or use pbt"},
+        {"searcher.time_metric", PBT, "seconds",
+         "searcher.time_metric is 'seconds', and rounds of pbt are not counted in seconds; count steps, or a metric that the program reports"},
         {"searcher.divisor", ASHA, "1", "searcher.divisor is '1'; allowed are numbers above 1, up to 1000000"},
         {"searcher.divisor", ASHA, ".nan", "searcher.divisor is '.nan'; allowed are numbers above 1, up to 1000000"},
         {"searcher.divisor", ADAPTIVE, "1000001", "searcher.divisor is '1000001'; allowed are numbers above 1, up to 1000000"},

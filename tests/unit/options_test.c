@@ -104,6 +104,8 @@ static struct config config_around(const struct config_option *option)
     config.searcher = SEARCH_SINGLE;
     config.num_rungs = 2; /* asha would be whole, too */
     config.max_time = 9;
+    config.population_size = config.max_trials; /* ... and pbt */
+    config.num_rounds = 1;
     config.max_slots = CONFIG_SLOTS_MAX;
     if (option->offset == offsetof(struct config, min_slots)) {
         config.slots_per_trial = CONFIG_SLOTS_MAX;
@@ -125,7 +127,11 @@ static const char *file_around(const struct config_option *option)
     bool is_adaptive = option->offset == offsetof(struct config, max_rungs) || option->offset == offsetof(struct config, mode) ||
                        option->offset == offsetof(struct config, max_time);
     bool is_tpe = option->offset == offsetof(struct config, n_startup_trials);
-    return is_tpe        ? "entrypoint: x\nhyperparameters: {a: 1}\nsearcher: {name: tpe, metric: loss, max_trials: 3}\n"
+    bool is_pbt = option->offset == offsetof(struct config, population_size) || option->offset == offsetof(struct config, num_rounds) ||
+                  option->parts > 0;
+    return is_pbt        ? "entrypoint: x\nhyperparameters: {a: 1}\n"
+                           "searcher: {name: pbt, metric: loss, population_size: 2, num_rounds: 1, length_per_round: 3}\n"
+           : is_tpe        ? "entrypoint: x\nhyperparameters: {a: 1}\nsearcher: {name: tpe, metric: loss, max_trials: 3}\n"
            : is_asha     ? "entrypoint: x\nsearcher: {name: asha, metric: loss, max_trials: 3, max_time: 9, num_rungs: 2}\n"
            : is_adaptive ? "entrypoint: x\nsearcher: {name: adaptive_asha, metric: loss, max_trials: 3, max_time: 9}\n"
                          : "entrypoint: x\nsearcher: {name: random, max_trials: 3}\n";
@@ -176,7 +182,7 @@ static void rows_agree_with_each_other_and_with_the_struct(void **state)
             assert_true(a->size == 8 || (a->size == 4 && a->max <= UINT32_MAX && a->standard <= UINT32_MAX));
             assert_true(a->min <= a->max && a->max < UINT64_MAX);
         } else if (a->kind == OPTION_REAL) {
-            assert_true(a->size == sizeof(double) && a->standard > a->min && a->standard <= a->max);
+            assert_true(a->size == sizeof(double) && config_option_real_is_good(a, config_option_real_of(a, a->standard)));
         } else if (a->kind == OPTION_TRUTH) {
             assert_true(a->size == sizeof(bool) && a->standard <= 1);
         } else if (a->kind == OPTION_WORD) {
@@ -229,7 +235,7 @@ static void a_record_may_have_the_numbers_that_it_always_might(void **state)
         const char *key;
         uint64_t min, max;
     } rows[] = {
-        {"searcher", 0, 5},
+        {"searcher", 0, 6},
         {"max_trials", 0, 100000},
         {"slots_per_trial", 1, 256},
         {"min_slots", 1, 256},
@@ -348,8 +354,8 @@ static void every_number_with_a_fraction_is_within_its_bounds(void **state)
             continue;
         }
         seen++;
-        double low = (double)option->min, high = (double)option->max;
-        const double good[] = {low + 0.5, high}, bad[] = {low, low - 1, high + 1, (double)NAN, (double)INFINITY};
+        double low = config_option_real_of(option, option->min), high = config_option_real_of(option, option->max);
+        const double good[] = {low + (high - low) / 4, high}, bad[] = {option->parts > 0 ? low - 0.01 : low, low - 1, high + 1, (double)NAN, (double)INFINITY};
         for (size_t j = 0; j < 7; j++) {
             struct config config = config_around(option), out;
             double number = j < 2 ? good[j] : bad[j - 2];
@@ -448,7 +454,7 @@ static void an_option_that_a_record_lacks_has_its_default(void **state)
         if (is_text(option)) {
             memset((char *)&config + option->offset, 'a', option->size - 1);
         } else if (option->kind == OPTION_REAL) {
-            config_option_set_real(option, (double)option->max, &config);
+            config_option_set_real(option, config_option_real_of(option, option->max), &config);
         } else {
             config_option_set_number(option, option->standard == 0 ? 1 : 0, &config);
         }
@@ -456,7 +462,7 @@ static void an_option_that_a_record_lacks_has_its_default(void **state)
         if (is_text(option)) {
             assert_string_equal((char *)&out + option->offset, option->standard_text != NULL ? option->standard_text : "");
         } else if (option->kind == OPTION_REAL) {
-            double number = config_option_real(option, &out), standard = (double)option->standard;
+            double number = config_option_real(option, &out), standard = config_option_real_of(option, option->standard);
             assert_memory_equal(&number, &standard, sizeof number);
         } else {
             assert_true(config_option_number(option, &out) == option->standard);

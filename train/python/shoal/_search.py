@@ -65,7 +65,7 @@ def search(
     space: hyperparameters, as the configuration has them; `shoal.space` has helpers. None: none.
     mode: "min" or "max": whether a lower or a higher metric is better.
     trials: how many; needed if anything in the space is searched.
-    searcher: "random", or one that stops bad trials early: "asha", "adaptive_asha"; or a map with this ``name`` and further
+    searcher: "random", or one that stops bad trials early: "asha", "adaptive_asha"; or a map with this ``name`` (also "tpe" and "pbt") and further
     keys of the configuration's searcher, such as ``{"name": "asha", "num_rungs": 4, "divisor": 3}``. None: random. The function
     reports the metric as it trains, asks ``run.until(step)`` how far it may go, and returns when ``run.should_stop()`` says so.
     max_length: how long a trial that is never stopped trains: steps, or ``{"epochs": 20}``, by a metric that it reports.
