@@ -172,6 +172,10 @@ int series_read(struct chunks *chunks, const void *prefix, size_t prefix_bytes, 
 /* Gives the highest sequence number. ERR_NOT_FOUND: the series is empty. */
 int series_last(struct chunks *chunks, const void *prefix, size_t prefix_bytes, uint64_t *sequence);
 
+/* Gives the number of the newest entry that has at least `bytes` bytes of entries behind it; of a block, that of its last entry, and
+ * its bytes count with a few for the numbers. ERR_NOT_FOUND: no entry has so many behind it. */
+int series_older(struct chunks *chunks, const void *prefix, size_t prefix_bytes, uint64_t bytes, uint64_t *sequence);
+
 /* Deletes all entries of the series. 0 also if it is empty. */
 int series_delete(struct chunks *chunks, const void *prefix, size_t prefix_bytes);
 

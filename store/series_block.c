@@ -106,6 +106,13 @@ int series_block_first(const uint8_t *block, size_t block_bytes, uint64_t *seque
     return 0;
 }
 
+size_t series_block_bytes(const uint8_t *block, size_t block_bytes)
+{
+    uint64_t first;
+    size_t plain_bytes = series_block_first(block, block_bytes, &first) == 0 ? bytes_get_u32(block + 14) : block_bytes;
+    return plain_bytes < PLAIN_BYTES_MAX ? plain_bytes : PLAIN_BYTES_MAX;
+}
+
 /* Finds where the entries' bytes begin, and checks that the plain form has them all and no more. */
 static bool plain_check(struct series_block *block)
 {

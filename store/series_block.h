@@ -26,6 +26,9 @@ int series_block_make(const struct series_block_entry *entries, size_t entry_cou
 /* The sequence number of the first entry. ERR_CORRUPT: too short; ERR_VERSION: of a later program. */
 int series_block_first(const uint8_t *block, size_t block_bytes, uint64_t *sequence);
 
+/* The bytes of the plain form, no more than any block has; of a block that cannot be read, its own. */
+size_t series_block_bytes(const uint8_t *block, size_t block_bytes);
+
 /* Entries of an open block, one after another. */
 struct series_block {
     uint8_t *plain;

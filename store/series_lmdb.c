@@ -296,23 +296,23 @@ int series_read(struct chunks *chunks, const void *prefix, size_t prefix_bytes, 
     return stopped != 0 ? stopped : rc;
 }
 
-/* Finds the last entry of the series: the one before the first key above all keys of the series. */
-static int cursor_last(MDB_cursor *cursor, const struct series_key *above, uint64_t *sequence)
+/* Finds the newest entry, or block, with a number up to that of `at`. Returns LMDB's codes. */
+static int cursor_up_to(MDB_cursor *cursor, const struct series_key *at, uint64_t *sequence, MDB_val *value)
 {
-    MDB_val key = {.mv_size = above->count, .mv_data = (void *)(uintptr_t)above->bytes};
-    MDB_val value;
-    int rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
-    if (rc == 0 && key_is_of(above, &key, sequence)) {
-        return 0; /* the highest possible number */
+    MDB_val key = key_value(at);
+    int rc = mdb_cursor_get(cursor, &key, value, MDB_SET_RANGE);
+    if (rc == 0 && key.mv_size == at->count && memcmp(key.mv_data, at->bytes, at->count) == 0) {
+        *sequence = bytes_get_u64(at->bytes + at->count - 8);
+        return 0;
     }
     if (rc != 0 && rc != MDB_NOTFOUND) {
         return rc;
     }
-    rc = mdb_cursor_get(cursor, &key, &value, rc == 0 ? MDB_PREV : MDB_LAST);
+    rc = mdb_cursor_get(cursor, &key, value, rc == 0 ? MDB_PREV : MDB_LAST);
     if (rc != 0) {
         return rc;
     }
-    return key_is_of(above, &key, sequence) ? 0 : MDB_NOTFOUND;
+    return key_is_of(at, &key, sequence) ? 0 : MDB_NOTFOUND;
 }
 
 int series_last(struct chunks *chunks, const void *prefix, size_t prefix_bytes, uint64_t *sequence)
@@ -328,8 +328,9 @@ int series_last(struct chunks *chunks, const void *prefix, size_t prefix_bytes, 
         return lmdb_error(chunks->env, rc);
     }
     uint64_t single = 0, packed = 0;
-    int single_rc = cursor_last(reading.cursor, &above, &single);
-    int packed_rc = cursor_last(reading.blocks, &above, &packed);
+    MDB_val value;
+    int single_rc = cursor_up_to(reading.cursor, &above, &single, &value);
+    int packed_rc = cursor_up_to(reading.blocks, &above, &packed, &value);
     reading_close(&reading);
     if (single_rc != 0 && packed_rc != 0) {
         return lmdb_error(chunks->env, single_rc != MDB_NOTFOUND ? single_rc : packed_rc);
@@ -337,6 +338,42 @@ int series_last(struct chunks *chunks, const void *prefix, size_t prefix_bytes, 
     bool is_packed = single_rc != 0 || (packed_rc == 0 && packed > single);
     *sequence = is_packed ? packed : single;
     return 0;
+}
+
+int series_older(struct chunks *chunks, const void *prefix, size_t prefix_bytes, uint64_t bytes, uint64_t *sequence)
+{
+    struct series_key at;
+    struct reading reading;
+    int rc = key_make(prefix, prefix_bytes, UINT64_MAX, &at);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = reading_open(chunks, &reading);
+    if (rc != 0) {
+        return lmdb_error(chunks->env, rc);
+    }
+    for (uint64_t sum = 0;;) {
+        uint64_t single = 0, last = 0;
+        MDB_val entry, block;
+        int single_rc = cursor_up_to(reading.cursor, &at, &single, &entry), block_rc = cursor_up_to(reading.blocks, &at, &last, &block);
+        if (single_rc != 0 && (single_rc != MDB_NOTFOUND || block_rc != 0)) {
+            rc = single_rc != MDB_NOTFOUND ? single_rc : block_rc;
+            break;
+        }
+        bool is_block = single_rc != 0 || (block_rc == 0 && last > single);
+        *sequence = is_block ? last : single;
+        if (sum >= bytes) {
+            break;
+        }
+        sum += is_block ? series_block_bytes(block.mv_data, block.mv_size) : entry.mv_size;
+        if (*sequence == 0) {
+            rc = MDB_NOTFOUND;
+            break;
+        }
+        (void)key_at(&at, *sequence - 1);
+    }
+    reading_close(&reading);
+    return lmdb_error(chunks->env, rc);
 }
 
 /* Deletes the first entries of the series, or blocks, with numbers up to `last`, until there are no more (`*more` becomes false) or

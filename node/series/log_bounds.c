@@ -53,20 +53,22 @@ uint64_t log_bounds_find(struct log_bounds *bounds, const uint8_t *prefix, size_
     return bytes_max;
 }
 
-/* The log has grown to `end`, the number of its last entry, and with it past a multiple of the block size. */
+/* The log has grown by `last` past a multiple of the block size. What counts against the bound are the bytes that are here: a number
+ * says nothing about them, since output may have been dropped before it, and a peer may name any. */
 static int keep_small(struct log_bounds *bounds, struct chunks *chunks, const struct series_entry *last)
 {
     uint8_t times[SERIES_PREFIX_BYTES_MAX];
-    uint64_t bytes_max = log_bounds_find(bounds, last->prefix, last->prefix_bytes), end = last->sequence;
+    uint64_t bytes_max = log_bounds_find(bounds, last->prefix, last->prefix_bytes), older;
     memcpy(times, last->prefix, last->prefix_bytes);
     times[0] = 'w';
     int code = series_pack(chunks, last->prefix, last->prefix_bytes, false);
     code = code == 0 ? series_pack(chunks, times, last->prefix_bytes, true) : code;
-    if (code == 0 && end > bytes_max) {
-        code = series_trim(chunks, last->prefix, last->prefix_bytes, end - bytes_max);
-        code = code == 0 ? series_trim(chunks, times, last->prefix_bytes, end - bytes_max) : code;
+    code = code == 0 ? series_older(chunks, last->prefix, last->prefix_bytes, bytes_max, &older) : code;
+    if (code == 0) {
+        code = series_trim(chunks, last->prefix, last->prefix_bytes, older);
+        code = code == 0 ? series_trim(chunks, times, last->prefix_bytes, older) : code;
     }
-    return code;
+    return code == ERR_NOT_FOUND ? 0 : code;
 }
 
 int log_bounds_stored(struct log_bounds *bounds, struct chunks *chunks, const struct series_entry *entries, size_t count)

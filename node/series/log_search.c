@@ -196,11 +196,9 @@ static int see_line(void *context, const char *text, size_t bytes, uint64_t end)
     return 0;
 }
 
-/* Reads the last `bytes` of the log; true: its last lines are among them, or all that may be looked through. */
-static int look_back(struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t end, uint64_t bytes,
-                     struct last_lines *last, char *part)
+/* Reads the log from the byte `begin` to its end. */
+static int look_back(struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t begin, struct last_lines *last, char *part)
 {
-    uint64_t begin = end > bytes ? end - bytes : 0;
     struct cutter cutter = {.at = begin, .part = part, .line = see_line, .context = last};
     last->count = 0;
     last->is_first = begin > 0;
@@ -217,11 +215,13 @@ static int look_back(struct chunks *chunks, const uint8_t *prefix, size_t prefix
 static int begin_tail(struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t tail, char *part, uint64_t *from)
 {
     struct last_lines last = {.begins = calloc(tail, sizeof *last.begins), .most = tail};
-    uint64_t end;
-    int code = last.begins == NULL ? ERR_MEMORY : series_last(chunks, prefix, prefix_bytes, &end);
+    int code = last.begins == NULL ? ERR_MEMORY : 0;
     for (uint64_t bytes = 64u << 10; code == 0; bytes *= 4) {
-        code = look_back(chunks, prefix, prefix_bytes, end, bytes, &last, part);
-        bool is_enough = last.count >= tail || bytes >= end || bytes >= TAIL_BYTES_MAX;
+        uint64_t older = 0;
+        code = series_older(chunks, prefix, prefix_bytes, bytes, &older);
+        bool is_all = code == ERR_NOT_FOUND;
+        code = code == 0 || is_all ? look_back(chunks, prefix, prefix_bytes, is_all ? 0 : older, &last, part) : code;
+        bool is_enough = last.count >= tail || is_all || bytes >= TAIL_BYTES_MAX;
         if (code == 0 && is_enough) {
             uint64_t begin = last.count == 0 ? *from : last.begins[last.count >= tail ? last.count % tail : 0];
             *from = begin > *from ? begin : *from;
@@ -229,7 +229,7 @@ static int begin_tail(struct chunks *chunks, const uint8_t *prefix, size_t prefi
         }
     }
     free(last.begins);
-    return code == ERR_NOT_FOUND ? 0 : code;
+    return code;
 }
 
 static int find_begin(void *context, uint64_t sequence, const uint8_t *bytes, size_t count)

@@ -342,6 +342,31 @@ static void the_oldest_lines_go_beyond_the_bound_of_the_experiment(void **state)
     log_bounds_close(&bounds);
 }
 
+static void a_piece_with_a_huge_number_takes_no_older_lines_away(void **state)
+{
+    static const uint64_t numbers[] = {UINT64_C(1) << 40, (UINT64_C(1) << 63) - 1, UINT64_MAX};
+    struct place *place = *state;
+    talk(place, NULL, LOG);
+    place->end = TALKS * TALK_BYTES;
+    for (size_t i = 0; i < 3; i++) {
+        struct series_entry entry = {.prefix = LOG, .prefix_bytes = PREFIX_BYTES, .sequence = numbers[i], .bytes = "false\n", .count = 6};
+        assert_int_equal(series_append_batch(place->chunks, &entry, 1), 0);
+        series_hooks_stored(NULL, place->chunks, &entry, 1);
+    }
+    struct extent extent = extent_of(place, LOG, 'l');
+    assert_true(extent.begin == 0 && extent.bytes == place->end + 3 * 6);
+    assert_true(extent_of(place, LOG, 'w').bytes == TALKS * 8);
+    print(place, "an honest line\n", 0);
+    struct series_entry next = {.prefix = LOG, .prefix_bytes = PREFIX_BYTES, .sequence = place->end, .count = SERIES_BLOCK_BYTES};
+    series_hooks_stored(NULL, place->chunks, &next, 1); /* as if it had crossed the bounds of a block */
+    assert_true(extent_of(place, LOG, 'l').bytes == place->end + 3 * 6);
+    struct log_question last = {.is_last = true, .tail = 4};
+    (void)search(place, last, "", 1000);
+    assert_non_null(strstr(found, "an honest line\nfalse\nfalse\nfalse\n"));
+    (void)search(place, all, "honest", 1000);
+    assert_string_equal(found, "an honest line\n");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_make, place_remove)
 
 int main(void)
@@ -356,6 +381,7 @@ int main(void)
         TEST(an_endless_line_is_cut_and_a_gap_ends_a_line),
         TEST(nonsense_is_no_question),
         TEST(the_oldest_lines_go_beyond_the_bound_of_the_experiment),
+        TEST(a_piece_with_a_huge_number_takes_no_older_lines_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,6 +75,34 @@ struct adoption {
     struct over *over;
 };
 
+struct log_read {
+    uint64_t end, last;
+};
+
+static int find_read(void *context, uint64_t sequence, const uint8_t *bytes, size_t count)
+{
+    struct log_read *read = context;
+    (void)bytes;
+    (void)count;
+    read->last = sequence <= read->end ? sequence : read->last;
+    return sequence > read->end;
+}
+
+/* Up to which byte a worker's log is in its series. An entry with a number behind the log's end is a peer's word, not this node's. */
+static uint64_t log_read_up_to(struct daemon *daemon, const char *directory, const uint8_t *prefix, size_t prefix_bytes)
+{
+    struct log_read read = {.end = 0};
+    uint64_t last;
+    if (series_last(daemon->chunks, prefix, prefix_bytes, &last) != 0 || keep_log_end(directory, &read.end) != 0) {
+        return 0;
+    }
+    if (last > read.end) {
+        (void)series_read(daemon->chunks, prefix, prefix_bytes, 0, find_read, &read);
+        last = read.last;
+    }
+    return last;
+}
+
 static void adopt_one(struct daemon *daemon, struct keep_found *found)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
@@ -122,9 +150,7 @@ static void adopt_one(struct daemon *daemon, struct keep_found *found)
         worker->series_seq = last + 1;
     }
     prefix_bytes = daemon_series_prefix('l', &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, prefix);
-    if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
-        worker->log_offset = last;
-    }
+    worker->log_offset = log_read_up_to(daemon, worker->directory, prefix, prefix_bytes);
     daemon_outputs_watch(daemon, slot, &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, worker->directory);
     struct node_event event = {.kind = NODE_EVENT_ADOPT};
     event.u.adopt.slot = slot;
