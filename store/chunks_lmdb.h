@@ -185,8 +185,8 @@ int series_trim(struct chunks *chunks, const void *prefix, size_t prefix_bytes, 
 
 #define SERIES_BLOCK_BYTES (256u << 10) /* of entries in one block, and one entry more */
 
-/* Compresses the oldest entries in blocks of about SERIES_BLOCK_BYTES, and with `all` the rest in a smaller one. Readers see no
- * difference. A later entry with a number between those of a block unpacks that block. ERR_CORRUPT, ERR_MEMORY, ERR_NO_SPACE,
+/* Compresses the oldest entries in blocks of about SERIES_BLOCK_BYTES, in smaller ones before a block that is there, and with `all`
+ * the rest. A large entry is a block from the beginning. Readers see no difference. A later entry with a number between those of a block unpacks that block. ERR_CORRUPT, ERR_MEMORY, ERR_NO_SPACE,
  * ERR_IO: the blocks made so far stay. */
 int series_pack(struct chunks *chunks, const void *prefix, size_t prefix_bytes, bool all);
 

@@ -492,23 +492,44 @@ static int gather(struct gathering *gathering, uint64_t sequence, const MDB_val 
     return 0;
 }
 
-/* Takes single entries from the beginning of the series, until there are enough for a block or a block lies between. */
-static int gather_some(struct reading *reading, const struct series_key *series, struct gathering *out)
+/* Takes single entries from `from` on, until there are enough for a block or a block lies between. `*closed`: a block lies behind
+ * them, so no more will come to them. */
+static int gather_some(struct reading *reading, const struct series_key *series, uint64_t from, struct gathering *out, bool *closed)
 {
-    MDB_val key = key_value(series), value;
+    struct series_key at = *series;
+    MDB_val key = key_at(&at, from), value;
     uint64_t sequence = 0, bound = UINT64_MAX;
     int rc = mdb_cursor_get(reading->cursor, &key, &value, MDB_SET_RANGE);
-    bool has_bound = false;
-    while (rc == 0 && out->bytes < SERIES_BLOCK_BYTES && key_is_of(series, &key, &sequence) && !(has_bound && sequence > bound)) {
+    *closed = false;
+    while (rc == 0 && out->bytes < SERIES_BLOCK_BYTES && key_is_of(series, &key, &sequence) && !(*closed && sequence > bound)) {
         if (out->count == 0) {
-            struct series_key from = *series;
-            MDB_val block_key = key_at(&from, sequence), block;
-            has_bound = mdb_cursor_get(reading->blocks, &block_key, &block, MDB_SET_RANGE) == 0 && key_is_of(series, &block_key, &bound);
+            MDB_val block_key = key_at(&at, sequence), block;
+            *closed = mdb_cursor_get(reading->blocks, &block_key, &block, MDB_SET_RANGE) == 0 && key_is_of(series, &block_key, &bound);
         }
         rc = gather(out, sequence, &value);
         rc = rc == 0 ? mdb_cursor_get(reading->cursor, &key, &value, MDB_NEXT) : rc;
     }
     return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+/* Gathers the first entries that are worth a block; none: `out` is empty. A single small entry between blocks stays as it is. */
+static int gather_next(struct reading *reading, const struct series_key *series, bool all, struct gathering *out)
+{
+    uint64_t from = 0;
+    for (;;) {
+        bool closed;
+        int rc = gather_some(reading, series, from, out, &closed);
+        bool is_whole = all || closed || out->bytes >= SERIES_BLOCK_BYTES;
+        if (rc != 0 || (is_whole && (out->count > 1 || out->bytes >= WORTH_BYTES))) {
+            return rc;
+        }
+        bool goes_on = out->count == 1 && closed;
+        from = goes_on ? out->entries[0].sequence + 1 : 0;
+        gathering_free(out);
+        if (!goes_on) {
+            return 0;
+        }
+    }
 }
 
 /* Puts the block in the place of its entries. Returns LMDB's codes. */
@@ -540,15 +561,14 @@ static int pack_one(struct chunks *chunks, const struct series_key *series, bool
     }
     rc = mdb_cursor_open(reading.txn, chunks->series_table, &reading.cursor);
     rc = rc == 0 ? mdb_cursor_open(reading.txn, chunks->blocks_table, &reading.blocks) : rc;
-    rc = rc == 0 ? gather_some(&reading, series, &gathered) : rc;
+    rc = rc == 0 ? gather_next(&reading, series, all, &gathered) : rc;
     if (reading.cursor != NULL) {
         mdb_cursor_close(reading.cursor);
     }
     if (reading.blocks != NULL) {
         mdb_cursor_close(reading.blocks);
     }
-    bool is_full = gathered.bytes >= SERIES_BLOCK_BYTES;
-    bool is_wanted = rc == 0 && gathered.count > 0 && (is_full || all) && (gathered.count > 1 || gathered.bytes >= WORTH_BYTES);
+    bool is_wanted = rc == 0 && gathered.count > 0;
     int code = lmdb_error(chunks->env, rc);
     if (is_wanted) {
         code = series_block_make(gathered.entries, gathered.count, &block, &block_bytes);

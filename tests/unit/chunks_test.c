@@ -827,15 +827,20 @@ static void append_line(struct place *place, uint64_t sequence)
 
 #define LINES 20000
 
-static void append_lines(struct place *place)
+static void append_lines_behind(struct place *place, uint64_t sequence)
 {
     static char text[LINES][128];
     static struct series_entry entries[LINES];
     for (uint64_t i = 0; i < LINES; i++) {
-        entries[i] = (struct series_entry){.prefix = "log", .prefix_bytes = 3, .sequence = 10 + 10 * i, .bytes = text[i]};
+        entries[i] = (struct series_entry){.prefix = "log", .prefix_bytes = 3, .sequence = sequence + 10 + 10 * i, .bytes = text[i]};
         entries[i].count = line_of(entries[i].sequence, text[i]);
     }
     assert_int_equal(series_append_batch(place->chunks, entries, LINES), 0);
+}
+
+static void append_lines(struct place *place)
+{
+    append_lines_behind(place, 0);
 }
 
 static void packed_series_read_as_before_in_a_fraction_of_the_bytes(void **state)
@@ -862,6 +867,42 @@ static void packed_series_read_as_before_in_a_fraction_of_the_bytes(void **state
     assert_int_equal(chunks_space(place->chunks, &packed), 0);
     uint64_t before = plain.file_bytes - plain.reusable_bytes, after = packed.file_bytes - packed.reusable_bytes;
     assert_true(after * 4 < before);
+}
+
+/* Large entries, each behind a small one. */
+static void append_burst_behind(struct place *place, uint64_t sequence)
+{
+    static char large[64u << 10];
+    memset(large, 'x', sizeof large);
+    for (uint64_t i = 0; i < 5; i++) {
+        append_line(place, sequence + 20 * i + 10);
+        assert_int_equal(series_append(place->chunks, "log", 3, sequence + 20 * i + 20, large, sizeof large), 0);
+    }
+}
+
+static uint64_t single_entries(struct place *place)
+{
+    MDB_txn *txn;
+    MDB_stat stat;
+    assert_int_equal(mdb_txn_begin(place->chunks->env, NULL, MDB_RDONLY, &txn), 0);
+    assert_int_equal(mdb_stat(txn, place->chunks->series_table, &stat), 0);
+    mdb_txn_abort(txn);
+    return stat.ms_entries;
+}
+
+static void small_entries_are_packed_before_and_behind_large_ones(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    append_line(place, 10);
+    append_burst_behind(place, 10);
+    assert_int_equal(series_pack(place->chunks, "log", 3, false), 0);
+    assert_int_equal(single_entries(place), 4); /* one between two large ones saves nothing */
+    append_lines_behind(place, 110);
+    assert_int_equal(series_pack(place->chunks, "log", 3, false), 0);
+    assert_in_range(single_entries(place), 4, LINES / 2);
+    assert_int_equal(series_pack(place->chunks, "log", 3, true), 0);
+    assert_int_equal(single_entries(place), 4);
 }
 
 static void an_entry_that_comes_late_finds_its_place_in_a_block(void **state)
@@ -962,6 +1003,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(packed_series_read_as_before_in_a_fraction_of_the_bytes),
+        TEST(small_entries_are_packed_before_and_behind_large_ones),
         TEST(an_entry_that_comes_late_finds_its_place_in_a_block),
         TEST(blocks_go_around_blocks_that_are_there),
         TEST(the_oldest_entries_go_with_their_blocks),
