@@ -171,6 +171,37 @@ static void a_search_that_is_over_runs_again_with_further_trials(void **state)
     world_free(world);
 }
 
+/* Beyond a cut the search is called over with the trials that are known there; with the note it lives again, and nothing runs twice. */
+static void a_side_that_hears_late_of_further_trials_goes_on_with_them(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    (void)story_begin(world, 2, 5);
+    uint32_t idle = running(world, 0) == 0 ? 0 : running(world, 1) == 0 ? 1 : 2, other = (idle + 1) % 3;
+    world->nodes[idle].side = 1;
+    world_annotate(world, idle, FACT_MAX_TRIALS, true, "4", "");
+    world_run(world, 10000);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(world->reply.stored_on, 1);
+    end_all(world);
+    assert_int_equal(view_experiment_state(world_experiment(world, other)), VIEW_COMPLETED);
+    assert_int_equal(world_experiment(world, other)->trial_count, 2);
+    world_run(world, 30000);
+    assert_int_equal(running(world, idle), 1);
+    heal(world);
+    world_run(world, 30000);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(view_experiment_state(world_experiment(world, i)), VIEW_RUNNING);
+        assert_int_equal(world_experiment(world, i)->trial_count, 4);
+    }
+    end_all(world);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(view_experiment_state(world_experiment(world, i)), VIEW_COMPLETED);
+    }
+    assert_int_equal(world_spawns(world), 4);
+    world_free(world);
+}
+
 static void a_cancelled_search_gets_no_further_trials(void **state)
 {
     (void)state;
@@ -287,6 +318,7 @@ int main(void)
         cmocka_unit_test(a_forked_trial_begins_with_the_checkpoint_and_never_from_nothing),
         cmocka_unit_test(an_older_version_forbids_a_fork_from_a_checkpoint),
         cmocka_unit_test(a_search_that_is_over_runs_again_with_further_trials),
+        cmocka_unit_test(a_side_that_hears_late_of_further_trials_goes_on_with_them),
         cmocka_unit_test(a_cancelled_search_gets_no_further_trials),
         cmocka_unit_test(an_older_version_forbids_further_trials_and_coordinates_none),
     };
