@@ -37,7 +37,7 @@ void owner_result(struct node_core *core, const struct node_event *event)
     const struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
     const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
     if (experiment == NULL || !experiment->known || !search_judges(experiment->config->searcher) || attempt == NULL ||
-        !attempt->assigned || worker->attempt.trial >= experiment->trial_count ||
+        !attempt->assigned || worker->attempt.trial >= SEARCH_TRIALS_MAX ||
         view_attempt_rank(attempt, core->options.self, event->u.worker.slot, worker->number) != 0) {
         return;
     }
