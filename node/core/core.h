@@ -124,6 +124,7 @@ struct node_event {
             uint16_t number; /* the worker's number in the attempt, as SPAWN gave it */
             lease_token token;
             uint32_t data_port; /* 0: the worker does not listen yet */
+            uint64_t draw;      /* as SPAWN gave it; 0 also of workers of a version that did not keep it */
             uint8_t group_key[MESSAGE_KEY_BYTES]; /* as SPAWN gave it */
         } adopt;
         struct {
@@ -324,6 +325,7 @@ struct node_effect {
             hash256 checkpoint;         /* PREPARE: fetched likewise; none: there is no checkpoint */
             uint64_t step;              /* PREPARE, SPAWN: of that checkpoint; GROUP; DURABLE */
             uint64_t seed;              /* SPAWN: the trial's seed */
+            uint64_t draw;              /* SPAWN (ADOPT gives it back): fact_draw_mark of the values that the program is given */
             uint8_t group_key[MESSAGE_KEY_BYTES]; /* SPAWN (ADOPT gives it back), GROUP */
             char text[32];              /* STOP_WORKER: the reason */
             bool stacks;                /* KILL: the worker hangs: write its stacks into its log first, for some seconds at most */

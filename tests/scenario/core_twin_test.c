@@ -399,6 +399,56 @@ static void of_two_that_yield_to_each_other_one_stays(void **state)
     world_free(world);
 }
 
+static void report_result(struct world *world, uint32_t node, const attempt_id *attempt)
+{
+    struct node_event event = {.kind = NODE_EVENT_WORKER_RESULT};
+    event.u.worker.attempt = *attempt;
+    event.u.worker.step = event.u.worker.length = 100;
+    event.u.worker.metric = 0.5;
+    world_step(world, node, &event);
+}
+
+/* The coordinator came back with an old disk, has drawn the trial anew, and uses the id of the attempt again. */
+static void a_worker_ends_whose_attempt_has_other_values_by_now(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.searcher = SEARCH_TPE;
+    config.max_time = 100;
+    bytes_copy_text(config.time_metric, sizeof config.time_metric, "steps");
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    assert_line(world, 20000, "> spawn trial 0 attempt 1 rank 0");
+    uint32_t owner = running(world, 0) > 0 ? 0 : 1;
+    const struct view_attempt *attempt = view_trial_highest(view_find_trial(world_experiment(world, owner), 0));
+    const attempt_id id = attempt->id;
+    assert_int_equal(attempt->point_count, 1);
+    struct fact_attempt fact = {.member_count = 1, .draw = {.count = 1, .parent = FACT_NO_TRIAL, .point = {0.0123}}};
+    fact.members[0] = (struct fact_assignment){attempt->first[0].node, attempt->first[0].slot};
+    struct made made;
+    world_crash(world, owner);
+    world_restart(world, owner, true); /* the worker lives on, and the daemon knows its values */
+    world_run(world, 5000);
+    assert_int_equal(running(world, owner), 1);
+    size_t before = world->log_bytes;
+    make_record(&made, id.coordinator, 9ull << 32, 1, FACT_ATTEMPT, fact_key_attempt(&id), &fact);
+    world_deliver(world, 1 - owner, owner, &made);
+    assert_true(world_find(world, before, "has other values by now") != SIZE_MAX);
+    report_result(world, owner, &id);
+    assert_null(view_find_attempt(&world->nodes[owner].core->view, &id)->results);
+    assert_line(world, 30000, "> spawn trial 0 attempt 2 rank 0");
+    attempt_id second = view_trial_highest(view_find_trial(world_experiment(world, owner), 0))->id;
+    owner = running(world, 0) > 0 ? 0 : 1;
+    report_result(world, owner, &second);
+    attempt = view_find_attempt(&world->nodes[owner].core->view, &second);
+    assert_non_null(attempt->results);
+    assert_true(attempt->results->fact.draw != 0 && attempt->results->fact.draw == view_attempt_draw(attempt));
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +465,7 @@ int main(void)
         cmocka_unit_test(who_stays_is_not_moved_by_the_others_records),
         cmocka_unit_test(a_coordinator_whose_claim_an_earlier_life_replaces_takes_a_new_term),
         cmocka_unit_test(a_worker_begins_with_what_was_prepared_for_it_or_not_at_all),
+        cmocka_unit_test(a_worker_ends_whose_attempt_has_other_values_by_now),
         cmocka_unit_test(who_writes_two_records_of_one_version_gets_no_work),
         cmocka_unit_test(of_two_that_yield_to_each_other_one_stays),
     };

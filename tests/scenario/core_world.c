@@ -371,6 +371,7 @@ static void adopt_workers(struct world *world, uint32_t number)
             event.u.adopt.number = (uint16_t)worker->number;
             event.u.adopt.token = worker->token;
             event.u.adopt.data_port = worker->data_port;
+            event.u.adopt.draw = worker->draw;
             memcpy(event.u.adopt.group_key, worker->group_key, sizeof event.u.adopt.group_key);
             world_step(world, number, &event);
         }

@@ -33,6 +33,7 @@ struct world_worker {
     lease_token token;
     uint8_t group_key[MESSAGE_KEY_BYTES];
     uint32_t data_port;
+    uint64_t draw; /* as SPAWN gave it */
     uint64_t step;
     uint64_t spawned_ms;
     uint64_t status_ms; /* next report */

@@ -109,6 +109,7 @@ static void spawn(struct world *world, uint32_t number, const struct node_effect
     worker->spawned_ms = world->now_ms;
     worker->status_ms = world->now_ms + 1000;
     worker->data_port = 7000 + effect->u.worker.slot;
+    worker->draw = effect->u.worker.draw;
     node->spawn_count++;
     uint32_t trial = effect->u.worker.attempt.trial;
     if (world->program == WORLD_FAILS_AT_ONCE || node->fails_programs ||

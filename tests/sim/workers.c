@@ -302,6 +302,7 @@ void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
     process->size = effect->u.worker.size;
     process->token = effect->u.worker.token;
     memcpy(process->group_key, effect->u.worker.group_key, sizeof process->group_key);
+    process->draw = effect->u.worker.draw;
     process->experiment = index;
     process->is_elastic = experiment->is_elastic;
     process->spawn_step = effect->u.worker.step;
@@ -742,6 +743,7 @@ void workers_adopt(struct sim *sim, int node)
         event.u.adopt.number = (uint16_t)process->number;
         event.u.adopt.token = process->token;
         event.u.adopt.data_port = process->is_listening ? process->port : 0;
+        event.u.adopt.draw = process->draw;
         memcpy(event.u.adopt.group_key, process->group_key, sizeof event.u.adopt.group_key);
         sim_step(sim, node, &event);
     }

@@ -34,6 +34,7 @@ struct worker_process {
     uint32_t generation; /* of the group that it was told; 0: none yet. Stored plus one. */
     uint8_t group_key[MESSAGE_KEY_BYTES];
     lease_token token;
+    uint64_t draw; /* as SPAWN gave it */
     uint64_t dies_ms; /* 0: not dying */
     uint64_t hung_until_ms; /* it lives, and does nothing */
     bool hangs;             /* ... for ever */

@@ -339,7 +339,8 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         out->stop = (struct fact_stop){1 + random_number(random) / 2, below(random, 2) == 1, (uint32_t)random_number(random)};
         return fact_key_trial(id.experiment, id.trial);
     case FACT_RESULT:
-        out->result = (struct fact_result){random_number(random), random_number(random), (double)below(random, 1000) / 7};
+        out->result = (struct fact_result){random_number(random), random_number(random), (double)below(random, 1000) / 7,
+                                           below(random, 2) == 1 ? random_number(random) : 0};
         return fact_key_result(&id, below(random, FACT_RUNGS_MAX));
     case FACT_SEARCH_LOG:
         return random_log(random, &id, &out->search_log);
@@ -613,7 +614,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_STOP:
         return SAME(stop.lamport) && SAME(stop.stopped) && SAME(stop.since);
     case FACT_RESULT:
-        return SAME(result.step) && SAME(result.length) && SAME(result.metric);
+        return SAME(result.step) && SAME(result.length) && SAME(result.metric) && SAME(result.draw);
     case FACT_SEARCH_LOG:
         return same_log(&a->search_log, &b->search_log);
     case FACT_SEARCH_STOP:

@@ -259,6 +259,28 @@ static void the_values_of_a_trial_are_those_of_its_completed_or_highest_attempt(
     assert_false(view_trial_continues(trial, &third));
 }
 
+/* A coordinator that came back with an old disk has used the id of an attempt again. */
+static void a_result_counts_while_the_attempt_has_the_values_that_it_was_made_with(void **state)
+{
+    struct mesh *mesh = *state;
+    struct view_experiment *experiment = submit_tpe(mesh);
+    attempt_id id = begin_drawn(mesh, 1, 1, 0.01);
+    const struct view_attempt *attempt = view_find_attempt(&mesh->core->view, &id);
+    const double other = 0.05;
+    struct fact_result fact = {.step = 4, .length = 4, .metric = 0.5, .draw = fact_draw_mark(1, &other, FACT_NO_TRIAL)};
+    assert_true(view_search_refresh(&mesh->core->view, experiment));
+    say(mesh, 1, FACT_RESULT, fact_key_result(&id, 0), &fact);
+    assert_false(view_result_counts(attempt, attempt->results));
+    assert_false(view_search_awaits(experiment, view_find_trial(experiment, 0)));
+    (void)begin_drawn(mesh, 1, 1, other);
+    assert_true(view_result_counts(attempt, attempt->results));
+    assert_true(view_search_awaits(experiment, view_find_trial(experiment, 0)));
+    fact.draw = 0; /* of an earlier version */
+    say(mesh, 1, FACT_RESULT, fact_key_result(&id, 0), &fact);
+    assert_true(view_result_counts(attempt, attempt->results));
+    assert_true(fact_draw_mark(0, NULL, FACT_NO_TRIAL) == 0 && view_attempt_draw(attempt) != 0);
+}
+
 static void decisions_about_rungs_that_the_search_has_not_are_passed_over(void **state)
 {
     struct mesh *mesh = *state;
@@ -479,6 +501,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_log_without_a_claim_of_its_writer_decides_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(further_trials_leave_what_was_decided_as_it_is, setup, teardown),
         cmocka_unit_test_setup_teardown(the_values_of_a_trial_are_those_of_its_completed_or_highest_attempt, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_result_counts_while_the_attempt_has_the_values_that_it_was_made_with, setup, teardown),
         cmocka_unit_test_setup_teardown(decisions_about_rungs_that_the_search_has_not_are_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(a_log_tells_the_values_of_an_attempt_once, setup, teardown),
         cmocka_unit_test_setup_teardown(decisions_about_trials_that_are_not_there_are_passed_over, setup, teardown),

@@ -90,7 +90,7 @@ static bool next_result(const struct node_core *core, const struct view_experime
         bool counts = a->id.number > since && a->results != NULL && view_trial_continues(trial, &a->id);
         for (const struct view_result *r = counts ? a->results : NULL; r != NULL; r = r->next) {
             const struct candidate candidate = {&a->id, r->rung, r->fact, r->writer};
-            if (r->rung == rung && was_rank_0(a, r->writer) && (!found || is_before(&candidate, out))) {
+            if (r->rung == rung && was_rank_0(a, r->writer) && view_result_counts(a, r) && (!found || is_before(&candidate, out))) {
                 found = true;
                 *out = candidate;
             }

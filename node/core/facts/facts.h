@@ -201,6 +201,8 @@ struct fact_result {
     uint64_t step;
     uint64_t length; /* how far the trial was by then, in the unit of the rungs, cut to a whole number */
     double metric;   /* searcher.metric; may be NaN or infinite */
+    uint64_t draw;   /* fact_draw_mark of the values that the worker trained with; 0: they follow from the trial's number, or a version
+                      * before this field has written the record */
 };
 
 /* What a search decides of a trial at a rung. */
@@ -244,6 +246,10 @@ struct fact_draw {
     uint32_t parent; /* the trial from whose checkpoint this one begins; FACT_NO_TRIAL: none */
     double point[FACT_POINT_MAX];
 };
+
+/* A hash of a draw, never 0; 0 of none (count 0). An old disk may use the id of an attempt again, with other values: the hash tells them
+ * apart. */
+uint64_t fact_draw_mark(uint32_t count, const double *point, uint32_t parent);
 
 /* What a coordinator writes into its log before it begins an attempt: with which values. */
 struct fact_created {

@@ -2,7 +2,11 @@
 
 #include "node/core/facts/inside.h"
 
+#include <math.h> /* NAN only */
+#include <string.h>
+
 #include "base/err.h"
+#include "base/random.h"
 #include "node/core/facts/config.h"
 #include "train/search/promotion.h"
 #include "train/search/search.h"
@@ -32,12 +36,27 @@ void fact_draw_read(struct pack_reader *reader, struct fact_draw *out)
     }
 }
 
+uint64_t fact_draw_mark(uint32_t count, const double *point, uint32_t parent)
+{
+    uint64_t mark = random_mix(((uint64_t)count << 32) + parent);
+    for (uint32_t i = 0; i < count; i++) {
+        double number = point[i] != point[i] ? NAN : point[i] + 0.0; /* one bit pattern for all NaN, and one for both zeros */
+        uint64_t bits;
+        memcpy(&bits, &number, sizeof bits);
+        mark = random_mix(mark ^ bits);
+    }
+    return count == 0 ? 0 : mark != 0 ? mark : 1;
+}
+
 void fact_result_pack(struct pack_writer *writer, const struct fact_result *fact)
 {
-    pack_array(writer, 3);
+    pack_array(writer, fact->draw != 0 ? 4 : 3);
     pack_u64(writer, fact->step);
     pack_u64(writer, fact->length);
     pack_double(writer, fact->metric);
+    if (fact->draw != 0) {
+        pack_u64(writer, fact->draw);
+    }
 }
 
 int fact_result_read(const struct record *record, struct fact_result *out)
@@ -49,6 +68,8 @@ int fact_result_read(const struct record *record, struct fact_result *out)
     fact.step = pack_read_u64(&reader);
     fact.length = pack_read_u64(&reader);
     fact.metric = pack_read_double(&reader);
+    fact.draw = extra > 0 ? pack_read_u64(&reader) : 0;
+    extra -= extra > 0;
     if (fact_body_close(&reader, extra) != 0 || fact_key_read_rung(record, &rung) != 0) {
         return ERR_MALFORMED;
     }

@@ -77,6 +77,7 @@ struct core_worker {
     uint8_t group_key[MESSAGE_KEY_BYTES];
     uint32_t master_port, data_port;
     uint64_t step;
+    uint64_t draw;         /* RUNNING and later: fact_draw_mark of the values that the program was given; 0: none, or not known */
     hash256 checkpoint;    /* PREPARING and later: in the worker's directory; none: the worker begins without a checkpoint */
     uint64_t started_s;    /* RUNNING and later: wall clock */
     uint64_t confirmed_ms; /* when the slot was leased; 0: in an earlier boot */

@@ -36,6 +36,7 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
     worker->number = event->u.adopt.number;
     worker->end_reason = FACT_LOST;
     worker->data_port = event->u.adopt.data_port;
+    worker->draw = event->u.adopt.draw;
     worker->key_generation = 1;
     worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
     memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);

@@ -1,6 +1,7 @@
 #include "node/core/owner/results.h"
 
 #include "node/core/ground/publish.h"
+#include "node/core/owner/workers.h"
 
 /* The trial has a result at the rung, since a user's last retry or of this attempt. */
 static bool has_result(const struct view_trial *trial, const struct view_attempt *own, uint32_t rung)
@@ -9,7 +10,7 @@ static bool has_result(const struct view_trial *trial, const struct view_attempt
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         bool counts = a == own || (a->id.number > since && a->results != NULL && view_trial_continues(trial, &a->id));
         for (const struct view_result *r = counts ? a->results : NULL; r != NULL; r = r->next) {
-            if (r->rung == rung) {
+            if (r->rung == rung && view_result_counts(a, r)) {
                 return true;
             }
         }
@@ -37,7 +38,7 @@ void owner_result(struct node_core *core, const struct node_event *event)
     const struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
     const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
     if (experiment == NULL || !experiment->known || !search_judges(experiment->config->searcher) || attempt == NULL ||
-        !attempt->assigned || worker->attempt.trial >= SEARCH_TRIALS_MAX ||
+        !attempt->assigned || !owner_has_draw(worker, attempt) || worker->attempt.trial >= SEARCH_TRIALS_MAX ||
         view_attempt_rank(attempt, core->options.self, event->u.worker.slot, worker->number) != 0) {
         return;
     }
@@ -45,7 +46,7 @@ void owner_result(struct node_core *core, const struct node_event *event)
     struct search_brackets brackets;
     search_brackets_make(&halving, &brackets);
     uint32_t rungs = brackets.list[search_trial_bracket(&brackets, worker->attempt.trial)].rungs;
-    struct fact_result fact = {event->u.worker.step, event->u.worker.length, event->u.worker.metric};
+    struct fact_result fact = {event->u.worker.step, event->u.worker.length, event->u.worker.metric, view_attempt_draw(attempt)};
     if (config_search_time(experiment->config) == CONFIG_TIME_SECONDS) {
         fact.length = seconds_of(core, worker, view_find_trial(experiment, worker->attempt.trial), attempt);
     }

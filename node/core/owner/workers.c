@@ -195,6 +195,18 @@ static void place_rank(const struct node_core *core, const struct view_attempt *
     }
 }
 
+bool owner_has_draw(const struct core_worker *worker, const struct view_attempt *attempt)
+{
+    return worker->draw == 0 || worker->draw == view_attempt_draw(attempt);
+}
+
+bool core_owner_may_save(const struct node_core *core, uint32_t slot, const attempt_id *id)
+{
+    const struct core_worker *worker = slot < core->owner->lease.count ? &core->owner->workers[slot] : NULL;
+    const struct view_attempt *attempt = view_find_attempt(&core->view, id);
+    return worker == NULL || attempt == NULL || !attempt_id_equal(&worker->attempt, id) || owner_has_draw(worker, attempt);
+}
+
 static void spawn(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
                   const struct view_attempt *attempt, uint32_t rank, const struct fact_worker *master)
 {
@@ -205,6 +217,7 @@ static void spawn(struct node_core *core, uint32_t slot, const struct view_exper
     effect->u.worker.size = rank < attempt->member_count ? attempt->member_count : rank + 1;
     effect->u.worker.generation = attempt->generation;
     effect->u.worker.token = core->owner->lease.slots[slot].token;
+    effect->u.worker.draw = worker->draw = view_attempt_draw(attempt);
     effect->u.worker.master_port = master->master_port;
     bytes_copy_text(effect->u.worker.master_host, sizeof effect->u.worker.master_host, master->host);
     owner_host(core, &worker->attempt, effect->u.worker.host, sizeof effect->u.worker.host);
@@ -335,6 +348,12 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
     if (rank == UINT32_MAX && is_young) {
         MARK(joiner_ahead_of_its_record);
         return; /* in a large mesh the record may take longer than the coordinator's message */
+    }
+    if (worker->phase == CORE_WORKER_RUNNING && !owner_has_draw(worker, attempt)) {
+        TRACE(&core->options.trace, "%s trial %u: rank %u ends, since attempt %u has other values by now: its coordinator came back with an old disk",
+              experiment->config->name, attempt->id.trial, worker->number, attempt->id.number);
+        worker_end(core, slot, FACT_LOST);
+        return;
     }
     if (rank == UINT32_MAX) { /* the worker never was in the group, or no longer is */
         worker_end(core, slot, is_taken_back(core, slot) ? FACT_STOPPED : FACT_LOST);

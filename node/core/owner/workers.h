@@ -16,6 +16,12 @@ void core_owner_experiment(struct node_core *core, const struct view_experiment 
 /* NODE_EVENT_PREPARED and NODE_EVENT_WORKER_*. Ignored for an attempt that no longer has the slot. */
 void core_owner_worker_event(struct node_core *core, const struct node_event *event);
 
+/* False: the attempt's record has other values by now than the worker's program was given. */
+bool owner_has_draw(const struct core_worker *worker, const struct view_attempt *attempt);
+
+/* False: the worker of this attempt in the slot is being ended, since the attempt has other values by now. */
+bool core_owner_may_save(const struct node_core *core, uint32_t slot, const attempt_id *attempt);
+
 /* Asks every worker to save and leave; a worker whose group can go on without it is ended. */
 void core_owner_leave(struct node_core *core);
 

@@ -372,7 +372,9 @@ static void step(struct node_core *core, const struct node_event *event)
         core_owner_worker_event(core, event);
         break;
     case NODE_EVENT_CHECKPOINT:
-        core_checkpoints_saved(core, event);
+        if (core_owner_may_save(core, event->u.blob.slot, &event->u.blob.attempt)) {
+            core_checkpoints_saved(core, event);
+        }
         break;
     case NODE_EVENT_OUTPUT:
         core_outputs_left(core, event);

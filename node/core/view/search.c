@@ -373,7 +373,7 @@ bool view_search_awaits(const struct view_experiment *experiment, const struct v
     }
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         for (const struct view_result *r = a->results; r != NULL; r = r->next) {
-            if (r->rung >= search->trials[trial->index].rungs) {
+            if (r->rung >= search->trials[trial->index].rungs && view_result_counts(a, r)) {
                 return true;
             }
         }

@@ -17,6 +17,17 @@ bool view_draw_is_same(uint32_t count, const double *point, uint32_t parent, uin
     return is_same;
 }
 
+uint64_t view_attempt_draw(const struct view_attempt *attempt)
+{
+    return fact_draw_mark(attempt->point_count, attempt->point, attempt->parent);
+}
+
+bool view_result_counts(const struct view_attempt *attempt, const struct view_result *result)
+{
+    return result->fact.draw == 0 || result->fact.draw == view_attempt_draw(attempt) ||
+           BUG(values_mixed, "what was made with other values than the trial's is not gone on from");
+}
+
 const struct view_attempt *view_trial_valued(const struct view_trial *trial)
 {
     const struct view_attempt *completed = trial != NULL ? view_trial_completed(trial) : NULL;

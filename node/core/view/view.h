@@ -591,6 +591,12 @@ bool view_draw_is_same(uint32_t count, const double *point, uint32_t parent, uin
  * draw a trial differently: after the heal one of the draws is the trial's. */
 const struct view_attempt *view_trial_valued(const struct view_trial *trial);
 
+/* fact_draw_mark of the attempt's values. */
+uint64_t view_attempt_draw(const struct view_attempt *attempt);
+
+/* False: the worker trained with other values than the attempt's record has now. */
+bool view_result_counts(const struct view_attempt *attempt, const struct view_result *result);
+
 /* Whether the attempt has the trial's values, so that what it has reached and left counts. Always true where the values follow from
  * the trial's number; false of another attempt whose record is not here. */
 bool view_trial_continues(const struct view_trial *trial, const attempt_id *attempt);

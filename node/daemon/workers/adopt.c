@@ -22,7 +22,7 @@ size_t daemon_workers_identity(const struct daemon_worker *worker, uint8_t out[K
     struct fact_key key = fact_key_worker(&effect->u.worker.attempt, effect->u.worker.number);
     struct pack_writer writer;
     pack_writer_init(&writer, out, KEEP_IDENTITY_BYTES_MAX);
-    pack_array(&writer, 7);
+    pack_array(&writer, worker->draw != 0 ? 8 : 7);
     pack_u64(&writer, effect->u.worker.slot);
     pack_bin(&writer, key.bytes, key.count);
     pack_u64(&writer, worker->size);
@@ -30,6 +30,9 @@ size_t daemon_workers_identity(const struct daemon_worker *worker, uint8_t out[K
     pack_bin(&writer, effect->u.worker.checkpoint.bytes, HASH_BYTES);
     pack_bin(&writer, worker->group_key, sizeof worker->group_key);
     pack_u64(&writer, worker->seed);
+    if (worker->draw != 0) {
+        pack_u64(&writer, worker->draw);
+    }
     CHECK(!writer.failed);
     return writer.used_bytes;
 }
@@ -45,7 +48,7 @@ static int identity_read(const uint8_t *bytes, size_t count, struct daemon_worke
     struct record record = {.kind = FACT_WORKER, .key = key, .key_bytes = (uint8_t)key_bytes};
     uint32_t number = 0;
     attempt_id attempt;
-    if (fields != 7 || key_bytes > RECORD_KEY_BYTES_MAX || fact_key_read_attempt(&record, &attempt) != 0 ||
+    if (fields < 7 || fields > 8 || key_bytes > RECORD_KEY_BYTES_MAX || fact_key_read_attempt(&record, &attempt) != 0 ||
         fact_key_read_number(&record, &number) != 0) {
         return ERR_MALFORMED;
     }
@@ -54,6 +57,7 @@ static int identity_read(const uint8_t *bytes, size_t count, struct daemon_worke
     pack_read_bin_exact(&reader, out->prepare.u.worker.checkpoint.bytes, HASH_BYTES);
     pack_read_bin_exact(&reader, out->group_key, sizeof out->group_key);
     out->seed = pack_read_u64(&reader);
+    out->draw = fields == 8 ? pack_read_u64(&reader) : 0;
     out->prepare.u.worker.slot = slot;
     out->prepare.u.worker.attempt = attempt;
     out->prepare.u.worker.number = number;
@@ -157,6 +161,7 @@ static void adopt_one(struct daemon *daemon, struct keep_found *found)
     event.u.adopt.attempt = worker->prepare.u.worker.attempt;
     event.u.adopt.number = (uint16_t)worker->prepare.u.worker.number;
     event.u.adopt.token = found->token;
+    event.u.adopt.draw = worker->draw;
     memcpy(event.u.adopt.group_key, worker->group_key, sizeof worker->group_key);
     daemon_event(daemon, &event);
     daemon_series_adopt(daemon, worker);

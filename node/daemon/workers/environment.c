@@ -382,7 +382,8 @@ static void add_hparams(struct worker_start *start, const struct node_effect *ef
     struct pack_reader values;
     pack_writer_init(&writer, bytes, bytes != NULL ? SEARCH_VALUES_BYTES_MAX : 0);
     bool is_read = view_attempt_values(config, attempt, effect->u.worker.attempt.trial, &writer) == 0;
-    if (!is_read && config_is_drawn(config)) { /* nobody is to train with other values than the record has */
+    bool is_other = attempt != NULL && view_attempt_draw(attempt) != effect->u.worker.draw;
+    if ((!is_read || is_other) && config_is_drawn(config)) { /* no program is to train with other values than the record has */
         start->failed = true;
         free(bytes);
         return;

@@ -640,6 +640,7 @@ void daemon_workers_spawn(struct daemon *daemon, const struct node_effect *effec
     worker->prepare.u.worker.checkpoint = checkpoint;
     worker->token = effect->u.worker.token;
     worker->seed = effect->u.worker.seed;
+    worker->draw = effect->u.worker.draw;
     worker->size = effect->u.worker.size;
     memcpy(worker->group_key, effect->u.worker.group_key, sizeof worker->group_key);
     environment_build(daemon, effect, config, worker->directory, &spawn->start);

@@ -68,6 +68,7 @@ struct daemon_worker {
     uint8_t group_key[MESSAGE_KEY_BYTES];
     uint32_t size;
     uint64_t seed;
+    uint64_t draw; /* as in struct core_worker */
     char stop_reason[32];
     uint32_t leaving; /* the generation that the worker is asked to leave, and is still in; 0: none */
     bool leaves_at_once;
