@@ -429,7 +429,7 @@ static int read_sampler(struct reading *reading, const struct tree_node *node, e
         return tree_fail(reading->tree, node, "searcher.sampler is %s; allowed are random, sobol, tpe", tree_describe(node, quoted));
     }
     *out = (enum search_sampler)i;
-    if (*out == SEARCH_SAMPLER_TPE && !search_halves(reading->config->searcher)) {
+    if (*out == SEARCH_SAMPLER_TPE && reading->config->searcher == SEARCH_RANDOM) { /* others have no sampler at all, as searcher.c says */
         return tree_fail(reading->tree, node, "searcher.sampler is tpe, which is for asha and adaptive_asha; use searcher.name tpe, or the "
                          "sampler random");
     }

@@ -135,6 +135,7 @@ def a_paused_trial_says_so_and_a_user_can_let_it_go_on(lab):
     expect(counts["paused"] == 2 and counts["queued"] == 0, f"the counts are {counts}")
     why = node.run("why", f"{identity}/0")
     expect("paused at rung 0 (step 1): 0.13, 2nd of 2, 0 go on" in why, f"why says {why}")
+    expect(why.count("rung 0") == 1, f"why says it twice: {why}")
     text = refusal(node, "retry", f"{identity}/0", code=1)
     expect("Trial 0 is paused by its search" in text, text)
     node.run("stop", f"{identity}/0")

@@ -165,6 +165,7 @@ static void each_mistake_is_one_sentence_with_key_value_and_what_is_allowed(void
         {"name: tpe, max_trials: 9", "searcher.metric is missing; searcher.name tpe compares trials by it"},
         {"name: tpe, metric: a", "searcher.max_trials is missing; searcher.name tpe needs it, allowed are 1 ... 100000"},
         {"name: tpe, metric: a, max_trials: 9, sampler: random", "searcher.sampler has no effect with searcher.name tpe; remove it or use random, asha or adaptive_asha"},
+        {"name: tpe, metric: a, max_trials: 9, sampler: tpe", "searcher.sampler has no effect with searcher.name tpe; remove it or use random, asha or adaptive_asha"},
         {"name: tpe, metric: a, max_trials: 9, divisor: 3", "searcher.divisor has no effect with searcher.name tpe"},
         {"name: tpe, metric: a, max_trials: 9, n_startup_trials: -1", "searcher.n_startup_trials is '-1'; allowed are 0 ... 100000"},
         {"name: random, max_trials: 9, n_startup_trials: 5", "searcher.n_startup_trials has no effect with searcher.name random; remove it or use tpe"},

@@ -201,13 +201,14 @@ static void bring_checkpoint(struct daemon *daemon, struct submit_job *submit, s
     char id[2 * EXPERIMENT_ID_BYTES + 1], steps[STEPS_TOLD * 24];
     bytes_to_hex(id, begin->experiment.bytes, EXPERIMENT_ID_BYTES);
     tell_steps(daemon, trial, steps, sizeof steps);
+    const char *name = experiment != NULL && experiment->known ? experiment->config->name : id;
     if (experiment == NULL) {
         client_reply_error(daemon, client, submit->id, EXIT_NOT_FOUND, "There is no experiment %s, whose checkpoint is to be begun with.", id);
     } else if (steps[0] == '\0') {
-        client_reply_error(daemon, client, submit->id, EXIT_NOT_FOUND, "Trial %u of %s has no checkpoint to begin with.", begin->trial, id);
+        client_reply_error(daemon, client, submit->id, EXIT_NOT_FOUND, "Trial %u of %s has no checkpoint to begin with.", begin->trial, name);
     } else {
         client_reply_error(daemon, client, submit->id, EXIT_NOT_FOUND,
-                           "Trial %u of %s has no checkpoint of step %llu (any more); there are those of the steps %s.", begin->trial, id,
+                           "Trial %u of %s has no checkpoint of step %llu (any more); there are those of the steps %s.", begin->trial, name,
                            (unsigned long long)begin->step, steps);
     }
     submit_free(submit);

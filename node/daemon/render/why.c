@@ -219,6 +219,8 @@ static void add_waiting(const struct node_core *core, const struct view_experime
         add(why, 0, "the experiment is over: no trial begins any more");
     } else if (view_experiment_paused(experiment)) {
         add(why, 0, "the experiment is paused; shoal resume lets it go on");
+    } else if (view_search_paused(experiment, index) != NULL) {
+        return; /* add_search says it, with where the trial stands */
     } else if (node_core_waiting_reason(core, experiment, index, text, sizeof text)) {
         add(why, 0, text);
     } else {
@@ -296,7 +298,7 @@ void render_put_why(const struct node_core *core, const struct view_experiment *
             add(&why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0,
                 shown != NULL ? "a user stopped the trial, and its last worker has ended" : "a user stopped the trial before it began");
         } else if (render_trial_state(experiment, index) == VIEW_TRIAL_COMPLETED) {
-            add(&why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0, "the trial has its whole length, and its last worker has ended");
+            add(&why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0, "its last worker has ended");
         } else {
             add(&why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0, "the search stopped the trial, and its last worker has ended");
         }
