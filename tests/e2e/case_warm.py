@@ -262,6 +262,54 @@ def a_cancel_does_not_wait_for_slow_imports(lab):
     wait_until(lambda: not workers_of(node) and not warm(node), 20, "the end of the processes")
 
 
+def slow_imports(lab):
+    """A package whose import lasts until the file is there. Returns the file, and what lets programs find the package."""
+    packages, done = lab.dir / "packages", lab.dir / "done"
+    packages.mkdir()
+    (packages / "slow.py").write_text(f"import os, time\nwhile not os.path.exists('{done}'):\n    time.sleep(0.05)\n")
+    return done, {"warm": True, "variables": {"PYTHONPATH": packages.as_posix()}}
+
+
+@case(limit_s=120)
+def a_stop_of_one_trial_that_waits_for_imports_leaves_the_others_warm(lab):
+    mesh = lab.mesh(1, slots="cpu:3")
+    node = mesh.nodes[0]
+    done, environment = slow_imports(lab)
+    identity = submit(lab, node, {"train.py": "import slow\nprint('done')\n"}, f"{PYTHON} train.py", values("x", 0, 1, 2),
+                      environment=environment)
+    wait_until(lambda: warm(node) and warm(node)[0]["trials"] == 3, 30, "three trials to wait")
+    first = warm(node)[0]["pid"]
+    node.run("stop", f"{identity}/1")
+    wait_until(lambda: show(mesh, identity)["trials"][1]["state"] == "stopped", 40, "the stop")
+    wait_until(lambda: warm(node) and warm(node)[0]["pid"] != first and warm(node)[0]["trials"] == 2, 30, "another warm process")
+    done.touch()
+    final = wait_over(mesh, identity, 60)
+    expect([(trial["state"], trial["attempt"]) for trial in final["trials"]] == [("completed", 1), ("stopped", 1), ("completed", 1)],
+           f"{final['trials']}")
+    logs = [log(node, identity, trial) for trial in (0, 2)]
+    expect(all(text == "done\n" for text in logs), f"{logs}")
+
+
+@case(limit_s=120)
+def imports_that_failed_are_tried_again_after_some_trials(lab):
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    packages, seen = lab.dir / "packages", lab.dir / "seen"
+    packages.mkdir()
+    (packages / "late.py").write_text(f"import os\nif not os.path.exists('{seen}'):\n    open('{seen}', 'w').close()\n    raise OSError('it is away')\n")
+    identity = submit(lab, node, {"train.py": "import late\nprint('done')\n"}, f"{PYTHON} train.py", values("x", *range(11)),
+                      environment={"warm": True, "variables": {"PYTHONPATH": packages.as_posix()}})
+    final = wait_over(mesh, identity, 80)
+    order = sorted(final["trials"], key=lambda trial: trial["started_s"])
+    reasons = [is_cold(log(node, identity, trial["index"])) for trial in order]
+    failed = "the import of late has failed (OSError: it is away)"
+    expect(sum(reason is not None for reason in reasons) == 9, f"{reasons}")
+    expect(sum(reason == failed for reason in reasons) == 1, f"{reasons}")
+    for left in range(1, 8):
+        expect(f"{failed}; after {left} more trials on this node its imports are tried again" in reasons, f"{left}: {reasons}")
+    expect(f"{failed}; with the next trial on this node its imports are tried again" in reasons, f"{reasons}")
+
+
 @case(limit_s=120)
 def the_trials_of_a_searched_function_are_warm(lab):
     if subprocess.run([sys.executable, "-c", "import cloudpickle"], capture_output=True).returncode != 0:

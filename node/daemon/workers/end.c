@@ -317,7 +317,7 @@ void daemon_workers_poll(struct daemon *daemon, uint32_t slot)
     while (worker->has_link && keep_read_event(&worker->link, &event) == 0) {
         if (worker->state == WORKER_SPAWNING && event.kind == KEEP_EVENT_CLOSED) {
             worker->has_link = false;
-            daemon_workers_spawn_cold(daemon, slot);
+            daemon_workers_spawn_again(daemon, slot);
             return;
         }
         if (worker->state == WORKER_SPAWNING) {

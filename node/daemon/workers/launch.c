@@ -574,13 +574,18 @@ void daemon_workers_forget_spawn(struct daemon_worker *worker)
     worker->spawn = NULL;
 }
 
-void daemon_workers_spawn_cold(struct daemon *daemon, uint32_t slot)
+void daemon_workers_spawn_again(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     struct spawn_job *spawn = worker->spawn;
     worker->spawn = NULL;
     warm_start_close(&spawn->warm);
     bytes_copy_text(spawn->cold, sizeof spawn->cold, worker->warm_why);
+    if (worker->warm_again && !worker->kill_wanted) {
+        spawn->cold[0] = '\0';
+        (void)daemon_warm_take(daemon, slot, &spawn->attempt, worker->prepare.u.worker.code, &spawn->start, worker->directory,
+                               &spawn->warm, spawn->cold);
+    }
     spawn->is_again = true;
     jobs_run(daemon->file_jobs, &spawn->job);
 }
@@ -597,7 +602,7 @@ static void spawn_done(void *context, struct job *job)
     } else if (spawn->warm.fd > 0 && (spawn->code == ERR_CLOSED || spawn->code == ERR_AGAIN)) {
         worker->spawn = spawn;
         daemon_warm_poll(daemon); /* perhaps it has told why */
-        daemon_workers_spawn_cold(daemon, spawn->slot);
+        daemon_workers_spawn_again(daemon, spawn->slot);
         return;
     } else if (spawn->code != 0) {
         daemon_line(daemon, "a worker could not be started: %s", spawn->error);

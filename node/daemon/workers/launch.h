@@ -36,7 +36,7 @@ void daemon_workers_spawn(struct daemon *daemon, const struct node_effect *effec
 void daemon_workers_spawned(struct daemon *daemon, uint32_t slot);
 
 /* A warm process has not begun the program of a worker in WORKER_SPAWNING: a job starts it cold. */
-void daemon_workers_spawn_cold(struct daemon *daemon, uint32_t slot);
+void daemon_workers_spawn_again(struct daemon *daemon, uint32_t slot);
 
 /* Frees what the start of a worker that waits for a warm process is made of. */
 void daemon_workers_forget_spawn(struct daemon_worker *worker);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/format.h"
 #include "base/shift.h"
 #include "node/daemon/workers/workers.h"
 #include "node/keep/processes.h"
@@ -32,7 +33,7 @@ enum warm_state {
     WARM_NONE,
     WARM_IMPORTING, /* trials wait in its socket */
     WARM_READY,
-    WARM_REFUSED, /* nothing runs: the experiment's trials begin cold, and `why` says why */
+    WARM_REFUSED, /* nothing runs: the next `patience` trials of the experiment begin cold, and `why` says why */
 };
 
 struct warm {
@@ -46,6 +47,7 @@ struct warm {
     uint64_t began_ms, used_ms;
     uint64_t slots; /* a bit for each slot that it has served */
     uint32_t trials;
+    uint32_t patience, cold_trials; /* REFUSED */
     char why[WARM_WHY_BYTES];
 };
 
@@ -129,7 +131,7 @@ static void close_fds(struct warm *warm)
     warm->fd = warm->output_fd = 0;
 }
 
-/* Ends a process. `why`, for the trials that wait for it; `stays`: later trials of the same kind begin cold, too. */
+/* Ends a process. `why`, for the trials that wait for it; `stays`: the next trials of the same kind begin cold, too. */
 static void end(struct daemon *daemon, struct warm *warm, bool stays, const char *why)
 {
     if (warm->pid != 0) {
@@ -310,6 +312,18 @@ static struct warm *place(struct daemon *daemon)
     return oldest != NULL && reap(oldest) ? oldest : NULL;
 }
 
+/* Why one more trial begins cold. What the imports need may come later (a package, a file, memory), so they are tried again. */
+static void refuse(struct warm *warm, char why[WARM_WHY_BYTES])
+{
+    warm->cold_trials += warm->cold_trials < warm->patience;
+    uint32_t left = warm->patience - warm->cold_trials;
+    if (left > 0) {
+        (void)format_text(why, WARM_WHY_BYTES, "%s; after %u more trials on this node its imports are tried again", warm->why, left);
+    } else {
+        (void)format_text(why, WARM_WHY_BYTES, "%s; with the next trial on this node its imports are tried again", warm->why);
+    }
+}
+
 static int take(struct daemon *daemon, uint32_t slot, const experiment_id *experiment, hash256 code, const struct worker_start *start,
                 const char *directory, const struct warm_command *command, struct warm_start *out, char why[WARM_WHY_BYTES])
 {
@@ -317,20 +331,22 @@ static int take(struct daemon *daemon, uint32_t slot, const experiment_id *exper
     hash256 key = key_of(experiment, &code, start, command);
     struct warm *warm = all != NULL ? find(all, &key) : NULL;
     uint64_t now_ms = daemon_now_ms();
-    if (warm == NULL) {
-        warm = all != NULL && !all->memory_is_short ? place(daemon) : NULL;
+    bool is_due = warm != NULL && warm->state == WARM_REFUSED && warm->cold_trials >= warm->patience && !all->memory_is_short && reap(warm);
+    if (warm == NULL || is_due) {
+        uint32_t patience = is_due && warm->patience <= UINT32_MAX / 2 ? warm->patience * 2 : WARM_PATIENCE;
+        warm = is_due ? warm : all != NULL && !all->memory_is_short ? place(daemon) : NULL;
         if (warm == NULL) {
             (void)snprintf(why, WARM_WHY_BYTES, "%s", "memory for a warm process is short");
             return ERR_USAGE;
         }
-        *warm = (struct warm){.id = ++all->last_id, .key = key, .experiment = *experiment, .began_ms = now_ms};
+        *warm = (struct warm){.id = ++all->last_id, .key = key, .experiment = *experiment, .began_ms = now_ms, .patience = patience};
         int code_of_start = begin(daemon, warm, command, start, directory, why);
         if (code_of_start != 0) {
             return code_of_start;
         }
     }
     if (warm->state == WARM_REFUSED) {
-        bytes_copy_text(why, WARM_WHY_BYTES, warm->why);
+        refuse(warm, why);
         return ERR_USAGE;
     }
     out->fd = fcntl(warm->fd, F_DUPFD_CLOEXEC, 0);
@@ -347,6 +363,7 @@ static int take(struct daemon *daemon, uint32_t slot, const experiment_id *exper
     warm->slots |= UINT64_C(1) << slot;
     warm->trials++;
     daemon->workers->slots[slot].warm_id = warm->id;
+    daemon->workers->slots[slot].warm_again = false;
     bytes_copy_text(daemon->workers->slots[slot].warm_why, WARM_WHY_BYTES, "its warm process could not be forked");
     return 0;
 }
@@ -385,9 +402,14 @@ void warm_start_close(struct warm_start *start)
 void daemon_warm_give_up(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_warm *all = daemon->workers->warm;
+    uint64_t id = daemon->workers->slots[slot].warm_id;
     for (uint32_t i = 0; all != NULL && i < WARM_MAX; i++) {
-        if (all->items[i].state == WARM_IMPORTING && all->items[i].id == daemon->workers->slots[slot].warm_id) {
-            end(daemon, &all->items[i], false, "its warm process was ended before its imports were done");
+        if (all->items[i].state != WARM_IMPORTING || all->items[i].id != id) {
+            continue;
+        }
+        end(daemon, &all->items[i], false, "its warm process was ended before its imports were done");
+        for (uint32_t other = 0; other < daemon->slot_count; other++) {
+            daemon->workers->slots[other].warm_again |= other != slot && daemon->workers->slots[other].warm_id == id;
         }
     }
 }

@@ -27,6 +27,8 @@ struct warm_start {
     size_t argument_bytes;
 };
 
+#define WARM_PATIENCE 8 /* so many trials begin cold before imports that have failed are tried again; then twice as many */
+
 /* Finds or starts the warm process for a worker of this slot that is about to begin; it may still be importing, and takes the worker
  * when it is done. If it does not, daemon_worker.warm_why tells why. `start` and `directory`: what the worker begins with. 0, and the caller closes `out`; ERR_USAGE: the worker has to
  * begin cold, and `why` is the end of a sentence. */
@@ -35,7 +37,8 @@ int daemon_warm_take(struct daemon *daemon, uint32_t slot, const attempt_id *att
 
 void warm_start_close(struct warm_start *start);
 
-/* A worker of this slot that waits for a warm process's imports is to end: the process is ended, and whatever waits begins cold. */
+/* A worker of this slot that waits for a warm process's imports is to end: the process is ended, since the worker is in its hands. Others that
+ * wait for it take another one. */
 void daemon_warm_give_up(struct daemon *daemon, uint32_t slot);
 
 /* The sockets to poll, at most WARM_MAX; returns their number. */

@@ -37,6 +37,7 @@ struct daemon_worker {
     bool has_link;
     struct spawn_job *spawn; /* WORKER_SPAWNING: how to start it cold, if the warm process that has it does not; else NULL */
     uint64_t warm_id;              /* of that process (warm.h); 0: none */
+    bool warm_again;               /* that process ended for the sake of another worker: this one takes a new one */
     char warm_why[WARM_WHY_BYTES]; /* why it has not; the end of a sentence */
     bool kill_wanted;     /* an order to kill that shoal-keep has not taken yet */
     bool stopping_wanted; /* a notice of the coming stop that shoal-keep has not taken yet */
