@@ -291,6 +291,27 @@ def a_stop_of_one_trial_that_waits_for_imports_leaves_the_others_warm(lab):
 
 
 @case(limit_s=120)
+def a_daemon_that_ends_during_imports_begins_the_trial_again(lab):
+    """It costs an attempt, and none of the failures that max_restarts allows."""
+    mesh = lab.mesh(1, slots="cpu:2")
+    node = mesh.nodes[0]
+    done, environment = slow_imports(lab)
+    identity = submit(lab, node, {"train.py": "import slow\nprint('done')\n"}, f"{PYTHON} train.py", values("x", 0, 1),
+                      environment=environment, max_restarts=0)
+    wait_until(lambda: warm(node) and warm(node)[0]["trials"] == 2, 30, "two trials to wait")
+    process = warm(node)[0]["pid"]
+    node.kill_daemon(signal.SIGKILL)
+    wait_until(lambda: is_gone(process), 20, "the warm process to end with its daemon")
+    node.start()
+    done.touch()
+    final = wait_over(mesh, identity, 80)
+    expect([(trial["state"], trial["restarts"]) for trial in final["trials"]] == [("completed", 0), ("completed", 0)], f"{final['trials']}")
+    logs = [log(node, identity, trial) for trial in (0, 1)]
+    expect(all(text.endswith("done\n") and is_cold(text) is None for text in logs), f"{logs}")
+    expect(not workers_of(node), "a worker is left")
+
+
+@case(limit_s=120)
 def imports_that_failed_are_tried_again_after_some_trials(lab):
     mesh = lab.mesh(1, slots="cpu:1")
     node = mesh.nodes[0]

@@ -602,6 +602,10 @@ def serve():
     channel.set_inheritable(False)
     os.close(4)  # this script
     LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)  # with the thread of the daemon that started it
+    poll = select.poll()
+    poll.register(channel, 0)
+    if poll.poll(0):  # the daemon has ended before that call
+        os._exit(0)
     room = room_of_token()
     daemon_score = score()
     if daemon_score < OOM_SCORE:
