@@ -13,7 +13,8 @@
  * Every message carries the recent changes sent least often. Each member that hears of a change also tells three random
  * members at once; so all members know within a few round trips.
  *
- * Dead and unknown members are pinged in turn for ever, or a healed partition would never be noticed; and pings carry
+ * Dead and unknown members are pinged in turn for ever, or a healed partition would never be noticed; an unknown one through
+ * another member, too, since the link to it may not work; and pings carry
  * our view of the dead and left members in turn, so differing views meet. Left members are pinged too, less often: a
  * member may have come back beyond a partition, with the news that we left.
  *

@@ -89,10 +89,10 @@ struct swim_effect {
 };
 
 /* The most effects come from a tick: expired suspects, one NACK per relay, helpers, urgent pings, pings to suspects, a
- * probe, the suspect of the previous probe, a visit to an absent member, a burst. A receive makes at most a change for
+ * probe, the suspect of the previous probe, a visit to an absent member and the helper for that, a burst. A receive makes at most a change for
  * the sender, a change per rumour, and a SEND. */
 #define SWIM_EFFECTS_MAX \
-    (SWIM_EXPIRE_MAX + SWIM_RELAYS_MAX + SWIM_HELPERS_MAX + SWIM_URGENT_MAX + SWIM_VERIFY_MAX + 1 + 1 + 1 + SWIM_BURST_MAX)
+    (SWIM_EXPIRE_MAX + SWIM_RELAYS_MAX + SWIM_HELPERS_MAX + SWIM_URGENT_MAX + SWIM_VERIFY_MAX + 1 + 1 + 2 + SWIM_BURST_MAX)
 _Static_assert(SWIM_EFFECTS_MAX >= SWIM_LEAVE_MAX, "a leave fits");
 _Static_assert(SWIM_EFFECTS_MAX >= 1 + SWIM_RUMOURS_MAX + 1, "a receive fits");
 

@@ -210,10 +210,19 @@ void swim_revisit_tick(struct swim *self, struct swim_effects *out)
     self->visits++;
     uint16_t index = self->visits % REVISITS_PER_LEFT == 0 ? revisit_next(self, true) : NONE;
     index = index == NONE ? revisit_next(self, false) : index;
-    if (index != NONE) {
-        self->members[index].visited_ms = self->now_ms;
-        swim_send(self, index, SWIM_PING, swim_next_sequence(self), NONE, false, out);
+    if (index == NONE) {
+        return;
     }
+    struct swim_member *member = &self->members[index];
+    uint16_t helper;
+    uint32_t sequence = swim_next_sequence(self);
+    swim_send(self, index, SWIM_PING, sequence, NONE, false, out);
+    /* It may be alive beyond a link that does not work. Others have no news of it, and its state is no rumour of ours that they
+     * could correct: so one of them is asked. */
+    if (member->state == SWIM_UNKNOWN && member->visited_ms != 0 && swim_pick_live(self, NONE, true, &helper, 1) == 1) {
+        swim_send(self, helper, SWIM_PING_REQ, sequence, index, false, out);
+    }
+    member->visited_ms = self->now_ms;
 }
 
 void swim_burst_want(struct swim *self)

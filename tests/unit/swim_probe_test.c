@@ -196,6 +196,30 @@ static void the_dead_have_their_turn_whoever_else_comes_and_goes(void **state)
     finish(f);
 }
 
+/* A node that starts anew hears no news of a member which lives on quietly, beyond a link that does not work. */
+static void an_unknown_member_that_does_not_answer_is_asked_for_through_another(void **state)
+{
+    (void)state;
+    struct fixture *f = start(2);
+    assert_int_equal(hear(f, 1, NULL), 0);
+    const struct swim_effect *asked = NULL;
+    uint64_t end_ms = f->now_ms + 5000;
+    while (asked == NULL && swim_next_ms(&f->swim) <= end_ms) {
+        tick_next(f);
+        asked = sent(f, 1, SWIM_PING_REQ);
+        if (asked == NULL) {
+            answer_pings(f, 1, 0, 1);
+        }
+    }
+    assert_non_null(asked);
+    assert_true(node_id_equal(asked->message.target, id(2)));
+    struct swim_message answer = {.kind = SWIM_ACK, .target = id(2), .sequence = asked->message.sequence, .incarnation = 1, .rumour_count = 1};
+    answer.rumours[0] = (struct swim_rumour){.node = id(2), .incarnation = 7, .state = SWIM_ALIVE}; /* as every relayed answer has it */
+    assert_int_equal(receive(f, 1, &answer), 0);
+    assert_int_equal(view(f, 2), SWIM_ALIVE);
+    finish(f);
+}
+
 static void who_left_is_visited_less_often_than_the_dead(void **state)
 {
     (void)state;
@@ -321,6 +345,7 @@ int main(void)
         cmocka_unit_test(a_helper_relays_the_answer_or_says_that_there_is_none),
         cmocka_unit_test(relays_are_bounded),
         cmocka_unit_test(the_dead_have_their_turn_whoever_else_comes_and_goes),
+        cmocka_unit_test(an_unknown_member_that_does_not_answer_is_asked_for_through_another),
         cmocka_unit_test(who_left_is_visited_less_often_than_the_dead),
         cmocka_unit_test(other_traffic_of_the_absent_gets_them_pinged_but_not_alive),
         cmocka_unit_test(a_removal_in_the_middle_of_a_round_costs_nobody_its_turn),
