@@ -1,6 +1,6 @@
-"""Computes anew what a search that stops trials early has decided, from the records on a node's disk. Shares no code with Shoal: it
-reads the envelopes and MessagePack bodies by docs/wire.md, folds the logs by docs/design.md 14, and applies the rule of asynchronous
-successive halving to the metrics in their order.
+"""Computes anew what a search has decided and drawn, from the records on a node's disk. Shares no code with Shoal: it reads the
+envelopes and MessagePack bodies by docs/wire.md, folds the logs by docs/design.md 14, and applies the rules of asynchronous successive
+halving, with stops or with promotions, and of the tree-structured Parzen estimator (search_draws.py) to the metrics in their order.
 
 usage: search_replay.py DIR EXPERIMENT [--build DIR]   checks one node's records; prints what it found, exit status 1 if anything is wrong"""
 
@@ -14,12 +14,17 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
-EXPERIMENT, CLAIM, ATTEMPT, VERDICT, EXPERIMENT_LARGE, ATTEMPT_LARGE, STOP, RESULT, LOG, SEARCH_STOP = 5, 7, 8, 10, 25, 26, 28, 30, 31, 32
-GOES_ON, STOPS, TOPS_OUT = 0, 1, 2
-WORDS = ("goes on", "stops", "top")
-GRID, ASHA, ADAPTIVE = 1, 3, 4
+from search_draws import COMPLETED, RUNNING, STOPPED, TPE, Observation, Space, draw
+
+EXPERIMENT, CLAIM, ATTEMPT, VERDICT, EXPERIMENT_LARGE, ATTEMPT_LARGE, STOP, NOTE = 5, 7, 8, 10, 25, 26, 28, 29
+RESULT, LOG, SEARCH_STOP, SEARCH_PAUSE = 30, 31, 32, 35
+GOES_ON, STOPS, TOPS_OUT, PAUSES, PROMOTES, CLOSES, ENDS = range(7)
+WORDS = ("goes on", "stops", "top", "pauses", "promotes", "closes", "ends")
+GRID, ASHA, ADAPTIVE, DRAWS = 1, 3, 4, 5  # searchers; DRAWS: tpe
 RANGES = (2, 3, 4)  # kinds of hyperparameters with a count
 MODES = ("standard", "aggressive", "conservative")
+FURTHER_TRIALS = 5  # the subject of a note
+OVER = 0  # the reason of a verdict: completed
 
 
 class Wrong(Exception):
@@ -99,7 +104,7 @@ def make_brackets(config):
     divisor, trials = Fraction(config.get("divisor", 4)), config["max_trials"]
     if config["searcher"] == ASHA:
         return [Bracket(config["num_rungs"], trials)]
-    rungs = sorted(config.get("bracket_rungs", []), reverse=True)
+    rungs = sorted((rungs for rungs in config.get("bracket_rungs", []) if rungs != 0), reverse=True)  # 0: the search promotes
     if not rungs:
         most = min(most_rungs(divisor, config["max_time"], config.get("max_rungs", 5)),
                    most_rungs(divisor, trials, config.get("max_rungs", 5)))
@@ -129,6 +134,247 @@ def seat_trials(brackets):
     return seats
 
 
+class Entry:
+    """A decision of a log, and what its result was worth then."""
+
+    def __init__(self, told):
+        self.trial, self.number, self.term, self.coordinator, self.rung, self.decision, self.step, self.length, self.metric = told
+        self.place, self.of = 0, 0
+
+    def attempt(self):
+        return self.trial, self.number, self.term, self.coordinator
+
+    def __str__(self):
+        return f"trial {self.trial} attempt {self.number} at rung {self.rung}"
+
+
+class Created:
+    """The values with which an attempt is about to begin."""
+
+    def __init__(self, told):
+        key, self.is_drawn, values = told
+        self.attempt = (*struct.unpack_from(">IIQ", key, 8), bytes(key[24:40]))
+        self.trial, self.point = self.attempt[0], values[1:]
+
+
+class State:
+    """What a log says up to an entry, by the rule of trials that are stopped."""
+
+    def __init__(self, search):
+        self.search = search
+        self.entries, self.rungs = [], Counter()
+        self.created = []
+
+    def next_rung(self, trial):
+        return self.rungs[trial]
+
+    def follows(self, entry):
+        return entry.rung == self.rungs[entry.trial]
+
+    def reports(self, entry):
+        """The metrics of the entry's bracket at its rung so far."""
+        bracket = self.search.bracket_of(entry.trial)
+        return [e.metric for e in self.entries if e.rung == entry.rung and self.search.bracket_of(e.trial) == bracket]
+
+    def decide(self, entry):
+        """What the rule says of the result; notes its place among those before it in its bracket at its rung."""
+        before = self.reports(entry)
+        better = sum(self.search.is_better(other, entry.metric) for other in before)
+        entry.place, entry.of = better + 1, len(before) + 1
+        if not self.search.halves:
+            return TOPS_OUT
+        if math.isnan(entry.metric):
+            return STOPS
+        if entry.rung == self.search.rungs_of(entry.trial) - 1:
+            return TOPS_OUT
+        return GOES_ON if better < max(1, math.floor(entry.of / self.search.divisor)) else STOPS
+
+    def take(self, entry):
+        self.entries.append(entry)
+        self.rungs[entry.trial] += 1
+
+    def create(self, created):
+        if all(other.attempt != created.attempt for other in self.created):
+            self.created.append(created)
+
+    def left(self):
+        """What is to be decided without a further result, as text; None: nothing."""
+
+    def awaits(self, trial, rung):
+        """A result of the trial at that rung is to be judged."""
+        last = next((e for e in reversed(self.entries) if e.trial == trial), None)
+        return rung == self.rungs[trial] and (last is None or last.decision == GOES_ON)
+
+    # ---- draws ----
+
+    def point_of(self, trial, attempt=None):
+        """The values of the attempt, or the newest of the trial."""
+        return next((c.point for c in reversed(self.created) if c.trial == trial and attempt in (None, c.attempt)), None)
+
+    def observe(self, index):
+        """The observations before the draw of trial `index`, and how many of them are too few to learn from."""
+        search = self.search
+        startup = search.config.get("n_startup_trials", 10)
+        seen = [e for e in self.entries if e.decision in (GOES_ON, STOPS, TOPS_OUT, PAUSES)]
+        if search.halves:
+            startup = max(startup, search.space.searched + 1)
+            lengths = Counter(e.length_due for e in seen)
+            length = max((length for length, count in lengths.items() if count >= startup), default=None)
+            startup = math.inf if length is None else startup
+        observations = []
+        for trial in {c.trial for c in self.created} - {index}:
+            own = [e for e in seen if e.trial == trial]
+            at = [e for e in own if not search.halves or e.length_due == length]
+            last = (at or own or [None])[-1]
+            state = COMPLETED if at else STOPPED if last and last.decision != GOES_ON else RUNNING
+            point = self.point_of(trial, last.attempt() if state != RUNNING else None)
+            if point is not None:
+                observations.append(Observation(trial, state, point, last.metric if last else None, last.length_due if last else 0))
+        return observations, startup
+
+    def check_created(self, created):
+        search, where = self.search, f"trial {created.trial} attempt {created.attempt[1]}"
+        if search.space is None or created.trial >= search.trials:
+            raise Wrong(f"{where} is drawn, and that is no trial of a search that draws")
+        if search.attempts.get(created.attempt) is not None and not same(search.point(created.attempt), created.point):
+            raise Wrong(f"{where} has the values {search.point(created.attempt)}, and its log says {created.point}")
+        before = self.point_of(created.trial)
+        if not created.is_drawn:
+            known = [search.point(attempt) for attempt in search.attempts if attempt[0] == created.trial] + [before]
+            if not any(point is not None and same(point, created.point) for point in known):
+                raise Wrong(f"{where} takes over {created.point}, which were never drawn")
+            return
+        if before is not None:
+            raise Wrong(f"{where} is drawn again in one log")
+        observations, startup = self.observe(created.trial)
+        wanted = draw(search.space, observations, search.smaller, startup, search.config["seed"], created.trial)
+        if not search.space.same(wanted, created.point):
+            raise Wrong(f"{where} has drawn {created.point}, and {len(observations)} trials before it say {wanted}")
+        search.drawn += 1
+
+
+class Climber:
+    """A trial of a search that promotes."""
+
+    def __init__(self):
+        self.metrics, self.place = [], "climbs"  # or "paused", "done", "ended"; a trial that has ended reports again if a user retries it
+
+
+class Ladder(State):
+    """What a log says up to an entry, by the rule of trials that are paused and promoted."""
+
+    def __init__(self, search):
+        super().__init__(search)
+        self.climbers = {trial: Climber() for trial in range(search.trials)}
+        self.orders = {}  # (bracket, rung) -> the trials that have an entry there, the oldest first
+
+    def next_rung(self, trial):
+        return len(self.climbers[trial].metrics)
+
+    def follows(self, entry):
+        climber, reached = self.climbers[entry.trial], self.next_rung(entry.trial)
+        if entry.decision == ENDS:
+            return (climber.place, entry.rung) in (("climbs", reached), ("paused", reached - 1))
+        if entry.decision in (PROMOTES, CLOSES):
+            return climber.place == "paused" and entry.rung == reached - 1
+        return climber.place in ("climbs", "ended") and entry.rung == reached
+
+    def order(self, trial, rung):
+        return self.orders.setdefault((self.search.bracket_of(trial), rung), [])
+
+    def metric(self, trial, rung):
+        metrics = self.climbers[trial].metrics
+        return metrics[rung] if rung < len(metrics) else math.nan  # ended on the way there
+
+    def better(self, trial, rung, metric):
+        """The trials of the rung with a better metric, and those that are as good and older."""
+        order = self.order(trial, rung)
+        older = order[:order.index(trial)] if trial in order else order
+        return sum(self.search.is_better(self.metric(other, rung), metric) or (other in older and self.metric(other, rung) == metric)
+                   for other in order if other != trial)
+
+    def promoted(self, trial, rung):
+        return math.floor(len(self.order(trial, rung)) / self.search.divisor)
+
+    def due(self):
+        """The paused trials that are to be promoted, of the highest rung that has any."""
+        found = {}
+        for trial, climber in self.climbers.items():
+            rung = len(climber.metrics) - 1
+            if climber.place == "paused" and self.better(trial, rung, climber.metrics[rung]) < self.promoted(trial, rung):
+                found.setdefault(rung, []).append(trial)
+        return found[max(found)] if found else []
+
+    def closable(self):
+        """The paused trials at whose rung no trial of their bracket can report any more."""
+        search = self.search
+        return [trial for trial, climber in self.climbers.items() if climber.place == "paused" and not any(
+            other.place in ("climbs", "paused") and len(other.metrics) < len(climber.metrics) and
+            search.bracket_of(number) == search.bracket_of(trial) for number, other in self.climbers.items())]
+
+    def left(self):
+        due = self.due()
+        if due:
+            return f"trials {due} are to be promoted"
+        closable = self.closable()
+        return f"trials {closable} are to be closed" if closable else None
+
+    def decide(self, entry):
+        rung = entry.rung
+        if entry.decision == PROMOTES:
+            due = self.due()
+            if entry.trial not in due:
+                raise Wrong(f"{entry} is promoted, and trials {due} are to be")
+            return PROMOTES
+        if self.due():
+            raise Wrong(f"{entry} {WORDS[entry.decision]}, and trials {self.due()} are to be promoted first")
+        if entry.decision == CLOSES:
+            if entry.trial not in self.closable():
+                raise Wrong(f"{entry} is closed, and trials {self.closable()} are to be")
+            return CLOSES
+        if self.closable():
+            raise Wrong(f"{entry} {WORDS[entry.decision]}, and trials {self.closable()} are to be closed first")
+        if entry.decision == ENDS:
+            if not math.isnan(entry.metric) or not self.search.has_ended(entry.trial):
+                raise Wrong(f"{entry} ends by its log, and it has no verdict and was not stopped")
+            return ENDS
+        if math.isnan(entry.metric):
+            return STOPS
+        if rung == self.search.rungs_of(entry.trial) - 1:
+            return TOPS_OUT
+        order = [other for other in self.order(entry.trial, rung) if other != entry.trial]
+        better = sum(self.search.is_better(self.metric(t, rung), entry.metric) or self.metric(t, rung) == entry.metric for t in order)
+        return GOES_ON if better < math.floor((len(order) + 1) / self.search.divisor) else PAUSES
+
+    def note_place(self, entry):
+        order = self.order(entry.trial, entry.rung)
+        entry.of = len(order)
+        entry.place = 1 + sum(self.search.is_better(self.metric(t, entry.rung), entry.metric) for t in order if t != entry.trial)
+
+    def take(self, entry):
+        self.entries.append(entry)
+        climber = self.climbers[entry.trial]
+        if entry.decision == PROMOTES:
+            climber.place = "climbs"
+        elif entry.decision == CLOSES:
+            climber.place = "done"
+        elif entry.decision == ENDS:
+            if climber.place == "climbs":
+                self.order(entry.trial, entry.rung).append(entry.trial)
+            climber.place = "ended"
+        else:
+            order = self.order(entry.trial, entry.rung)
+            if entry.trial in order:  # the trial ended, was retried, and its result takes that place
+                order.remove(entry.trial)
+            order.append(entry.trial)
+            climber.metrics.append(entry.metric)
+            climber.place = {GOES_ON: "climbs", PAUSES: "paused"}.get(entry.decision, "done")
+        self.note_place(entry)
+
+    def awaits(self, trial, rung):
+        return self.climbers[trial].place == "climbs" and rung == self.next_rung(trial)
+
+
 class Search:
     """The search of one experiment as its configuration has it, and what one node's records say of it."""
 
@@ -142,40 +388,73 @@ class Search:
         self.trials = self.config["max_trials"]
         if self.config["searcher"] == GRID:
             self.trials = math.prod(parameter[4] for parameter in self.config["hyperparameters"] if parameter[1] in RANGES)
+        else:
+            self.trials = max([self.trials] + [int(record.key[9:]) for record in own if record.kind == NOTE and record.key[8] == FURTHER_TRIALS])
         self.halves = self.config["searcher"] in (ASHA, ADAPTIVE)
+        self.promotes = self.halves and 0 in self.config.get("bracket_rungs", [])
+        self.smaller = self.config["smaller_is_better"]
         if self.halves:
             self.divisor = Fraction(self.config.get("divisor", 4))
-            self.smaller = self.config["smaller_is_better"]
             self.brackets = make_brackets(self.config)
-            self.bracket_of = seat_trials(self.brackets)
+            self.seats = seat_trials(self.brackets)
+        space = Space(self.config.get("hyperparameters", []))
+        self.space = space if self.config["searcher"] == DRAWS or (self.halves and space.sampler == TPE) else None
+        self.drawn = 0  # draws computed anew
         self.claims = {record.writer: record.value()[0] for record in own if record.kind == CLAIM}
-        self.attempts, self.results, self.stops, self.retries = {}, {}, {}, {}
+        self.attempts, self.results, self.stops, self.pauses, self.verdicts, self.retries = {}, {}, {}, {}, {}, {}
         logs = {}
         for record in own:
             if record.kind in (ATTEMPT, ATTEMPT_LARGE):
                 trial, number, term = struct.unpack_from(">IIQ", record.key, 8)
-                self.attempts[trial, number, term, record.writer] = record.value()
-            elif record.kind == RESULT:
-                trial, number, term = struct.unpack_from(">IIQ", record.key, 8)
-                self.results.setdefault((trial, number, term, record.key[24:40], record.key[40]), []).append((record.writer, *record.value()))
+                self.attempts[trial, number, term, record.writer] = record.value()[7 if record.kind == ATTEMPT else 8:]
+            elif record.kind in (RESULT, VERDICT):
+                attempt = (*struct.unpack_from(">IIQ", record.key, 8), record.key[24:40])
+                if record.kind == RESULT:
+                    self.results.setdefault((*attempt, record.key[40]), []).append((record.writer, *record.value()))
+                else:
+                    self.verdicts.setdefault(attempt, []).append(record.value())
             elif record.kind == LOG:
                 number, = struct.unpack_from(">I", record.key, 16)
                 logs.setdefault((record.writer, record.key[8:16]), {})[number] = record.value()
-            elif record.kind == SEARCH_STOP:
-                self.stops[struct.unpack_from(">I", record.key, 8)[0], record.writer] = record.value()
-            elif record.kind == STOP:
-                self.retries[struct.unpack_from(">I", record.key, 8)[0], record.writer] = record.value()
+            elif record.kind in (SEARCH_STOP, SEARCH_PAUSE, STOP):
+                kept = {SEARCH_STOP: self.stops, SEARCH_PAUSE: self.pauses, STOP: self.retries}[record.kind]
+                kept[struct.unpack_from(">I", record.key, 8)[0], record.writer] = record.value()
         self.logs = {name: whole_prefix(numbered) for name, numbered in logs.items() if 0 in numbered}
 
     def same_as(self, other):
         """Both nodes have the same records of the search."""
-        return (self.claims, self.logs.keys(), self.attempts.keys(), self.results.keys(), self.stops) == (
-            other.claims, other.logs.keys(), other.attempts.keys(), other.results.keys(), other.stops) and all(
-            len(log) == len(other.logs[name]) for name, log in self.logs.items())
+        def content(search):
+            return (search.claims, search.logs.keys(), search.attempts.keys(), search.results.keys(), search.verdicts.keys(), search.stops,
+                    search.pauses)
 
-    def target(self, bracket, rung):
-        share = self.divisor ** (self.brackets[bracket].rungs - 1 - rung)
-        return max(1, math.floor(self.config["max_time"] / share))
+        return content(self) == content(other) and all(len(log) == len(other.logs[name]) for name, log in self.logs.items())
+
+    def bracket_of(self, trial):
+        return self.seats[trial % self.config["max_trials"]] if self.halves else 0
+
+    def rungs_of(self, trial):
+        return self.brackets[self.bracket_of(trial)].rungs if self.halves else 1
+
+    def target(self, trial, rung):
+        """The length of a rung."""
+        if not self.halves:
+            return self.config.get("max_time", 0)
+        return max(1, math.floor(self.config["max_time"] / self.divisor ** (self.rungs_of(trial) - 1 - rung)))
+
+    def is_better(self, metric, than):
+        """Of two metrics; none is better than a NaN, which is worse than all numbers."""
+        if math.isnan(metric) or math.isnan(than):
+            return self.promotes and math.isnan(than) and not math.isnan(metric)
+        return metric < than if self.smaller else metric > than
+
+    def point(self, attempt):
+        """The values that the attempt's record has, or None."""
+        more = self.attempts.get(attempt)
+        return more[0][1:] if more else None
+
+    def has_ended(self, trial):
+        """An attempt of the trial has ended, or a user has stopped it."""
+        return any(attempt[0] == trial for attempt in self.verdicts) or any(of == trial for of, _ in self.retries)
 
     # ---- the fold ----
 
@@ -185,87 +464,99 @@ class Search:
         term, boot = self.logs[name][0][:2]
         return (term, writer, boot, text) if self.claims.get(writer, 0) >= term else None
 
-    def story(self, name):
-        """What stands in a log, what it has adopted included: (entries, own, missing). `own` are the numbers of the entries that the log
-        itself has decided; `missing` is true where it has adopted what is not here."""
-        entries, own, taken, rungs = [], [], {name: 0}, Counter()
-
-        def take(judged, is_own):
-            trial, rung = judged[0], judged[4]
-            if rung == rungs[trial]:
-                rungs[trial] += 1
-                entries.append(judged)
-            elif is_own:
-                raise Wrong(f"trial {trial} is judged at rung {rung}, and rung {rungs[trial]} is its next in that log")
-
+    def read_log(self, name, check=False):
+        """What stands in a log, what it has adopted included, and how many decisions of its own were computed anew: (state, count). It
+        ends where it adopts what is not here."""
+        state, taken, checked = (Ladder if self.promotes else State)(self), {name: 0}, 0
         for record in self.logs[name]:
             for writer, text, until in record[2]:
                 other = (writer, text)
                 have = self.logs.get(other, [])
                 for number in range(taken.get(other, 0), until):
                     if number >= len(have):
-                        return entries, own, True
-                    for judged in have[number][3]:
-                        take(judged, False)
+                        return state, checked
+                    for created in have[number][4:5]:
+                        state.create(Created(created))
+                    for entry in map(Entry, have[number][3]):
+                        if self.is_possible(entry) and state.follows(entry):
+                            self.take(state, entry)
                 taken[other] = max(taken.get(other, 0), until)
-            for judged in record[3]:
-                take(judged, True)
-                own.append(len(entries) - 1)
-        return entries, own, False
+            for created in map(Created, record[4:5]):
+                if check:
+                    state.check_created(created)
+                state.create(created)
+            for entry in map(Entry, record[3]):
+                if check:
+                    self.check_entry(state, entry)
+                self.take(state, entry)
+                checked += 1
+        return state, checked
 
-    def decide(self, entries, at):
-        """What the rule says of entry `at`, and the place of its metric among those before it in its bracket at its rung."""
-        trial, rung, metric = entries[at][0], entries[at][4], entries[at][8]
-        bracket = self.bracket_of[trial]
-        before = [e[8] for e in entries[:at] if e[4] == rung and self.bracket_of[e[0]] == bracket]
-        better = sum(other < metric if self.smaller else other > metric for other in before)
-        of = len(before) + 1
-        if math.isnan(metric):
-            return STOPS, better + 1, of
-        if rung == self.brackets[bracket].rungs - 1:
-            return TOPS_OUT, better + 1, of
-        return (GOES_ON if better < max(1, math.floor(of / self.divisor)) else STOPS), better + 1, of
+    def is_possible(self, entry):
+        return entry.trial < self.trials and entry.rung < self.rungs_of(entry.trial)
+
+    def take(self, state, entry):
+        entry.length_due = self.target(entry.trial, entry.rung)
+        if not self.promotes:
+            state.decide(entry)  # for its place
+        state.take(entry)
 
     # ---- the checks ----
 
     def check_logs(self):
         """Each log by itself: its entries are of results, in order, and each decision of its own follows from what stands before it."""
-        checked = 0
-        for name in self.logs:
-            entries, own, _ = self.story(name)
-            for at in own:
-                self.check_entry(entries, at)
-            checked += len(own)
-        return checked
+        return sum(self.read_log(name, check=True)[1] for name in self.logs)
 
-    def check_entry(self, entries, at):
-        trial, number, term, coordinator, rung, decision, step, length, metric = entries[at]
-        where = f"trial {trial} attempt {number} at rung {rung}"
-        if trial >= self.trials or rung >= self.brackets[self.bracket_of[trial]].rungs:
-            raise Wrong(f"{where} is judged, and there is no such trial or rung")
-        if (trial, number, term, coordinator) not in self.attempts:
-            raise Wrong(f"{where} is judged, and there is no such attempt")
-        results = self.results.get((trial, number, term, coordinator, rung), [])
-        if not any(same(result[1:], (step, length, metric)) for result in results):
-            raise Wrong(f"{where} is judged by {step, length, metric}, and its results are {results}")
-        if length < self.target(self.bracket_of[trial], rung):
-            raise Wrong(f"{where} is judged at the length {length}, and the rung is at {self.target(self.bracket_of[trial], rung)}")
-        wanted, _, of = self.decide(entries, at)
-        if decision != wanted:
-            raise Wrong(f"{where} ({metric}, one of {of}) {WORDS[decision]} by its log, and {WORDS[wanted]} by the rule")
+    def check_result(self, entry):
+        """The entry has the result of its attempt."""
+        told = (entry.step, entry.length, entry.metric)
+        results = [result[1:] for result in self.results.get((*entry.attempt(), entry.rung), [])]
+        if not self.halves and not self.target(entry.trial, 0):  # what a completed trial has reported last
+            for reason, step, metrics, *_ in self.verdicts.get(entry.attempt(), []):
+                metric = unpack(metrics)[0].get("validation", {}).get(self.config["metric"]) if reason == OVER else None
+                results += [(step, entry.length, metric)] if metric is not None else []
+        if not any(same(result, told) for result in results):
+            raise Wrong(f"{entry} is judged by {told}, and its results are {results}")
+        if entry.length < self.target(entry.trial, entry.rung):
+            raise Wrong(f"{entry} is judged at the length {entry.length}, and the rung is at {self.target(entry.trial, entry.rung)}")
+
+    def check_entry(self, state, entry):
+        if not self.is_possible(entry):
+            raise Wrong(f"{entry} is judged, and there is no such trial or rung")
+        if not state.follows(entry):
+            raise Wrong(f"{entry} {WORDS[entry.decision]}, and rung {state.next_rung(entry.trial)} is its next "
+                        f"in that log")
+        has_attempt = entry.decision != ENDS or entry.number != 0
+        if has_attempt and entry.attempt() not in self.attempts:
+            raise Wrong(f"{entry} is judged, and there is no such attempt")
+        if entry.decision != ENDS:
+            self.check_result(entry)
+        if self.space is not None and entry.decision != ENDS:
+            point = state.point_of(entry.trial, entry.attempt())
+            if point is None or not same(point, self.point(entry.attempt())):
+                raise Wrong(f"{entry} is judged with the values {point}, and its attempt has {self.point(entry.attempt())}")
+        wanted = state.decide(entry)
+        if entry.decision != wanted:
+            raise Wrong(f"{entry} ({entry.metric}) {WORDS[entry.decision]} by its log, and {WORDS[wanted]} by the rule")
 
     def state(self):
-        """The entries of the highest log, which every node that has the same records shows."""
+        """The state of the highest log, which every node that has the same records shows."""
         ranked = [(self.rank(name), name) for name in self.logs if self.rank(name) is not None]
-        return self.story(max(ranked)[1])[0] if ranked else []
+        return self.read_log(max(ranked)[1])[0] if ranked else (Ladder if self.promotes else State)(self)
+
+    def named(self, trial, rung, name, at, decisions):
+        """Whether record `at` of a log decides that of the trial."""
+        log = self.logs.get(name, [])
+        return any(e.trial == trial and e.rung == rung and e.decision in decisions for e in map(Entry, log[at][3] if at < len(log) else []))
 
     def check_stops(self):
-        """Each stop names a decision that its log has, and begins nothing anew."""
-        for (trial, _), (number, rung, is_top, writer, text, at) in self.stops.items():
-            log = self.logs.get((writer, text), [])
-            judged = log[at][3] if at < len(log) else []
-            if not any(j[0] == trial and j[4] == rung and j[5] == (TOPS_OUT if is_top else STOPS) for j in judged):
+        """Each stop and pause names a decision that its log has, and begins nothing anew."""
+        for (trial, _), (_, rung, is_top, writer, text, at) in self.stops.items():
+            if not self.named(trial, rung, (writer, text), at, (TOPS_OUT,) if is_top else (STOPS, CLOSES)):
                 raise Wrong(f"trial {trial} is stopped at rung {rung}, and the log that the stop names does not say so")
+        for (trial, _), (_, _, _, rung, writer, text, at) in self.pauses.items():
+            if not self.named(trial, rung, (writer, text), at, (PAUSES,)):
+                raise Wrong(f"trial {trial} is paused at rung {rung}, and the log that the pause names does not say so")
 
     def check_end(self):
         """Of a search that is over: all trials have begun, no further ones, and each report at a rung that a trial was to go on to is
@@ -273,23 +564,25 @@ class Search:
         begun = {attempt[0] for attempt in self.attempts}
         if begun != set(range(self.trials)):
             raise Wrong(f"there are {self.trials} trials, and attempts of {len(begun)}: {sorted(begun ^ set(range(self.trials)))}")
-        if not self.halves:
+        if self.space is not None:
+            lacking = [attempt[:2] for attempt in self.attempts if self.point(attempt) is None]
+            if lacking:
+                raise Wrong(f"the attempts {lacking} have no values")
+        if not self.halves and self.space is None:
             return
-        entries = self.state()
-        pairs = Counter((e[0], e[4]) for e in entries)
-        twice = [pair for pair, count in pairs.items() if count > 1]
+        state = self.state()
+        twice = [pair for pair, count in Counter((e.trial, e.rung) for e in state.entries if e.decision <= PAUSES).items() if count > 1]
         if twice:
             raise Wrong(f"judged twice: {twice}")
-        last = {e[0]: e for e in entries}
         for trial, number, _, _, rung in self.results:
-            reached = last.get(trial)
-            is_due = (rung == 0 and reached is None) or (reached is not None and reached[5] == GOES_ON and rung == reached[4] + 1)
-            if is_due:
+            if state.awaits(trial, rung):
                 raise Wrong(f"attempt {number} of trial {trial} has reported at rung {rung}, and nobody has judged that")
+        if state.left() is not None:
+            raise Wrong(f"the search is over, and {state.left()}")
 
     def check(self, is_over):
         """Raises Wrong; else returns how many decisions were computed anew."""
-        checked = self.check_logs() if self.halves else 0
+        checked = self.check_logs() if self.halves or self.space is not None else 0
         self.check_stops()
         if is_over:
             self.check_end()
@@ -297,13 +590,8 @@ class Search:
 
     def judged(self):
         """As `shoal rungs --json` tells it."""
-        entries = self.state()
-        told = []
-        for at, (trial, number, _, _, rung, decision, step, length, metric) in enumerate(entries):
-            _, place, of = self.decide(entries, at)
-            told.append({"trial": trial, "attempt": number, "bracket": self.bracket_of[trial], "rung": rung, "step": step, "length": length,
-                         "metric": metric, "decision": WORDS[decision], "place": place, "of": of})
-        return told
+        return [{"trial": e.trial, "attempt": e.number, "bracket": self.bracket_of(e.trial), "rung": e.rung, "step": e.step, "length": e.length,
+                 "metric": e.metric, "decision": WORDS[e.decision], "place": e.place, "of": e.of} for e in self.state().entries]
 
 
 def whole_prefix(numbered):
@@ -336,7 +624,8 @@ def main():
         for judged in search.judged():
             print(json.dumps(judged))
     else:
-        print(f"{search.trials} trials, {len(search.logs)} logs, {checked} decisions computed anew, {len(search.stops)} stops: all follow")
+        print(f"{search.trials} trials, {len(search.logs)} logs, {checked} decisions and {search.drawn} draws computed anew, "
+              f"{len(search.stops)} stops: all follow")
     return 0
 
 

@@ -1,5 +1,6 @@
 """What search_replay.py computes: known answers, and what is wrong in a log is found."""
 
+import math
 import struct
 import sys
 import unittest
@@ -7,8 +8,43 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from search_replay import (ADAPTIVE, ASHA, ATTEMPT, CLAIM, EXPERIMENT, GOES_ON, LOG, RESULT, SEARCH_STOP, STOPS, TOPS_OUT, Search, Wrong,
-                           make_brackets, seat_trials, unpack)
+from search_draws import (
+    COMPLETED,
+    STOPPED,
+    Dimension,
+    Observation,
+    Parameter,
+    Parzen,
+    Space,
+    draw,
+    rank,
+)
+from search_replay import (
+    ADAPTIVE,
+    ASHA,
+    ATTEMPT,
+    CLAIM,
+    CLOSES,
+    DRAWS,
+    ENDS,
+    EXPERIMENT,
+    GOES_ON,
+    LOG,
+    NOTE,
+    PAUSES,
+    PROMOTES,
+    RESULT,
+    SEARCH_PAUSE,
+    SEARCH_STOP,
+    STOPS,
+    TOPS_OUT,
+    VERDICT,
+    Search,
+    Wrong,
+    make_brackets,
+    seat_trials,
+    unpack,
+)
 
 ID = bytes(range(8))
 NODES = [bytes([n]) * 16 for n in (1, 2, 3)]
@@ -114,7 +150,7 @@ class Logs(unittest.TestCase):
 
     def test_a_result_that_counts_twice_is_found(self):
         logs = TWO_LOGS[:2] + [log(NODES[1], SECOND, 1, 2, [], [judged(1, 0, GOES_ON)])]
-        self.refused(base() + logs, "trial 1 is judged at rung 0, and rung 1 is its next")
+        self.refused(base() + logs, "trial 1 attempt 1 at rung 0 goes on, and rung 1 is its next")
 
     def test_a_made_up_result_is_found(self):
         logs = [log(NODES[0], FIRST, 0, 1, [], [judged(0, 0, GOES_ON, 0.3)])]
@@ -146,6 +182,210 @@ class Logs(unittest.TestCase):
         self.assertEqual(search(base() + TWO_LOGS + [top]).check(True), 8)
         made_up = Told(SEARCH_STOP, NODES[1], ID + struct.pack(">I", 2), [1, 0, False, NODES[1], SECOND, 1])
         self.refused(base() + TWO_LOGS + [made_up], "trial 2 is stopped at rung 0, and the log that the stop names does not say so")
+
+
+class FurtherTrials(unittest.TestCase):
+    def test_the_greatest_number_counts(self):
+        notes = [Told(NOTE, NODES[0], ID + bytes([5]) + text, [1, True, ""]) for text in (b"6", b"10", b"3")]
+        extended = search(base(trials=4) + notes)
+        self.assertEqual(extended.trials, 10)
+        self.assertEqual(extended.bracket_of(9), extended.bracket_of(1))
+        with self.assertRaisesRegex(Wrong, "there are 10 trials, and attempts of 4"):
+            search(base(trials=4) + TWO_LOGS + notes).check(is_over=True)
+
+    def test_what_the_key_says_is_no_other_note(self):
+        self.assertEqual(search(base() + [Told(NOTE, NODES[0], ID + bytes([0]) + b"9", [1, True, "x"])]).trials, 4)
+
+
+# Six trials at two rungs, a third is promoted; smaller is better.
+METRICS = [0.5, 0.3, 0.4, 0.2, 0.45, 0.1]
+
+
+def climb(trial, rung, decision, metric=None, number=1):
+    return [trial, number, 1, NODES[0], rung, decision, 3 if rung == 0 else 9, 3 if rung == 0 else 9, METRICS[trial] if metric is None else metric]
+
+
+def ladder(steps, results=(), more=()):
+    """The search whose one log has these steps, one a record."""
+    records = [record for record in base(trials=6, bracket_rungs=[0]) if record.kind != RESULT]
+    records += [result(trial, rung, metric) for trial, metric in enumerate(METRICS) for rung in range(2)]
+    kept = {record.key: record for record in [*records, *more, *results] if record.kind in (RESULT, ATTEMPT, VERDICT)}
+    records = [record for record in [*records, *more] if record.key not in kept] + list(kept.values())
+    return search(records + [log(NODES[0], FIRST, at, 1, [], [step]) for at, step in enumerate(steps)])
+
+
+FIRST_TWO = [climb(0, 0, PAUSES), climb(1, 0, PAUSES)]
+# The third of a rung lets one go on: the best of the three, which is paused.
+FIRST_THREE = [*FIRST_TWO, climb(2, 0, PAUSES), climb(1, 0, PROMOTES)]
+ALL = [*FIRST_THREE, climb(3, 0, GOES_ON), climb(4, 0, PAUSES), climb(5, 0, GOES_ON), climb(1, 1, TOPS_OUT), climb(3, 1, TOPS_OUT),
+       climb(5, 1, TOPS_OUT)]
+CLOSED = [climb(0, 0, CLOSES), climb(2, 0, CLOSES), climb(4, 0, CLOSES)]
+
+
+class Promotion(unittest.TestCase):
+    def refused(self, text, *ladder_arguments, is_over=False, **more):
+        with self.assertRaisesRegex(Wrong, text):
+            ladder(*ladder_arguments, **more).check(is_over)
+
+    def test_a_whole_search(self):
+        steps = [*ALL[:7], *CLOSED, *ALL[7:]]
+        told = ladder(steps)
+        self.assertEqual(told.check(True), 13)
+        self.assertEqual([e.decision for e in told.state().entries][2:5], [PAUSES, PROMOTES, GOES_ON])
+
+    def test_a_promotion_that_is_due_comes_first(self):
+        self.refused("goes on, and trials .1. are to be promoted first", [*FIRST_TWO, climb(2, 0, PAUSES), climb(3, 0, GOES_ON)])
+
+    def test_the_wrong_one_is_promoted(self):
+        self.refused("trial 2 attempt 1 at rung 0 is promoted, and trials .1. are to be", [*FIRST_TWO, climb(2, 0, PAUSES), climb(2, 0, PROMOTES)])
+
+    def test_none_is_promoted_twice(self):
+        self.refused("trial 1 attempt 1 at rung 0 promotes, and rung 1 is its next", [*FIRST_THREE, climb(1, 0, PROMOTES)])
+
+    def test_a_rung_of_few_lets_nobody_go_on(self):
+        self.refused("trial 0 .* goes on by its log, and pauses by the rule", [climb(0, 0, GOES_ON)])
+
+    def test_one_of_the_best_is_not_paused(self):
+        self.refused("trial 5 .* pauses by its log, and goes on by the rule", [*ALL[:6], climb(5, 0, PAUSES)])
+
+    def test_of_equal_ones_the_older_goes_on(self):
+        equal = [result(2, 0, 0.3)]
+        told = [*FIRST_TWO, climb(2, 0, PAUSES, 0.3), climb(1, 0, PROMOTES)]
+        self.assertEqual(ladder(told, equal).check(False), 4)
+        self.refused("trial 2 .* is promoted, and trials .1. are to be", [*told[:3], climb(2, 0, PROMOTES, 0.3)], equal)
+
+    def test_a_trial_is_closed_only_once_no_other_can_report_there(self):
+        self.refused("trial 0 attempt 1 at rung 0 is closed, and trials .. are to be", [*FIRST_THREE, climb(0, 0, CLOSES)])
+        self.refused("trials .0, 2, 4. are to be closed first", ALL[:8])
+
+    def test_a_trial_ends_only_if_it_is_over(self):
+        end = [3, 1, 1, NODES[0], 0, ENDS, 0, 0, NAN]
+        verdict = Told(VERDICT, NODES[0], ID + struct.pack(">IIQ", 3, 1, 1) + NODES[0], [1, 0, b"\x80", 0])
+        self.assertEqual(ladder([*FIRST_THREE, end], more=[verdict]).check(False), 5)
+        self.refused("trial 3 .* ends by its log, and it has no verdict", [*FIRST_THREE, end])
+
+    def test_a_trial_that_has_ended_is_the_worst_of_its_rung(self):
+        end = [2, 1, 1, NODES[0], 0, ENDS, 0, 0, NAN]
+        verdict = Told(VERDICT, NODES[0], ID + struct.pack(">IIQ", 2, 1, 1) + NODES[0], [1, 0, b"\x80", 0])
+        self.assertEqual(ladder([*FIRST_TWO, end, climb(1, 0, PROMOTES)], more=[verdict]).check(False), 4)
+        self.refused("trial 0 .* is promoted, and trials .1. are to be", [*FIRST_TWO, end, climb(0, 0, PROMOTES)], more=[verdict])
+
+    def test_a_result_after_a_retry_takes_the_place_of_the_end(self):
+        end = [2, 1, 1, NODES[0], 0, ENDS, 0, 0, NAN]
+        verdict = Told(VERDICT, NODES[0], ID + struct.pack(">IIQ", 2, 1, 1) + NODES[0], [1, 0, b"\x80", 0])
+        told = ladder([*FIRST_TWO, end, climb(1, 0, PROMOTES), climb(2, 0, PAUSES)], more=[verdict])
+        self.assertEqual((told.check(False), told.state().entries[-1].of), (5, 3))
+
+    def test_what_is_due_at_the_end_is_found(self):
+        steps = [*ALL[:7], *CLOSED, *ALL[7:]]
+        self.refused("attempt 1 of trial 5 has reported at rung 1, and nobody has judged that", steps[:-1], is_over=True)
+        self.assertEqual(ladder(steps[:9]).state().left(), "trials [4] are to be closed")
+        self.assertIsNone(ladder(steps).state().left())
+
+    def test_a_pause_names_its_decision(self):
+        pause = Told(SEARCH_PAUSE, NODES[0], ID + struct.pack(">I", 0), [1, 1, NODES[0], 0, NODES[0], FIRST, 0])
+        self.assertEqual(ladder(FIRST_TWO, more=[pause]).check(False), 2)
+        made_up = Told(SEARCH_PAUSE, NODES[0], ID + struct.pack(">I", 1), [1, 1, NODES[0], 0, NODES[0], FIRST, 0])
+        self.refused("trial 1 is paused at rung 0, and the log that the pause names does not say so", FIRST_TWO, more=[made_up])
+
+    def test_what_an_adopted_log_says_twice_is_passed_over(self):
+        """Both logs promote trial 1: the second one counts once, and its decisions stand behind those adopted."""
+        first = [log(NODES[0], FIRST, at, 1, [], [step]) for at, step in enumerate(FIRST_THREE)]
+        second = [log(NODES[1], SECOND, 0, 2, [[NODES[0], FIRST, 3]], []), log(NODES[1], SECOND, 1, 2, [], [climb(1, 0, PROMOTES)])]
+        third = [log(NODES[0], b"log 3...", 0, 1, [[NODES[1], SECOND, 2], [NODES[0], FIRST, 4]], [climb(3, 0, GOES_ON)])]
+        told = search([r for r in base(trials=6, bracket_rungs=[0]) if r.kind != RESULT] + [result(t, 0, m) for t, m in enumerate(METRICS)]
+                      + first + second + third)
+        self.assertEqual(told.check(False), 6)
+
+
+SPACE = [["x", 3, 0.0, 1.0, 0], ["c", 1, ["a", "b", "c"]], ["n", 2, 1, 64, 0, {"log": True}], ["m", 3, 0.0, 1.0, 0, {"when": [[1, [0, 2]]]}]]
+
+
+def drawn_search(points, changed=None, **more):
+    """A search of tpe whose one log draws each trial, then judges it: the metric is x + m."""
+    space = Space(SPACE)
+    records = [Told(EXPERIMENT, NODES[0], ID, [0, b"", 0, b"", config(searcher=DRAWS, max_trials=points, seed=7, n_startup_trials=4,
+                                                                      hyperparameters=SPACE, **more)]), Told(CLAIM, NODES[0], ID, [1, False])]
+    seen, entries = [], []
+    for trial in range(points):
+        point = draw(space, seen, True, 4, 7, trial)
+        point = [recorded(p, value) for p, value in zip(space.parameters, point)]
+        if changed is not None and changed[0] == trial:
+            point[changed[1]] += changed[2]
+        metric = point[0] + (0 if math.isnan(point[3]) else point[3])
+        seen.append(Observation(trial, COMPLETED, point, metric))
+        key = ID + struct.pack(">IIQ", trial, 1, 1)
+        records += [Told(ATTEMPT, NODES[0], key, [[], 0, b"", 0, "", [], 0, [0, *point]]),
+                    Told(RESULT, NODES[0], key + NODES[0] + bytes(1), [9, 9, metric])]
+        entries += [(None, [key + NODES[0], True, [0, *point]]), ([trial, 1, 1, NODES[0], 0, TOPS_OUT, 9, 9, metric], None)]
+    return records + [Told(LOG, NODES[0], ID + FIRST + struct.pack(">I", at), [1, 7, [], [j] if j else [], *([c] if c else [])])
+                      for at, (j, c) in enumerate(entries)]
+
+
+def recorded(parameter, value):
+    """As a record has it: numbers with nine digits."""
+    return float(f"{value:.9g}") if parameter.kind == 3 else value
+
+
+class Draws(unittest.TestCase):
+    def test_each_draw_is_computed_anew(self):
+        told = search(drawn_search(30))
+        self.assertEqual(told.check(True), 30)
+        self.assertEqual(told.drawn, 30)
+        self.assertTrue(any(math.isnan(told.point(attempt)[3]) for attempt in told.attempts))
+
+    def refused(self, records, text):
+        with self.assertRaisesRegex(Wrong, text):
+            search(records).check(False)
+
+    def test_a_wrong_draw_is_found(self):
+        for changed in ((2, 0, 1e-8), (11, 0, 2e-9), (11, 2, 1), (29, 0, -1e-8)):
+            self.refused(drawn_search(30, changed), f"trial {changed[0]} attempt 1 has drawn")
+
+    def test_an_observation_that_was_left_out_is_found(self):
+        """Of eleven results two are good. Here the log has the last of them behind the draw of trial 11, so one is good."""
+        records = drawn_search(12)
+        last = [record for record in records if record.kind == LOG][-4:]
+        last[1].key, last[2].key = last[2].key, last[1].key
+        self.refused(records, "trial 11 attempt 1 has drawn .* and 11 trials before it say")
+
+    def test_an_attempt_with_other_values_than_its_log(self):
+        records = drawn_search(6)
+        next(r for r in records if r.kind == ATTEMPT and r.key[8:12] == bytes([0, 0, 0, 3])).told[7][1] = 0.25
+        self.refused(records, "trial 3 attempt 1 has the values .* and its log says")
+
+    def test_a_trial_is_drawn_once_in_a_log(self):
+        records = drawn_search(6)
+        again = next(r for r in records if r.kind == LOG and len(r.told) > 4 and r.told[4][0][8:12] == bytes([0, 0, 0, 3])).told[4]
+        key = ID + struct.pack(">IIQ", 3, 2, 1) + NODES[0]
+        self.refused([*records, Told(LOG, NODES[0], ID + FIRST + struct.pack(">I", 12), [1, 7, [], [], [key, True, again[2]]])],
+                     "trial 3 attempt 2 is drawn again in one log")
+        taken = [key, False, [0, *again[2][1:-1], 0.77]]
+        self.refused([*records, Told(LOG, NODES[0], ID + FIRST + struct.pack(">I", 12), [1, 7, [], [], taken])],
+                     "trial 3 attempt 2 takes over .* which were never drawn")
+
+    def test_known_densities(self):
+        """The answers of Optuna's rules for four points, and for three of a categorical."""
+        line, choice = Dimension(Parameter(["x", 3, 0.0, 1.0, 0])), Dimension(Parameter(["c", 1, [1, 2, 3]]))
+        good, bad = Parzen([line], [[0.2], [0.3], [0.9]]), Parzen([line], [[0.1], [0.6], [0.7], [0.8]])
+        for x, l, g in ((0, 0.954885, 0.587250), (0.25, 1.302773, 0.683609), (0.5, 0.995397, 1.002800), (0.75, 0.808791, 1.546677),
+                        (1, 0.706042, 0.775762)):
+            self.assertAlmostEqual(math.exp(good.log_density([x])), l, places=6)
+            self.assertAlmostEqual(math.exp(bad.log_density([x])), g, places=6)
+        counted = Parzen([choice], [[0], [0], [2]])
+        for value, wanted in enumerate((0.476190, 0.190476, 0.333333)):
+            self.assertAlmostEqual(math.exp(counted.log_density([value])), wanted, places=6)
+        weights = Parzen([line], [[0.5]] * 30).weights
+        for weight, wanted in zip(weights, (1 / 30, 0.275, 0.516667, 0.758333, 1, 1)):
+            self.assertAlmostEqual(weight / weights[-1], wanted, places=6)
+
+    def test_the_order_of_trials_that_are_over(self):
+        """Completed ones first, then stopped ones that got further; a NaN is worse than all numbers, and nothing is worse still."""
+        best_first = [(COMPLETED, 0.1, 0), (COMPLETED, 0.5, 0), (COMPLETED, NAN, 0), (STOPPED, 0.9, 9), (STOPPED, 0.1, 3), (STOPPED, 0.2, 3),
+                      (STOPPED, NAN, 3), (STOPPED, None, 0)]
+        observations = [Observation(9 - t, state, [], metric, step) for t, (state, metric, step) in enumerate(best_first)]
+        found = sorted(observations[::2] + observations[1::2], key=lambda o: rank(o, True))
+        self.assertEqual(found, observations)
 
 
 class Bytes(unittest.TestCase):

@@ -4,7 +4,7 @@
  * choices that Optuna 5 makes by default. A pure function: a trial follows from (space, observations, seed, number) alone.
  *
  * - While fewer than `startup` trials are over (TPE_STARTUP, if nobody asks for another number), trials are drawn as by the
- *   searcher random.
+ *   searcher random, and so is each trial for which the user has given values.
  * - After that the trials that are over are ordered: completed ones by their metric, behind them stopped ones, the further ones
  *   first, then by their last metric. The best tenth, TPE_GOOD_MAX at most, are good; all others are bad, and those that
  *   still run, too, so that trials which begin together differ.
@@ -12,7 +12,9 @@
  * - TPE_CANDIDATES points are drawn from the density of the good ones; the one with the largest ratio of the good density to
  *   the bad one is taken.
  * - The parameters that every trial has are drawn together, by densities over all their dimensions. A conditional parameter is
- *   drawn alone, by the observations that have it, where the trial meets its conditions. */
+ *   drawn alone, by the observations that have it, where the trial meets its conditions.
+ * - Random numbers are those of the rule "by name" (search.h): of the parameter's name for one that is drawn alone, of the empty name
+ *   for those drawn together. Each candidate takes one for its kernel, then one for each dimension. */
 
 #include <stddef.h>
 
