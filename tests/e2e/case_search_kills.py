@@ -9,12 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lab import case, expect, show, wait_over, wait_until
-from search_replay import ATTEMPT, LOG, SEARCH_STOP, Search, Wrong, read_records
+from search_replay import ATTEMPT, ENDS, LOG, SEARCH_PAUSE, SEARCH_STOP, Search, Wrong, read_records
 
 # Kinds of records that a coordinator decides by, and where their commit is held: on its own disk, or on another node's once it has sent
 # them. None: at a random moment.
 HOLDS = [(LOG, "after", "own"), (SEARCH_STOP, "after", "own"), None, (LOG, "before", "own"), (SEARCH_STOP, "before", "own"),
          (SEARCH_STOP, "before", "another"), (SEARCH_STOP, "after", "another"), None]
+HOLDS_OF_DRAWS = [(LOG, "after", "own"), (ATTEMPT, "before", "own"), None, (ATTEMPT, "after", "own"), (LOG, "before", "own"), None]
+HOLDS_OF_PAUSES = [(LOG, "after", "own"), (SEARCH_PAUSE, "before", "own"), None, (SEARCH_PAUSE, "after", "own"), (SEARCH_STOP, "before", "own"),
+                   (SEARCH_PAUSE, "before", "another"), (LOG, "before", "own"), (SEARCH_PAUSE, "after", "another")]
 HOLDS_OF_ATTEMPTS = [(ATTEMPT, "after", "own"), None, (ATTEMPT, "before", "own"), None]
 
 
@@ -104,15 +107,15 @@ class Storm:
 
     def check(self, final, trials):
         """The decisions follow from the results, trials are as many as they should be, and what has been stopped stays so."""
-        checked = 0
-        for node, search in zip(self.mesh.nodes, self.searches()):
-            try:
-                checked = search.check(is_over=True)
-            except Wrong as wrong:
-                raise AssertionError(f"{node.name}: {wrong}") from None
+        search = self.searches()[0]  # as all of them
+        try:
+            checked = search.check(is_over=True)
+        except Wrong as wrong:
+            raise AssertionError(str(wrong)) from None
+        wanted = search.judged() if search.halves else []
+        for node in self.mesh.nodes:
             if search.halves:
                 told = node.json("rungs", self.identity)["search"]["judged"]
-                wanted = search.judged()
                 expect(len(told) == len(wanted), f"{node.name} tells of {len(told)} decisions, and its records say {len(wanted)}")
                 for one, other in zip(told, wanted):
                     one, other = ({**judged, "metric": str(float(judged["metric"]))} for judged in (one, other))
@@ -127,19 +130,22 @@ class Storm:
                 expect(ends[trial] == "stopped" and attempts[trial] == max(seen.values()),
                        f"trial {trial} was stopped at attempt {seen}, and is {ends[trial]} at attempt {attempts[trial]}")
         logs = len(search.logs)
-        return (f"{self.kills} kills, {self.held} of them held at a decision; {trials} trials, {logs} logs, {checked} decisions computed "
+        draws = f" and {search.drawn} draws" if search.space is not None else ""
+        return (f"{self.kills} kills, {self.held} of them held at a decision; {trials} trials, {logs} logs, {checked} decisions{draws} computed "
                 f"anew, {sum(len(seen) > 1 for seen in self.stopped.values())} stops watched")
 
 
-def worker(lab, rest_ms, last=9):
-    """Reports a metric at each step, a number that follows from trial and step; a few trials have none. Leaves when it is told to."""
+def worker(lab, rest_ms, last=9, goes_on=False):
+    """Reports a metric at each step, a number that follows from trial and step; a few trials have none. Leaves when it is told to, and
+    then `goes_on` from its checkpoint, or begins anew."""
+    past = "past:$i:4 " if goes_on else ""
     return (f"set --; for i in $(seq {last}); do m=0.$(( (SHOAL_TRIAL * 7 + i * 13 + 3) % 83 + 10 )); "
             f"[ $(( SHOAL_TRIAL % 13 )) != 5 ] || m=nan; "
-            f"set -- \"$@\" report:validation:accuracy:$i:$m save:$i:1000 flush rest:{rest_ms}; done; exec {lab.build}/scripted_worker \"$@\"")
+            f"set -- \"$@\" {past}report:validation:accuracy:$i:$m save:$i:1000 flush rest:{rest_ms}; done; exec {lab.build}/scripted_worker \"$@\"")
 
 
 def config(lab, searcher, rest_ms, last=9):
-    return {"name": "killed", "entrypoint": worker(lab, rest_ms, last), "seed": 11,
+    return {"name": "killed", "entrypoint": worker(lab, rest_ms, last, goes_on=not searcher.get("stop_once", True)), "seed": 11,
             "hyperparameters": {"x": {"type": "int", "minval": 0, "maxval": 19, "count": 20}, "y": {"type": "int", "minval": 0, "maxval": 9, "count": 10}},
             "searcher": {"metric": "accuracy", "smaller_is_better": False, **searcher}}
 
@@ -152,10 +158,39 @@ def adaptive(trials):
     return {"name": "adaptive_asha", "max_trials": trials, "max_rungs": 3, "divisor": 3, "max_length": 9, "mode": "conservative"}
 
 
-def kill_a_search(lab, searcher, kills, rest_ms):
+def promoting(trials):
+    return {**asha(trials), "stop_once": False}
+
+
+def kill_a_search(lab, searcher, kills, rest_ms, holds=HOLDS):
     storm = Storm(lab)
-    final = storm.run(config(lab, searcher, rest_ms), kills, HOLDS, 600)
+    final = storm.run(config(lab, searcher, rest_ms), kills, holds, 600)
     said = storm.check(final, searcher["max_trials"])
+    expect(storm.held >= kills // 4, f"only {said}")
+    return said
+
+
+# Every kind of hyperparameter, and one that a third of the trials lack.
+SPACE = {"x": {"type": "double", "minval": 0, "maxval": 1}, "n": {"type": "int", "minval": 1, "maxval": 64, "log": True},
+         "k": {"type": "int", "minval": 0, "maxval": 30, "step": 3}, "rate": {"type": "log", "minval": -4, "maxval": -1},
+         "c": {"type": "categorical", "vals": ["one", "two", "three"]},
+         "m": {"type": "double", "minval": 0, "maxval": 1, "when": {"c": ["one", "three"]}}, "fixed": 3}
+
+
+def kill_a_search_that_draws(lab, searcher, kills, rest_ms, last, holds=HOLDS_OF_DRAWS):
+    """The metric is the hyperparameter x, so each result tells with which values it was made."""
+    storm = Storm(lab)
+    entrypoint = (f"set --; for i in $(seq {last}); do set -- \"$@\" past:$i:4 report:validation:accuracy:$i:$SHOAL_HP_X save:$i:1000 flush "
+                  f"rest:{rest_ms}; done; exec {lab.build}/scripted_worker \"$@\"")
+    searcher = {"n_startup_trials": 8, "initial": [{"x": trial / 20} for trial in range(12)], **searcher}
+    final = storm.run({**config(lab, searcher, rest_ms), "entrypoint": entrypoint, "hyperparameters": SPACE}, kills, holds, 600)
+    said = storm.check(final, searcher["max_trials"])
+    search = storm.searches()[0]
+    for entry in search.state().entries:
+        x = search.point(entry.attempt())[0] if entry.decision != ENDS else None
+        expect(entry.metric == x or entry.decision == ENDS, f"{entry} is judged by {entry.metric}, and its program had x = {x}")
+    values = [trial["hyperparameters"] for trial in final["trials"]]
+    expect([value["x"] for value in values[:12]] == [trial / 20 for trial in range(12)], f"the first trials have {values[:12]}")
     expect(storm.held >= kills // 4, f"only {said}")
     return said
 
@@ -225,6 +260,21 @@ def results_that_come_one_at_a_time_are_judged_as_if_no_coordinator_had_died(lab
 @case(limit_s=1500, whole=True)
 def an_asha_search_outlives_twenty_coordinators(lab):
     return kill_a_search(lab, asha(320), 20, 1500)
+
+
+@case(limit_s=1500, whole=True)
+def a_search_that_promotes_outlives_twenty_coordinators(lab):
+    return kill_a_search(lab, promoting(260), 20, 1200, HOLDS_OF_PAUSES)
+
+
+@case(limit_s=1500, whole=True)
+def a_tpe_search_outlives_twenty_coordinators(lab):
+    return kill_a_search_that_draws(lab, {"name": "tpe", "max_trials": 200}, 20, 2500, last=2)
+
+
+@case(limit_s=1500, whole=True)
+def tpe_over_asha_outlives_twenty_coordinators(lab):
+    return kill_a_search_that_draws(lab, {**asha(260), "sampler": "tpe"}, 20, 1200, last=9)
 
 
 @case(limit_s=1500, whole=True)

@@ -11,6 +11,7 @@ COMPLETED, STOPPED, RUNNING = range(3)
 GOOD_MAX, CANDIDATES = 25, 24
 MASK = (1 << 64) - 1
 NAN = float("nan")
+LOG_ROOT = 0.5 * math.log(2 * math.pi)
 
 
 # ---- random numbers (base/random.h) --------------------------------------------------------------------------------------
@@ -215,6 +216,7 @@ class Column:
 
     def __init__(self, dimension, values):
         self.dimension, self.kernels = dimension, len(values) + 1
+        self.known = {}  # value -> log_densities
         if dimension.choices:
             self.odds = [[1 / self.kernels + (choice == value) for choice in range(dimension.choices)] for value in values]
             self.odds = [[odd / sum(odds) for odd in odds] for odds in self.odds] + [[1 / dimension.choices] * dimension.choices]
@@ -228,23 +230,31 @@ class Column:
             gaps += [places[order[k + 1]] - places[i]] if k + 1 < len(order) else []
             widths[i] = max(gaps or [places[i] - dimension.start, dimension.end - places[i]])
         least = span / min(100, 1 + self.kernels)
-        self.centres = places + [dimension.start + span / 2]
-        self.widths = [min(max(width, least), span) for width in widths] + [span]
-        self.masses = [log_mass((dimension.start - c) / w, (dimension.end - c) / w) for c, w in zip(self.centres, self.widths)]
+        centres = [*places, dimension.start + span / 2]
+        widths = [min(max(width, least), span) for width in widths] + [span]
+        masses = [log_mass((dimension.start - c) / w, (dimension.end - c) / w) for c, w in zip(centres, widths)]
+        self.normals = list(zip(centres, widths, masses))
 
-    def log_density(self, kernel, value):
+    def log_densities(self, value):
+        """Of each kernel, at the value."""
+        if value not in self.known:
+            self.known[value] = self.compute(value)
+        return self.known[value]
+
+    def compute(self, value):
         if self.dimension.choices:
-            return math.log(self.odds[kernel][int(value)])
-        d, c, w = self.dimension, self.centres[kernel], self.widths[kernel]
+            return [math.log(odds[int(value)]) for odds in self.odds]
+        d = self.dimension
         if d.step:
-            return log_mass((d.at(value - d.step / 2) - c) / w, (d.at(value + d.step / 2) - c) / w) - self.masses[kernel]
-        z = (d.at(value) - c) / w
-        return -0.5 * z * z - 0.5 * math.log(2 * math.pi) - math.log(w) - self.masses[kernel]
+            low, high = d.at(value - d.step / 2), d.at(value + d.step / 2)
+            return [log_mass((low - c) / w, (high - c) / w) - mass for c, w, mass in self.normals]
+        at = d.at(value)
+        return [-0.5 * ((at - c) / w) ** 2 - LOG_ROOT - math.log(w) - mass for c, w, mass in self.normals]
 
     def draw(self, kernel, uniform):
         if self.dimension.choices:
             return pick(self.odds[kernel], uniform)
-        d, c, w = self.dimension, self.centres[kernel], self.widths[kernel]
+        d, (c, w, _) = self.dimension, self.normals[kernel]
         return d.value(c + w * truncated((d.start - c) / w, (d.end - c) / w, uniform))
 
 
@@ -270,8 +280,8 @@ class Parzen:
         self.columns = [Column(dimension, [point[at] for point in points]) for at, dimension in enumerate(dimensions)]
 
     def log_density(self, point):
-        logs = [math.log(weight) + sum(column.log_density(kernel, value) for column, value in zip(self.columns, point))
-                for kernel, weight in enumerate(self.weights)]
+        kernels = [column.log_densities(value) for column, value in zip(self.columns, point)]
+        logs = [math.log(weight) + sum(densities) for weight, *densities in zip(self.weights, *kernels)]
         most = max(logs)
         return most + math.log(sum(math.exp(one - most) for one in logs))
 

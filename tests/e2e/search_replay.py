@@ -5,6 +5,7 @@ halving, with stops or with promotions, and of the tree-structured Parzen estima
 usage: search_replay.py DIR EXPERIMENT [--build DIR]   checks one node's records; prints what it found, exit status 1 if anything is wrong"""
 
 import argparse
+import bisect
 import json
 import math
 import struct
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from search_draws import COMPLETED, RUNNING, STOPPED, TPE, Observation, Space, draw
 
-EXPERIMENT, CLAIM, ATTEMPT, VERDICT, EXPERIMENT_LARGE, ATTEMPT_LARGE, STOP, NOTE = 5, 7, 8, 10, 25, 26, 28, 29
+EXPERIMENT, CLAIM, ATTEMPT, WORKER, VERDICT, MANIFEST, EXPERIMENT_LARGE, ATTEMPT_LARGE, STOP, NOTE = 5, 7, 8, 9, 10, 11, 25, 26, 28, 29
 RESULT, LOG, SEARCH_STOP, SEARCH_PAUSE = 30, 31, 32, 35
 GOES_ON, STOPS, TOPS_OUT, PAUSES, PROMOTES, CLOSES, ENDS = range(7)
 WORDS = ("goes on", "stops", "top", "pauses", "promotes", "closes", "ends")
@@ -163,7 +164,7 @@ class State:
     def __init__(self, search):
         self.search = search
         self.entries, self.rungs = [], Counter()
-        self.created = []
+        self.created, self.values = [], {}  # in their order; trial -> its own
 
     def next_rung(self, trial):
         return self.rungs[trial]
@@ -194,8 +195,10 @@ class State:
         self.rungs[entry.trial] += 1
 
     def create(self, created):
-        if all(other.attempt != created.attempt for other in self.created):
+        own = self.values.setdefault(created.trial, [])
+        if all(other.attempt != created.attempt for other in own):
             self.created.append(created)
+            own.append(created)
 
     def left(self):
         """What is to be decided without a further result, as text; None: nothing."""
@@ -209,7 +212,7 @@ class State:
 
     def point_of(self, trial, attempt=None):
         """The values of the attempt, or the newest of the trial."""
-        return next((c.point for c in reversed(self.created) if c.trial == trial and attempt in (None, c.attempt)), None)
+        return next((c.point for c in reversed(self.values.get(trial, [])) if attempt in (None, c.attempt)), None)
 
     def observe(self, index):
         """The observations before the draw of trial `index`, and how many of them are too few to learn from."""
@@ -221,12 +224,15 @@ class State:
             lengths = Counter(e.length_due for e in seen)
             length = max((length for length, count in lengths.items() if count >= startup), default=None)
             startup = math.inf if length is None else startup
-        observations = []
-        for trial in {c.trial for c in self.created} - {index}:
-            own = [e for e in seen if e.trial == trial]
+        observations, results, last_of = [], {}, {entry.trial: entry for entry in self.entries}
+        for entry in seen:
+            results.setdefault(entry.trial, []).append(entry)
+        for trial in self.values.keys() - {index}:
+            own = results.get(trial, [])
             at = [e for e in own if not search.halves or e.length_due == length]
             last = (at or own or [None])[-1]
-            state = COMPLETED if at else STOPPED if last and last.decision != GOES_ON else RUNNING
+            is_on_the_way = trial not in last_of or last_of[trial].decision in (GOES_ON, PROMOTES, ENDS)
+            state = COMPLETED if at else RUNNING if is_on_the_way else STOPPED
             point = self.point_of(trial, last.attempt() if state != RUNNING else None)
             if point is not None:
                 observations.append(Observation(trial, state, point, last.metric if last else None, last.length_due if last else 0))
@@ -266,7 +272,8 @@ class Ladder(State):
     def __init__(self, search):
         super().__init__(search)
         self.climbers = {trial: Climber() for trial in range(search.trials)}
-        self.orders = {}  # (bracket, rung) -> the trials that have an entry there, the oldest first
+        self.rankings = {}  # (bracket, rung) -> (key, trial) of the trials that have an entry there, the best first
+        self.ages = Counter()
 
     def next_rung(self, trial):
         return len(self.climbers[trial].metrics)
@@ -279,38 +286,38 @@ class Ladder(State):
             return climber.place == "paused" and entry.rung == reached - 1
         return climber.place in ("climbs", "ended") and entry.rung == reached
 
-    def order(self, trial, rung):
-        return self.orders.setdefault((self.search.bracket_of(trial), rung), [])
+    def ranking(self, trial, rung):
+        return self.rankings.setdefault((self.search.bracket_of(trial), rung), [])
 
-    def metric(self, trial, rung):
-        metrics = self.climbers[trial].metrics
-        return metrics[rung] if rung < len(metrics) else math.nan  # ended on the way there
+    def key(self, metric, age):
+        """Sorts entries of a rung: the best first, of equal ones the older one, and behind them those without a number."""
+        return (1, 0, age) if math.isnan(metric) else (0, metric if self.search.smaller else -metric, age)
 
-    def better(self, trial, rung, metric):
-        """The trials of the rung with a better metric, and those that are as good and older."""
-        order = self.order(trial, rung)
-        older = order[:order.index(trial)] if trial in order else order
-        return sum(self.search.is_better(self.metric(other, rung), metric) or (other in older and self.metric(other, rung) == metric)
-                   for other in order if other != trial)
-
-    def promoted(self, trial, rung):
-        return math.floor(len(self.order(trial, rung)) / self.search.divisor)
+    def enter(self, trial, rung, metric):
+        """The trial's entry at the rung; it takes the place of the one that says that the trial has ended."""
+        self.ages[rung] += 1
+        ranking = self.ranking(trial, rung)
+        ranking[:] = [item for item in ranking if item[1] != trial]
+        bisect.insort(ranking, (self.key(metric, self.ages[rung]), trial))
 
     def due(self):
         """The paused trials that are to be promoted, of the highest rung that has any."""
         found = {}
-        for trial, climber in self.climbers.items():
-            rung = len(climber.metrics) - 1
-            if climber.place == "paused" and self.better(trial, rung, climber.metrics[rung]) < self.promoted(trial, rung):
-                found.setdefault(rung, []).append(trial)
-        return found[max(found)] if found else []
+        for (_, rung), ranking in self.rankings.items():
+            best = [trial for _, trial in ranking[:math.floor(len(ranking) / self.search.divisor)]]
+            due = [t for t in best if self.climbers[t].place == "paused" and len(self.climbers[t].metrics) == rung + 1]
+            found.setdefault(rung, []).extend(due)
+        return next((sorted(found[rung]) for rung in sorted(found, reverse=True) if found[rung]), [])
 
     def closable(self):
         """The paused trials at whose rung no trial of their bracket can report any more."""
-        search = self.search
-        return [trial for trial, climber in self.climbers.items() if climber.place == "paused" and not any(
-            other.place in ("climbs", "paused") and len(other.metrics) < len(climber.metrics) and
-            search.bracket_of(number) == search.bracket_of(trial) for number, other in self.climbers.items())]
+        lowest = {}
+        for trial, climber in self.climbers.items():
+            if climber.place in ("climbs", "paused"):
+                bracket = self.search.bracket_of(trial)
+                lowest[bracket] = min(lowest.get(bracket, math.inf), len(climber.metrics))
+        return [trial for trial, climber in self.climbers.items()
+                if climber.place == "paused" and len(climber.metrics) == lowest[self.search.bracket_of(trial)]]
 
     def left(self):
         due = self.due()
@@ -342,14 +349,14 @@ class Ladder(State):
             return STOPS
         if rung == self.search.rungs_of(entry.trial) - 1:
             return TOPS_OUT
-        order = [other for other in self.order(entry.trial, rung) if other != entry.trial]
-        better = sum(self.search.is_better(self.metric(t, rung), entry.metric) or self.metric(t, rung) == entry.metric for t in order)
-        return GOES_ON if better < math.floor((len(order) + 1) / self.search.divisor) else PAUSES
+        others = [item for item in self.ranking(entry.trial, rung) if item[1] != entry.trial]
+        better = sum(key < self.key(entry.metric, math.inf) for key, _ in others)
+        return GOES_ON if better < math.floor((len(others) + 1) / self.search.divisor) else PAUSES
 
     def note_place(self, entry):
-        order = self.order(entry.trial, entry.rung)
-        entry.of = len(order)
-        entry.place = 1 + sum(self.search.is_better(self.metric(t, entry.rung), entry.metric) for t in order if t != entry.trial)
+        trials = [trial for _, trial in self.ranking(entry.trial, entry.rung)]
+        entry.of = len(trials)
+        entry.place = 1 if math.isnan(entry.metric) else trials.index(entry.trial) + 1
 
     def take(self, entry):
         self.entries.append(entry)
@@ -360,13 +367,10 @@ class Ladder(State):
             climber.place = "done"
         elif entry.decision == ENDS:
             if climber.place == "climbs":
-                self.order(entry.trial, entry.rung).append(entry.trial)
+                self.enter(entry.trial, entry.rung, math.nan)
             climber.place = "ended"
         else:
-            order = self.order(entry.trial, entry.rung)
-            if entry.trial in order:  # the trial ended, was retried, and its result takes that place
-                order.remove(entry.trial)
-            order.append(entry.trial)
+            self.enter(entry.trial, entry.rung, entry.metric)
             climber.metrics.append(entry.metric)
             climber.place = {GOES_ON: "climbs", PAUSES: "paused"}.get(entry.decision, "done")
         self.note_place(entry)
@@ -402,6 +406,7 @@ class Search:
         self.drawn = 0  # draws computed anew
         self.claims = {record.writer: record.value()[0] for record in own if record.kind == CLAIM}
         self.attempts, self.results, self.stops, self.pauses, self.verdicts, self.retries = {}, {}, {}, {}, {}, {}
+        self.reports = {}  # (trial, step) -> the metrics that workers had there, or their checkpoints
         logs = {}
         for record in own:
             if record.kind in (ATTEMPT, ATTEMPT_LARGE):
@@ -413,6 +418,11 @@ class Search:
                     self.results.setdefault((*attempt, record.key[40]), []).append((record.writer, *record.value()))
                 else:
                     self.verdicts.setdefault(attempt, []).append(record.value())
+            elif record.kind in (WORKER, MANIFEST) and self.config["searcher"] == DRAWS:
+                value, trial = record.value(), struct.unpack_from(">I", record.key, 8)[0]
+                step = value[5] if record.kind == WORKER else int.from_bytes(record.key[-8:], "big")
+                metric = self.metric_in(value[9]) if record.kind == WORKER else value[4]
+                self.reports.setdefault((trial, step), []).append(metric)
             elif record.kind == LOG:
                 number, = struct.unpack_from(">I", record.key, 16)
                 logs.setdefault((record.writer, record.key[8:16]), {})[number] = record.value()
@@ -424,10 +434,10 @@ class Search:
     def same_as(self, other):
         """Both nodes have the same records of the search."""
         def content(search):
-            return (search.claims, search.logs.keys(), search.attempts.keys(), search.results.keys(), search.verdicts.keys(), search.stops,
-                    search.pauses)
+            kept = (search.claims, search.logs, search.attempts, search.results, search.verdicts, search.reports, search.stops, search.pauses)
+            return [sorted(map(repr, one.items())) for one in kept]  # as text: a NaN equals no NaN
 
-        return content(self) == content(other) and all(len(log) == len(other.logs[name]) for name, log in self.logs.items())
+        return content(self) == content(other)
 
     def bracket_of(self, trial):
         return self.seats[trial % self.config["max_trials"]] if self.halves else 0
@@ -442,15 +452,16 @@ class Search:
         return max(1, math.floor(self.config["max_time"] / self.divisor ** (self.rungs_of(trial) - 1 - rung)))
 
     def is_better(self, metric, than):
-        """Of two metrics; none is better than a NaN, which is worse than all numbers."""
-        if math.isnan(metric) or math.isnan(than):
-            return self.promotes and math.isnan(than) and not math.isnan(metric)
         return metric < than if self.smaller else metric > than
 
     def point(self, attempt):
         """The values that the attempt's record has, or None."""
         more = self.attempts.get(attempt)
         return more[0][1:] if more else None
+
+    def metric_in(self, packed):
+        """The searcher's metric in packed metrics, or None."""
+        return unpack(packed)[0].get("validation", {}).get(self.config["metric"]) if packed else None
 
     def has_ended(self, trial):
         """An attempt of the trial has ended, or a user has stopped it."""
@@ -511,10 +522,11 @@ class Search:
         """The entry has the result of its attempt."""
         told = (entry.step, entry.length, entry.metric)
         results = [result[1:] for result in self.results.get((*entry.attempt(), entry.rung), [])]
-        if not self.halves and not self.target(entry.trial, 0):  # what a completed trial has reported last
+        if not self.halves:  # what a completed trial has reported last, perhaps before its last attempt, which had nothing left to do
             for reason, step, metrics, *_ in self.verdicts.get(entry.attempt(), []):
-                metric = unpack(metrics)[0].get("validation", {}).get(self.config["metric"]) if reason == OVER else None
-                results += [(step, entry.length, metric)] if metric is not None else []
+                metric = self.metric_in(metrics)
+                known = [metric] if metric is not None else [m for m in self.reports.get((entry.trial, step), []) if m is not None]
+                results += [(step, step, metric) for metric in known or [math.nan] if reason == OVER]
         if not any(same(result, told) for result in results):
             raise Wrong(f"{entry} is judged by {told}, and its results are {results}")
         if entry.length < self.target(entry.trial, entry.rung):
