@@ -161,9 +161,6 @@ static void read_stop_once(struct reading *reading)
     }
     if (scalar.type != SCALAR_TRUTH) {
         fail(reading, node, "stop_once");
-    } else if (!scalar.truth && has_sampler_tpe(reading)) {
-        (void)tree_fail(reading->tree, node,
-                        "searcher.stop_once is false, and searcher.sampler tpe does not know paused trials; remove one of them");
     } else {
         reading->config->promotes = !scalar.truth;
     }

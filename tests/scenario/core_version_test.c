@@ -171,6 +171,40 @@ static void a_search_is_refused_while_a_node_lives_that_does_not_know_its_search
     refuse_beside_older(&config, "name tpe");
 }
 
+static void promoting_what_is_drawn_is_refused_while_a_node_lives_that_does_not_know_both_together(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct config config = search_config();
+    uint8_t space[64];
+    struct pack_writer writer;
+    const struct search_head head = {.sampler = SEARCH_SAMPLER_TPE};
+    const struct search_parameter x = {.name = "x", .kind = SEARCH_DOUBLE, .minval = 0, .maxval = 1};
+    pack_writer_init(&writer, space, sizeof space);
+    search_head_pack(&writer, &head, 1);
+    search_parameter_pack(&writer, &x);
+    config.hyperparameters = space;
+    config.hyperparameters_bytes = (uint32_t)writer.used_bytes;
+    world->nodes[1].lacks = FACT_READS_DRAWN_PROMOTION;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    config.promotes = true;
+    world_submit(world, 0, &config);
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_string_equal(world->reply.text, "b runs a version of Shoal that does not know searcher.sampler tpe together with "
+                                           "searcher.stop_once: false; update that node first, or leave one of them out.");
+    world_crash(world, 1);
+    world_run(world, 20000);
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(running(world, 0) + running(world, 2), 2);
+    world_restart(world, 1, true);
+    world_run(world, 60000);
+    assert_int_equal(running(world, 1), 0); /* it would take the record for a broken one */
+    world_free(world);
+}
+
 static void a_search_space_is_refused_while_a_node_lives_that_would_draw_other_values(void **state)
 {
     (void)state;
@@ -212,6 +246,7 @@ int main(void)
         cmocka_unit_test(two_sides_without_a_common_version_are_a_partition_that_an_update_heals),
         cmocka_unit_test(the_line_about_another_version_is_said_once_in_ten_minutes),
         cmocka_unit_test(a_search_is_refused_while_a_node_lives_that_does_not_know_its_searcher),
+        cmocka_unit_test(promoting_what_is_drawn_is_refused_while_a_node_lives_that_does_not_know_both_together),
         cmocka_unit_test(a_search_space_is_refused_while_a_node_lives_that_would_draw_other_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

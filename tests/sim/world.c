@@ -419,7 +419,7 @@ static struct fact_node node_fact(const struct sim *sim, int node, struct versio
     bytes_copy_text(fact.addresses[0], sizeof fact.addresses[0], sim->nodes[node].address);
     fact.reads = (sim->plan.version > 12 ? FACT_READS_STOP : 0) |
                  (sim->plan.version > 14 ? FACT_READS_ANNOTATION | FACT_READS_SEARCH | FACT_READS_DRAWN | FACT_READS_PROMOTION |
-                                               FACT_READS_EXTENSION | FACT_READS_POPULATION
+                                               FACT_READS_EXTENSION | FACT_READS_POPULATION | FACT_READS_DRAWN_PROMOTION
                                          : 0);
     fact.reads |= plan_has_retries(&sim->plan) ? FACT_READS_RETRY : 0;
     fact.slot_count = sim->plan.slots[node];

@@ -96,6 +96,11 @@ static void values_that_follow_from_results_are_not_known_before(void **state)
     assert_string_equal(out_text, "tpe: 40 trials, at most 4 at a time\n\nValues are drawn from what earlier trials have reached.\n");
     assert_int_equal(RUN("preview", (char *)file_of(tpe), "--json", "--set", "searcher.n_startup_trials=1"), CLI_DONE);
     assert_has(out_text, "\"searcher\": \"tpe\", \"metric\": \"loss\"");
+    static const char both[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\nsearcher: {name: asha, metric: loss, "
+                               "max_trials: 40, num_rungs: 2, max_time: 9, stop_once: false, sampler: tpe}\n";
+    assert_int_equal(RUN("preview", (char *)file_of(both)), CLI_DONE);
+    assert_has(out_text, "asha: 40 trials in 1 bracket, paused and promoted by loss");
+    assert_has(out_text, "Values are random until 10 trials or more have reached a rung, then drawn from results:\n");
 }
 
 static void programs_read_a_document(void **state)

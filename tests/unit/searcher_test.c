@@ -203,8 +203,6 @@ static void each_mistake_is_one_sentence_with_key_value_and_what_is_allowed(void
         {ADAPTIVE ", max_time: 9, warm_start: [[a]]", "searcher.warm_start is a list"},
         {"name: grid, warm_start: [a]", "searcher.warm_start has no effect with searcher.name grid; remove it or use random, asha, adaptive_asha or tpe"},
         {ADAPTIVE ", max_time: 9, stop_once: 3", "searcher.stop_once is '3'; allowed is true or false"},
-        {ADAPTIVE ", max_time: 9, stop_once: false, sampler: tpe", "searcher.stop_once is false, and searcher.sampler tpe does not know paused "
-                                                                  "trials; remove one of them"},
         {ADAPTIVE ", max_time: 9, max_length: 9", "searcher.max_length says the same as searcher.max_time; remove one of them"},
         {ADAPTIVE ", max_length: 0", "searcher.max_length is '0'; allowed is a whole number from 1 on, or a map of one of steps, batches"},
         {ADAPTIVE ", max_length: '9'", "searcher.max_length is '9'"},
@@ -389,6 +387,10 @@ static void a_record_says_that_the_search_promotes(void **state)
     assert_true(config_needs_promotion(&config));
     config = parse_good(ADAPTIVE ", max_time: 9, stop_once: true");
     assert_false(config_needs_promotion(&config));
+    config = parse_good(ADAPTIVE ", max_time: 9, stop_once: false, sampler: tpe");
+    assert_true(config_needs_promotion(&config) && config_is_drawn(&config));
+    assert_int_equal(unpack(&config, &out), 0);
+    assert_true(config_needs_promotion(&out) && config_is_drawn(&out));
     config.searcher = SEARCH_RANDOM;
     config.promotes = true; /* a search that compares no trials promotes none */
     assert_int_equal(unpack(&config, &out), ERR_MALFORMED);

@@ -31,14 +31,27 @@ static uint64_t length_of(const struct view_search *search, const struct search_
     return search_rung_target(halving, rungs, judged->rung);
 }
 
+/* Whether the decision is about a result of this length. That a paused trial is promoted or closed, or a trial has ended, is no result. */
+static bool is_result_at(const struct view_search *search, const struct search_halving *halving, const struct fact_judged *judged,
+                         uint64_t length)
+{
+    return judged->decision <= FACT_PAUSES && length_of(search, halving, judged) == length;
+}
+
 /* How many results there are of this length. */
 static uint32_t count_at(const struct view_search *search, const struct search_halving *halving, uint64_t length)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < search->judged_count; i++) {
-        count += length_of(search, halving, &search->judged[i].fact) == length;
+        count += is_result_at(search, halving, &search->judged[i].fact, length);
     }
     return count;
+}
+
+/* Whether the trial trains on behind its last decision, or has ended without another result: what it reaches is not known. */
+static bool is_on_the_way(const struct fact_judged *last)
+{
+    return last == NULL || last->decision == FACT_GOES_ON || last->decision == FACT_PROMOTES || last->decision == FACT_ENDS;
 }
 
 /* The longest length, of all rungs of all brackets, with at least so many results; 0: none. */
@@ -57,7 +70,7 @@ static uint64_t length_to_see(const struct view_search *search, const struct sea
 }
 
 /* What the state of the log says of a trial: its result at the length that is seen (`at`: its index plus 1, or 0), or that it was
- * stopped before and how far it was by then, or that it runs. False: nothing, or of values that the log does not have. */
+ * stopped or paused before and how far it was by then, or that it runs. False: nothing, or of values that the log does not have. */
 static bool observe(const struct view_experiment *experiment, const struct search_halving *halving, uint32_t trial, uint32_t at,
                     uint32_t parameters, struct tpe_observation *out)
 {
@@ -66,7 +79,7 @@ static bool observe(const struct view_experiment *experiment, const struct searc
     const struct fact_judged *judged = at > 0 ? &search->judged[at - 1].fact : NULL;
     const struct fact_judged *last = row->last > 0 ? &search->judged[row->last - 1].fact : NULL;
     const struct view_created *created = row->created > 0 ? &search->created[row->created - 1] : NULL;
-    bool runs = judged == NULL && (last == NULL || last->decision == FACT_GOES_ON);
+    bool runs = judged == NULL && is_on_the_way(last);
     const struct fact_judged *result = runs ? NULL : judged != NULL ? judged : last;
     created = result != NULL ? view_search_created(experiment, &result->attempt) : created;
     if (created == NULL || created->point_count != parameters || (runs && BUG(running_unseen, "a draw knows the trials that run"))) {
@@ -83,9 +96,9 @@ static bool observe(const struct view_experiment *experiment, const struct searc
 
 /* Draws from the state. As in BOHB (Falkner, Klein, Hutter, "BOHB: robust and efficient hyperparameter optimization at scale", ICML
  * 2018, section 4) the results that count first are those of the longest length that has enough of them: n_startup_trials, and where
- * trials are stopped early one more than parameters are searched. Behind them come, as in Optuna, the trials that were stopped at a
- * shorter length: without these all that is known to be bad would lie beside the best, since only good trials come so far, and
- * draws would lead away from there. False: no memory. */
+ * trials are stopped early one more than parameters are searched. Behind them come, as in Optuna, the trials that were stopped, or are
+ * paused, at a shorter length: without these all that is known to be bad would lie beside the best, since only good trials come so
+ * far, and draws would lead away from there. False: no memory. */
 static bool draw_tpe(struct node_core *core, const struct view_experiment *experiment, uint32_t trial, uint32_t parameters, double *point)
 {
     const struct view_search *search = &experiment->search;
@@ -103,7 +116,7 @@ static bool draw_tpe(struct node_core *core, const struct view_experiment *exper
     uint32_t startup = length > 0 ? enough : UINT32_MAX;
     for (uint32_t i = 0; is_made && i < search->judged_count; i++) {
         const struct fact_judged *judged = &search->judged[i].fact;
-        at[judged->attempt.trial] = length_of(search, &halving, judged) == length ? i + 1 : at[judged->attempt.trial];
+        at[judged->attempt.trial] = is_result_at(search, &halving, judged, length) ? i + 1 : at[judged->attempt.trial];
     }
     for (uint32_t t = 0; is_made && t < search->trial_count; t++) {
         count += observe(experiment, &halving, t, at[t], parameters, &observations[count]);

@@ -440,15 +440,15 @@ bool config_begin(const struct config *config, struct config_begin *out)
     return true;
 }
 
-/* Coordinators draw, so every form has the whole space. Paused trials mean nothing to a draw. */
+/* Coordinators draw, so every form has the whole space. */
 static bool drawn_is_good(const struct config *config)
 {
     struct pack_reader reader;
     struct search_head head;
     uint32_t parameters;
     pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
-    return !config_is_drawn(config) || (!config->promotes && search_is_good(config) && search_head_read(&reader, &head, &parameters) == 0 &&
-                                        parameters > 0 && parameters <= CONFIG_DRAWN_PARAMETERS_MAX);
+    return !config_is_drawn(config) || (search_is_good(config) && search_head_read(&reader, &head, &parameters) == 0 && parameters > 0 &&
+                                        parameters <= CONFIG_DRAWN_PARAMETERS_MAX);
 }
 
 /* Checks what the table cannot say. node/config/config_yaml.c refuses the same configurations with a sentence for

@@ -103,6 +103,7 @@ struct fact_slot_info {
 #define FACT_READS_POPULATION (UINT64_C(1) << 8) /* searcher.name pbt */
 #define FACT_READS_EXTENSION (UINT64_C(1) << 7) /* MAX_TRIALS and MAX_SLOTS of ANNOTATION: the node knows trials that were added to a search,
                                                  * and begins no trial without the checkpoint of checkpoint.begin_from */
+#define FACT_READS_DRAWN_PROMOTION (UINT64_C(1) << 10) /* the sampler tpe in searches that promote paused trials */
 
 /* A node about itself. Key: empty. */
 struct fact_node {

@@ -223,7 +223,8 @@ bool core_node_reads(const struct node_core *core, node_id node, const struct vi
     uint64_t wanted = (is_plain ? 0 : FACT_READS_LARGE) | (experiment->needs_search ? FACT_READS_SEARCH : 0) |
                       (view_experiment_is_extended(experiment) || experiment->config->begin_from[0] != '\0' ? FACT_READS_EXTENSION : 0) |
                       (experiment->is_drawn ? FACT_READS_DRAWN : 0) | (experiment->needs_promotion ? FACT_READS_PROMOTION : 0) |
-                      (experiment->config->searcher == SEARCH_PBT ? FACT_READS_POPULATION : 0);
+                      (experiment->config->searcher == SEARCH_PBT ? FACT_READS_POPULATION : 0) |
+                      (experiment->is_drawn && experiment->needs_promotion ? FACT_READS_DRAWN_PROMOTION : 0);
     uint64_t reads = member != NULL ? member->reads : 0;
     return node_id_equal(node, core->options.self) || (reads & wanted) == wanted;
 }

@@ -59,6 +59,20 @@ static uint64_t bytes_spoken_for(const struct node_core *core)
     return bytes;
 }
 
+static bool refused_for_drawn_promotion(struct node_core *core, uint64_t client, const struct config *config)
+{
+    const struct view_member *unable = config_is_drawn(config) ? requests_find_unable(core, FACT_READS_DRAWN_PROMOTION) : NULL;
+    char text[NODE_REPLY_BYTES];
+    if (unable != NULL) {
+        format_text(text, sizeof text,
+                    "%s runs a version of Shoal that does not know searcher.sampler tpe together with searcher.stop_once: false; update that "
+                    "node first, or leave one of them out.",
+                    view_label(&core->view, unable->id).text);
+        core_reply(core, client, ERR_REFUSED, 0, text);
+    }
+    return unable != NULL;
+}
+
 /* An older node takes the record for a broken one, and would take no part in the experiment without a word. */
 static bool refused_for_versions(struct node_core *core, uint64_t client, const struct config *config)
 {
@@ -77,7 +91,7 @@ static bool refused_for_versions(struct node_core *core, uint64_t client, const 
                         view_label(&core->view, unable->id).text);
             core_reply(core, client, ERR_REFUSED, 0, text);
         }
-        return unable != NULL;
+        return unable != NULL || refused_for_drawn_promotion(core, client, config);
     }
     if (undrawn != NULL) {
         format_text(text, sizeof text,
