@@ -109,6 +109,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_17_JUDGED] = "17: a decision of a search was computed anew",
     [PREMISE_17_DRAWN] = "17: values were drawn anew from the results before them",
     [PREMISE_17_WITH_PARENT] = "17: a trial went on from one of the generation before",
+    [PREMISE_17_DRAWN_BESIDE_PAUSED] = "17: ... some of them of paused trials",
     [PREMISE_17_TAKEN_OVER] = "17: a later attempt of a trial had its values",
     [PREMISE_17_ADOPTED] = "17: ... in a log that had taken over decisions of another",
     [PREMISE_18_STOPPED_BY_SEARCH] = "18: a stop by a search was compared with its log",

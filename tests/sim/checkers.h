@@ -116,6 +116,7 @@ enum checkers_premise {
     PREMISE_17_JUDGED,
     PREMISE_17_DRAWN,             /* from results */
     PREMISE_17_WITH_PARENT,       /* a trial of pbt goes on from one of the generation before */
+    PREMISE_17_DRAWN_BESIDE_PAUSED, /* ... some of them of trials that were paused */
     PREMISE_17_TAKEN_OVER,        /* a later attempt of the trial */
     PREMISE_17_ADOPTED,           /* a log took over decisions of another */
     PREMISE_18_STOPPED_BY_SEARCH,

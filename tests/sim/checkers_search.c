@@ -151,7 +151,8 @@ static uint32_t rung_to_see(const struct plan_experiment *plan, const struct che
     for (uint32_t rung = plan->rungs; rung-- > 0;) {
         uint32_t count = 0;
         for (uint32_t i = 0; i < story->count; i++) {
-            count += length_of(plan, story->entries[i].rung) == length_of(plan, rung);
+            bool is_result = story->entries[i].decision <= FACT_PAUSES;
+            count += is_result && length_of(plan, story->entries[i].rung) == length_of(plan, rung);
         }
         if (count >= enough) {
             return rung;
@@ -160,8 +161,14 @@ static uint32_t rung_to_see(const struct plan_experiment *plan, const struct che
     return plan->rungs;
 }
 
+/* The trial trains on, or has ended without another result. */
+static bool is_on_the_way(enum fact_decision last)
+{
+    return last == FACT_GOES_ON || last == FACT_PROMOTES || last == FACT_ENDS;
+}
+
 /* What the sampler is to know of all trials but one: their results at the rung that is seen, and the values that they had; what was to
- * end before counts as stopped there; the others run. */
+ * end before, or is paused there, counts as stopped there; the others run. */
 static uint32_t observe(const struct plan_experiment *plan, const struct checkers_story *story, uint32_t but, uint32_t rung,
                         struct tpe_observation out[PLAN_TRIALS_MAX])
 {
@@ -170,9 +177,10 @@ static uint32_t observe(const struct plan_experiment *plan, const struct checker
         const struct fact_judged *judged = NULL, *ended = NULL;
         for (uint32_t i = 0; i < story->count; i++) {
             const struct fact_judged *entry = &story->entries[i];
-            bool is_seen = entry->attempt.trial == t && rung < plan->rungs && length_of(plan, entry->rung) == length_of(plan, rung);
+            bool is_own = entry->attempt.trial == t, is_result = entry->decision <= FACT_PAUSES;
+            bool is_seen = is_own && is_result && rung < plan->rungs && length_of(plan, entry->rung) == length_of(plan, rung);
             judged = is_seen ? entry : judged;
-            ended = entry->attempt.trial == t && entry->decision != FACT_GOES_ON ? entry : ended;
+            ended = !is_own ? ended : is_on_the_way(entry->decision) ? NULL : entry;
         }
         const struct fact_judged *result = judged != NULL ? judged : ended;
         const struct fact_created *created = find_created(story, t, result != NULL ? &result->attempt : NULL);
@@ -304,6 +312,12 @@ static void check_created(struct sim *sim, int node, uint32_t e, const struct ch
         return;
     }
     checkers_met(sim, PREMISE_17_DRAWN);
+    for (uint32_t i = 0; i < story->count; i++) {
+        if (story->entries[i].decision == FACT_PAUSES) {
+            checkers_met(sim, PREMISE_17_DRAWN_BESIDE_PAUSED);
+            break;
+        }
+    }
     if (is_seen(sim, record)) {
         return;
     }

@@ -532,7 +532,7 @@ static void take_sampler(struct config *config, uint8_t space[512])
 }
 
 /* A search that stops trials early, in every second experiment (version 15): one bracket of at most four rungs. */
-static void draw_search(struct plan_experiment *experiment, struct random *random)
+static void draw_search(struct plan_experiment *experiment, uint32_t version, struct random *random)
 {
     uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
     struct config config;
@@ -561,8 +561,8 @@ static void draw_search(struct plan_experiment *experiment, struct random *rando
         experiment->is_drawn = true;
         config.n_startup_trials = experiment->startup = (uint32_t)sim_between(random, 0, 3);
     }
-    /* drawn last: what came before keeps its meaning */
-    config.promotes = experiment->promotes = !experiment->is_drawn && sim_chance(random, 400);
+    /* drawn last: what came before keeps its meaning. Of searches that draw only from version 16 on */
+    config.promotes = experiment->promotes = (!experiment->is_drawn || version > 15) && sim_chance(random, 400);
     brackets_make_one(experiment->rungs, experiment->trials, &experiment->brackets);
     brackets_share_places(config.max_concurrent_trials, config.divisor, false, &experiment->brackets);
     pack_writer_init(&writer, experiment->config, sizeof experiment->config);
@@ -816,7 +816,7 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
     for (uint32_t i = 0; i < plan->experiment_count && plan->version > 14; i++) {
         struct random search;
         random_init_stream(&search, run->seed, 1030 + i);
-        draw_search(&plan->experiments[i], &search);
+        draw_search(&plan->experiments[i], plan->version, &search);
         random_init_stream(&search, run->seed, 1080 + i);
         if (plan->version > 15) {
             draw_forms(&plan->experiments[i], &search);
