@@ -18,6 +18,8 @@ HOLDS = [(LOG, "after", "own"), (SEARCH_STOP, "after", "own"), None, (LOG, "befo
 HOLDS_OF_DRAWS = [(LOG, "after", "own"), (ATTEMPT, "before", "own"), None, (ATTEMPT, "after", "own"), (LOG, "before", "own"), None]
 HOLDS_OF_PAUSES = [(LOG, "after", "own"), (SEARCH_PAUSE, "before", "own"), None, (SEARCH_PAUSE, "after", "own"), (SEARCH_STOP, "before", "own"),
                    (SEARCH_PAUSE, "before", "another"), (LOG, "before", "own"), (SEARCH_PAUSE, "after", "another")]
+HOLDS_OF_BOTH = [(LOG, "after", "own"), (SEARCH_PAUSE, "before", "own"), (ATTEMPT, "before", "own"), None, (SEARCH_PAUSE, "after", "another"),
+                 (LOG, "before", "own"), (ATTEMPT, "after", "own"), (SEARCH_STOP, "before", "own")]
 HOLDS_OF_ATTEMPTS = [(ATTEMPT, "after", "own"), None, (ATTEMPT, "before", "own"), None]
 
 
@@ -217,6 +219,11 @@ def a_search_of_several_brackets_outlives_coordinators_held_at_their_decisions(l
     return kill_a_search(lab, adaptive(60), 3, 600)
 
 
+@case(limit_s=240)
+def trials_that_are_drawn_paused_and_promoted_outlive_coordinators_held_at_their_decisions(lab):
+    return kill_a_search_that_draws(lab, {**promoting(48), "sampler": "tpe"}, 3, 600, last=9, holds=HOLDS_OF_BOTH)
+
+
 @case(limit_s=180)
 def results_that_come_one_at_a_time_are_judged_as_if_no_coordinator_had_died(lab):
     """Each result is let go once the one before it is judged, so what is decided follows from the metrics alone."""
@@ -275,6 +282,11 @@ def a_tpe_search_outlives_twenty_coordinators(lab):
 @case(limit_s=1500, whole=True)
 def tpe_over_asha_outlives_twenty_coordinators(lab):
     return kill_a_search_that_draws(lab, {**asha(260), "sampler": "tpe"}, 20, 1200, last=9)
+
+
+@case(limit_s=1500, whole=True)
+def tpe_with_promotion_outlives_twenty_coordinators(lab):
+    return kill_a_search_that_draws(lab, {**promoting(220), "sampler": "tpe"}, 20, 1200, last=9, holds=HOLDS_OF_BOTH)
 
 
 @case(limit_s=1500, whole=True)

@@ -8,43 +8,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from search_draws import (
-    COMPLETED,
-    STOPPED,
-    Dimension,
-    Observation,
-    Parameter,
-    Parzen,
-    Space,
-    draw,
-    rank,
-)
-from search_replay import (
-    ADAPTIVE,
-    ASHA,
-    ATTEMPT,
-    CLAIM,
-    CLOSES,
-    DRAWS,
-    ENDS,
-    EXPERIMENT,
-    GOES_ON,
-    LOG,
-    NOTE,
-    PAUSES,
-    PROMOTES,
-    RESULT,
-    SEARCH_PAUSE,
-    SEARCH_STOP,
-    STOPS,
-    TOPS_OUT,
-    VERDICT,
-    Search,
-    Wrong,
-    make_brackets,
-    seat_trials,
-    unpack,
-)
+from search_draws import COMPLETED, RUNNING, STOPPED, Dimension, Observation, Parameter, Parzen, Space, draw, rank
+from search_replay import (ADAPTIVE, ASHA, ATTEMPT, CLAIM, CLOSES, DRAWS, ENDS, EXPERIMENT, GOES_ON, LOG, NOTE, PAUSES, PROMOTES, RESULT,
+                           SEARCH_PAUSE, SEARCH_STOP, STOPS, TOPS_OUT, VERDICT, Created, Entry, Ladder, Search, Wrong, make_brackets,
+                           seat_trials, unpack)
 
 ID = bytes(range(8))
 NODES = [bytes([n]) * 16 for n in (1, 2, 3)]
@@ -363,6 +330,35 @@ class Draws(unittest.TestCase):
         taken = [key, False, [0, *again[2][1:-1], 0.77]]
         self.refused([*records, Told(LOG, NODES[0], ID + FIRST + struct.pack(">I", 12), [1, 7, [], [], taken])],
                      "trial 3 attempt 2 takes over .* which were never drawn")
+
+    def test_what_a_draw_sees_of_paused_and_promoted_trials(self):
+        """Results at the longest rung with enough of them; a paused trial was stopped there; a promoted one and one that has ended run."""
+        space = [{"sampler": 2}, ["x", 3, 0.0, 1.0, 0]]
+        steps = [climb(t, 0, GOES_ON) for t in (4, 5)] + [climb(0, 0, PAUSES), climb(1, 0, PAUSES), climb(2, 0, PAUSES), climb(1, 0, PROMOTES),
+                                                         [2, 1, 1, NODES[0], 0, ENDS, 0, 0, NAN], climb(4, 1, TOPS_OUT), climb(5, 1, TOPS_OUT)]
+        told = search(base(trials=7, bracket_rungs=[0], hyperparameters=space, n_startup_trials=2, seed=1))
+        ladder = Ladder(told)
+        for trial in range(6):
+            ladder.create(Created([ID + struct.pack(">IIQ", trial, 1, 1) + NODES[0], True, [0, trial / 10]]))
+        for step in steps:
+            self.assertTrue(ladder.follows(Entry(step)), step)
+            told.take(ladder, Entry(step))
+        observations, startup = ladder.observe(6)
+        self.assertEqual(startup, 2)
+        self.assertEqual({o.trial: (o.state, o.step) for o in observations if o.state != RUNNING},
+                         {4: (COMPLETED, 9), 5: (COMPLETED, 9), 0: (STOPPED, 3)})
+        self.assertEqual({o.trial: o.point for o in observations}, {trial: [trial / 10] for trial in range(6)})
+        told.take(ladder, Entry(climb(0, 0, CLOSES)))
+        self.assertEqual({o.trial for o in ladder.observe(6)[0] if o.state == STOPPED}, {0})
+
+    def test_promotions_are_no_results(self):
+        """Two results at the longest rung are too few if three are wanted, however often one of them is named."""
+        space = [{"sampler": 2}, ["x", 3, 0.0, 1.0, 0]]
+        told = search(base(trials=7, bracket_rungs=[0], hyperparameters=space, n_startup_trials=4, seed=1))
+        ladder = Ladder(told)
+        for step in (climb(0, 0, PAUSES), climb(1, 0, PAUSES), climb(2, 0, PAUSES), climb(1, 0, PROMOTES)):
+            told.take(ladder, Entry(step))
+        self.assertEqual(ladder.observe(6)[1], math.inf)
 
     def test_known_densities(self):
         """The answers of Optuna's rules for four points, and for three of a categorical."""
