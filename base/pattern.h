@@ -1,7 +1,7 @@
 #ifndef BASE_PATTERN_H
 #define BASE_PATTERN_H
-/* Regular expressions whose time is bounded by the product of the lengths of pattern and text, so that a pattern may come from
- * another node. No allocation. A core.
+/* Regular expressions. Matching takes time in proportion to the length of the pattern times that of the text, so a pattern that
+ * another node has sent cannot hold a thread up. No allocation. A core.
  *
  * Bytes stand for themselves, but for: . any byte, [a-z] [^a-z] one byte of a class, ^ $ the ends of the text, ( ) a group,
  * | either side, * + ? repetitions, \d \w \s digits, letters with digits and _, blanks, \D \W \S the opposite, \t a tab, \ before

@@ -20,8 +20,8 @@
  * inbox with limits: BULK_INBOX_.... Connections that deliver bytes and no message are shut (gossip/inflow.h), and so
  * is a connection to a peer that sends more answers than it was asked for.
  *
- * Known weaknesses: a malicious member can hold a request up for ever by answering "wait"; bulk_peer with port 0 ends
- * that. While the thread waits for the disk, libzmq receives as fast as the network delivers. */
+ * Known weaknesses: a member that answers "wait" again and again holds a request up for ever, until bulk_peer sets its port
+ * to 0. While the thread waits for the disk, libzmq receives as fast as the network delivers. */
 
 #include <stdbool.h>
 #include <stddef.h>
