@@ -65,11 +65,13 @@ def search(
     space: hyperparameters, as the configuration has them; `shoal.space` has helpers. None: none.
     mode: "min" or "max": whether a lower or a higher metric is better.
     trials: how many; needed if anything in the space is searched.
-    searcher: "random", or one that stops bad trials early: "asha", "adaptive_asha"; or a map with this ``name`` (also "tpe" and "pbt") and further
-    keys of the configuration's searcher, such as ``{"name": "asha", "num_rungs": 4, "divisor": 3}``. None: random. The function
+    searcher: "random"; "tpe", which draws trials where earlier ones did well; "asha" or "adaptive_asha", which stop bad trials
+    early; or a map with this ``name``, "pbt" among them, and further keys of the configuration's searcher, such as
+    ``{"name": "asha", "num_rungs": 4, "divisor": 3}``. None: random. With a searcher that stops trials the function
     reports the metric as it trains, asks ``run.until(step)`` how far it may go, and returns when ``run.should_stop()`` says so.
     max_length: how long a trial that is never stopped trains: steps, or ``{"epochs": 20}``, by a metric that it reports.
-    sampler: "random" or "sobol", which fills the space more evenly; None: random.
+    sampler: "random"; "sobol", which fills the space more evenly; or "tpe", beside a searcher that stops trials, which draws
+    where earlier trials did well. None: random.
     initial: own values for the first trials, such as ``[{"lr": 1e-3}]``; what one leaves out is drawn.
     warm_start: earlier experiments with the same space, or their names: the values of their best trials are those of the next
     trials, as many as a quarter of all, and 16 at most.
