@@ -444,6 +444,22 @@ static void experiments_are_found_by_name_and_prefix(void **state)
     assert_string_equal(fake.ops, "ls cancel ls cancel ls ls ls ls pause ls resume ");
 }
 
+static void a_trial_in_the_place_of_an_experiment_is_called_one(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {{"ls", {EXPERIMENTS}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("cancel", "mlp/3"), CLI_USAGE);
+    assert_sentence("mlp/3 names a trial, and this is about a whole experiment; write mlp\n");
+    assert_int_equal(RUN("label", "A1B2C/0", "x=1"), CLI_USAGE);
+    assert_sentence("write A1B2C\n");
+    assert_int_equal(RUN("rungs", "nobody/0"), CLI_NO_SUCH_THING);
+    assert_sentence("there is no experiment with the name or id nobody/0");
+    assert_int_equal(RUN("config", "mlp/x"), CLI_NO_SUCH_THING);
+    assert_int_equal(RUN("config", "/3"), CLI_NO_SUCH_THING);
+    fake_stop();
+}
+
 static void a_name_that_is_the_beginning_of_another_id_is_neither(void **state)
 {
     (void)state;
@@ -701,6 +717,7 @@ int main(void)
         cmocka_unit_test_teardown(one_trial_is_shown_with_its_attempts_and_checkpoints_in_words, stop_what_runs),
         cmocka_unit_test_teardown(show_and_ls_say_what_queued_trials_wait_for, stop_what_runs),
         cmocka_unit_test_teardown(experiments_are_found_by_name_and_prefix, stop_what_runs),
+        cmocka_unit_test_teardown(a_trial_in_the_place_of_an_experiment_is_called_one, stop_what_runs),
         cmocka_unit_test_teardown(a_name_that_is_the_beginning_of_another_id_is_neither, stop_what_runs),
         cmocka_unit_test_teardown(delete_asks_on_a_terminal, stop_what_runs),
         cmocka_unit_test_teardown(delete_takes_several, stop_what_runs),

@@ -392,6 +392,7 @@ struct search {
     const char *one, *many;
     size_t id_digits;
     bool has_labels; /* "elm~3f2a" means the thing of that name whose id begins so (node/core/view/view.h) */
+    bool has_trials; /* "mlp/3" names a part of the thing */
 };
 
 #define ID_TEXT_BYTES_MAX CLIENT_NODE_TEXT_BYTES
@@ -433,11 +434,35 @@ static bool is_label(const char *text, const char *name, const char *id)
            strncasecmp(id, sign + 1, digits) == 0;
 }
 
+/* True if the text is the name or the id of a thing, '/' and a number, as trials are written. `*bytes`: of the part before the '/'. */
+static bool names_part(const char *text, const msgpack_object_array *list, size_t *bytes)
+{
+    const char *slash = strrchr(text, '/');
+    bool is_number = slash != NULL && slash > text && slash[1] != '\0' && slash[1 + strspn(slash + 1, "0123456789")] == '\0';
+    *bytes = is_number ? (size_t)(slash - text) : 0;
+    for (uint32_t i = 0; is_number && i < list->size; i++) {
+        char id[ID_TEXT_BYTES_MAX], name[256];
+        document_text(&list->ptr[i], "id", id, sizeof id);
+        document_text(&list->ptr[i], "name", name, sizeof name);
+        bool is_name = strlen(name) == *bytes && memcmp(name, text, *bytes) == 0;
+        if (is_name || (*bytes >= ID_PREFIX_MIN && strncasecmp(id, text, *bytes) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Writes the error for a thing that is not in the daemon's list. A node that is syncing may still get to know it. */
 static int fail_unknown(struct client *client, const struct search *search, const msgpack_object *document, const char *text,
                         bool is_short)
 {
     const char *hint = is_short ? " (the beginning of an id needs 4 digits)" : "";
+    msgpack_object_array list = document_list(document, search->list);
+    size_t whole;
+    if (search->has_trials && names_part(text, &list, &whole)) {
+        int bytes = whole < 80 ? (int)whole : 80;
+        return cli_fail(client->cli, CLI_USAGE, "%.80s names a trial, and this is about a whole experiment; write %.*s", text, bytes, text);
+    }
     if (document_true(document, "syncing")) {
         return cli_fail(client->cli, CLI_REFUSED,
                         "this node knows no %s with the name or id %.80s%s, but is still catching up with the others; try "
@@ -504,12 +529,12 @@ static int find(struct client *client, const struct search *search, const char *
 int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES])
 {
     static const struct search experiments = {"ls", "experiments", "experiment", "experiments",
-                                              CLIENT_EXPERIMENT_TEXT_BYTES - 1, false};
+                                              CLIENT_EXPERIMENT_TEXT_BYTES - 1, false, true};
     return find(client, &experiments, text, out);
 }
 
 int client_find_node(struct client *client, const char *text, char out[CLIENT_NODE_TEXT_BYTES])
 {
-    static const struct search nodes = {"nodes", "nodes", "node", "nodes", CLIENT_NODE_TEXT_BYTES - 1, true};
+    static const struct search nodes = {"nodes", "nodes", "node", "nodes", CLIENT_NODE_TEXT_BYTES - 1, true, false};
     return find(client, &nodes, text, out);
 }
