@@ -105,6 +105,10 @@ def an_experiment_is_forked_and_a_trial_reproduced(lab):
     options = birch.json("config", original)["config"]
     expect(options["resources"]["priority"] == 7 and options["max_restarts"] == 1 and options["searcher"]["max_trials"] == 3 and
            options["resources"]["slots_per_trial"] == 1, f"the configuration is {options}")
+    alder.run("extend", original, "--max-trials", "4")
+    wait_until(lambda: birch.json("config", original)["changed"] == {"searcher.max_trials": 3}, 20, "birch to know what has changed")
+    expect("searcher.max_trials: 4  # changed; it was submitted with 3\n" in birch.run("config", original), "it is not said what was changed")
+    wait_over(mesh, original, 60)
     text = birch.run("config", original, "--file")
     expect(f"# shoal: commit {commit}\n" in text and "# shoal: set searcher.max_trials=3\n" in text and "# shoal: diff " in text,
            f"the file is {text}")
@@ -147,6 +151,8 @@ def a_priority_can_be_changed_until_the_experiment_is_over(lab):
     refusal(birch, "set", "waits", "max_restarts=0", code=2)
     birch.run("set", "waits", "priority=1")
     wait_until(lambda: alder.json("ls")["experiments"][0]["priority"] == 1, 20, "alder to hear of it")
+    answer = alder.json("config", "waits")
+    expect(answer["config"]["resources"]["priority"] == 1 and answer["changed"] == {"resources.priority": 50}, f"in force is {answer}")
     done.touch()
     wait_over(mesh, identity, 30)
     text = refusal(alder, "set", "waits", "priority=5", code=1)

@@ -49,6 +49,37 @@ static void the_file_is_shown_as_it_was_submitted(void **state)
     fake_stop();
 }
 
+#define SEARCH_TEXT                                                                                                    \
+    "entrypoint: x\nhyperparameters: {x: {type: int, minval: 0, maxval: 9}}\n"                                         \
+    "searcher: {name: random, metric: loss, max_trials: 8}\n# shoal: version 0.0.1\n"
+#define SEARCH_BYTES "147"
+
+/* As `answers`, of an experiment whose priority and trials users have changed. */
+static const struct answer changed_answers[] = {
+    {"ls", {EXPERIMENTS}, NULL},
+    {"config_get", {FILE_REPLY("\"bytes\":" SEARCH_BYTES)}, SEARCH_TEXT},
+    {"code_get", {FILE_REPLY("\"bytes\":4")}, "code"},
+    {"config",
+     {"\"ok\":true,\"end\":true,\"config\":{\"seed_of_trial\":0,\"searcher\":{\"max_trials\":12},\"resources\":{\"priority\":5}},"
+      "\"changed\":{\"resources.priority\":42,\"searcher.max_trials\":8}"},
+     NULL},
+    {"show", {SHOWN("completed", "\"end\":true")}, NULL},
+    {"submit", {SUBMITTED}, NULL},
+    {"checkpoint_ls", {CHECKPOINTS}, NULL},
+    {NULL, {NULL}, NULL}};
+
+static void options_that_users_have_changed_are_said_to_be_so(void **state)
+{
+    (void)state;
+    fake_start(changed_answers);
+    assert_int_equal(RUN("config", "mlp"), CLI_DONE);
+    assert_string_equal(out_text, "seed_of_trial: 0\nsearcher.max_trials: 12  # changed; it was submitted with 8\n"
+                                  "resources.priority: 5  # changed; it was submitted with 42\n");
+    assert_int_equal(RUN("config", "mlp", "--json"), CLI_DONE);
+    assert_has(out_text, "\"changed\": {\"resources.priority\": 42, \"searcher.max_trials\": 8}");
+    fake_stop();
+}
+
 /* The overrides of the last request, a line each. */
 static const char *overrides_sent(void)
 {
@@ -93,6 +124,21 @@ static void a_fork_has_the_same_code_and_file_and_what_was_changed(void **state)
     assert_int_equal(RUN("fork", "mlp", "--set", "max_restart=9"), CLI_REFUSED);
     assert_sentence("max_restart");
     assert_int_equal(RUN("fork", "unknown"), CLI_NO_SUCH_THING);
+    fake_stop();
+}
+
+static void a_fork_takes_over_what_users_have_changed(void **state)
+{
+    (void)state;
+    fake_start(changed_answers);
+    assert_int_equal(RUN("fork", "mlp", "--set", "resources.priority=7"), CLI_DONE);
+    assert_string_equal(overrides_sent(), "name='mlp-2'\nresources.priority=5\nsearcher.max_trials=12\nresources.priority=7\n");
+    assert_has(err_text_written, "resources.priority=5 is taken over; mlp was submitted with 42\n");
+    (void)close(fake.passed_fd);
+    assert_int_equal(RUN("fork", "mlp/0"), CLI_DONE); /* one trial has a searcher of its own */
+    assert_has(overrides_sent(), "resources.priority=5\n");
+    assert_lacks(overrides_sent(), "max_trials");
+    (void)close(fake.passed_fd);
     fake_stop();
 }
 
@@ -172,6 +218,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_file_is_shown_as_it_was_submitted, stop_what_runs),
         cmocka_unit_test_teardown(a_fork_has_the_same_code_and_file_and_what_was_changed, stop_what_runs),
+        cmocka_unit_test_teardown(options_that_users_have_changed_are_said_to_be_so, stop_what_runs),
+        cmocka_unit_test_teardown(a_fork_takes_over_what_users_have_changed, stop_what_runs),
         cmocka_unit_test_teardown(a_trial_is_reproduced_with_its_values_and_its_seed, stop_what_runs),
         cmocka_unit_test_teardown(a_trial_is_forked_from_one_of_its_checkpoints, stop_what_runs),
         cmocka_unit_test_teardown(what_differs_between_trials_is_shown_and_nothing_else, stop_what_runs),

@@ -259,12 +259,14 @@ const struct command cli_commands[] = {
      "one.\n" EXPERIMENT_DETAILS
      "TRIAL is a number, as shoal show lists it.\n",
      compare_options, 2, OPERANDS_MAX, command_compare},
-    {"config", "EXP", "the configuration of an experiment, with all defaults", experiment_details, config_command_options, 1, 1, command_config},
+    {"config", "EXP", "the configuration of an experiment, with all defaults",
+     "The values in force: what shoal set and extend have changed is marked, with the value that was submitted.\n" EXPERIMENT_DETAILS,
+     config_command_options, 1, 1, command_config},
     {"code", "EXP DIR", "write the code of an experiment into DIR",
      "DIR is made if it is not there; files that are there already are not replaced.\n" EXPERIMENT_DETAILS, no_options, 2, 2, command_code},
     {"fork", "EXP[/TRIAL[@STEP]]", "submit an experiment once more, with changes; or a trial, from one of its checkpoints",
      "The same code and configuration, as shoal config --file shows it, and begins afresh. Its name is NAME-2, or the next number\n"
-     "that is free, unless --set name=NAME gives another one. With TRIAL the new experiment has this trial only, with its\n"
+     "that is free, unless --set name=NAME gives another one. What shoal set and extend have changed is taken over. With TRIAL the new experiment has this trial only, with its\n"
      "hyperparameters and its seed, and goes on from its newest checkpoint, or that of STEP (shoal checkpoint ls lists them):\n"
      "--set hyperparameters.lr=0.01 changes what comes after.\n" EXPERIMENT_DETAILS,
      fork_options, 1, 1, command_fork},

@@ -27,8 +27,9 @@ static int open_about(struct cli *cli, const struct arguments *arguments, struct
 
 /* ---- config -------------------------------------------------------------------------------------------------------------- */
 
-/* Writes the options in force, a line for each: "resources.priority: 42". */
-static void write_options(FILE *out, const msgpack_object *map, const char *prefix)
+/* Writes the options in force, a line for each: "resources.priority: 42". `changed`: the values that were submitted of those that
+ * users have changed. */
+static void write_options(FILE *out, const msgpack_object *map, const char *prefix, const msgpack_object *changed)
 {
     msgpack_object_map pairs = document_pairs(map);
     for (uint32_t i = 0; i < pairs.size; i++) {
@@ -38,14 +39,18 @@ static void write_options(FILE *out, const msgpack_object *map, const char *pref
         (void)snprintf(path, sizeof path, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", key);
         bool is_section = prefix[0] == '\0' && pairs.ptr[i].val.type == MSGPACK_OBJECT_MAP;
         if (is_section) {
-            write_options(out, &pairs.ptr[i].val, path);
+            write_options(out, &pairs.ptr[i].val, path, changed);
             continue;
         }
         FILE *line = open_memstream(&value, &bytes);
         if (line != NULL) {
             (void)document_write_json(line, &pairs.ptr[i].val);
             (void)fclose(line);
-            (void)fprintf(out, "%s: %s", path, value != NULL ? value : "\n");
+            (void)fprintf(out, "%s: %.*s", path, value != NULL ? (int)strcspn(value, "\n") : 0, value != NULL ? value : "");
+            if (document_has(changed, path)) {
+                (void)fprintf(out, "  # changed; it was submitted with %llu", (unsigned long long)document_number(changed, path));
+            }
+            (void)fputc('\n', out);
         }
         free(value);
     }
@@ -62,7 +67,7 @@ static int show_options(struct client *client, const char *id)
     if (code == CLI_DONE && cli->json) {
         (void)document_write_reply_json(cli->out, &reply.document);
     } else if (code == CLI_DONE) {
-        write_options(cli->out, document_find(&reply.document, "config"), "");
+        write_options(cli->out, document_find(&reply.document, "config"), "", document_find(&reply.document, "changed"));
     }
     return code;
 }

@@ -12,7 +12,7 @@
 
 #define NAME_BYTES 256
 #define FILE_BYTES 128
-#define OWN_MAX 6 /* overrides of the commands themselves */
+#define OWN_MAX 9 /* overrides of the commands themselves */
 
 struct fork {
     struct client client;
@@ -218,21 +218,54 @@ static int fix_trial(struct fork *fork, uint64_t index)
     return code == CLI_DONE ? fix_values(fork, document_find(trial, "hyperparameters")) : code;
 }
 
+static int ask_config(struct fork *fork, struct reply *reply)
+{
+    client_begin(&fork->client, "config", 1);
+    pack_text(&fork->client.request, "experiment");
+    pack_text(&fork->client.request, fork->original.id);
+    return client_ask(&fork->client, CLIENT_ANSWER_MS, reply);
+}
+
 /* The seed of the trial follows from the experiment's and its number. */
 static int fix_seed(struct fork *fork, uint64_t index)
 {
     struct reply reply;
     char text[64];
-    client_begin(&fork->client, "config", 1);
-    pack_text(&fork->client.request, "experiment");
-    pack_text(&fork->client.request, fork->original.id);
-    int code = client_ask(&fork->client, CLIENT_ANSWER_MS, &reply);
+    int code = ask_config(fork, &reply);
     if (code != CLI_DONE) {
         return code;
     }
     uint64_t before = document_number(document_find(&reply.document, "config"), "seed_of_trial");
     (void)snprintf(text, sizeof text, "seed_of_trial=%llu", (unsigned long long)(before + index));
     return add_own(fork, text);
+}
+
+/* Options that users have changed since the submit (shoal set, extend) are taken over as they are now. */
+static int take_changed(struct fork *fork, bool is_search)
+{
+    struct reply reply;
+    int code = ask_config(fork, &reply);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    const msgpack_object *submitted = document_find(&reply.document, "changed");
+    msgpack_object_map changed = document_pairs(submitted);
+    for (uint32_t i = 0; i < changed.size && code == CLI_DONE && fork->own_count < OWN_MAX; i++) {
+        char key[64], section[64], text[128];
+        document_value_text(&changed.ptr[i].key, key, sizeof key);
+        (void)snprintf(section, sizeof section, "%.*s", (int)strcspn(key, "."), key);
+        if (key[strlen(section)] == '\0' || (!is_search && strcmp(section, "searcher") == 0)) {
+            continue; /* a single trial has a searcher of its own */
+        }
+        const msgpack_object *options = document_find(document_find(&reply.document, "config"), section);
+        (void)snprintf(text, sizeof text, "%s=%llu", key, (unsigned long long)document_number(options, key + strlen(section) + 1));
+        code = add_own(fork, text);
+        if (code == CLI_DONE && !fork->client.cli->json) {
+            (void)fprintf(fork->client.cli->err, "%s is taken over; %s was submitted with %llu\n", text, fork->original.name,
+                          (unsigned long long)document_number(submitted, key));
+        }
+    }
+    return code;
 }
 
 static void tell_differences(struct cli *cli, const struct fork *fork, const struct target *target)
@@ -259,6 +292,7 @@ int command_reproduce(struct cli *cli, const struct arguments *arguments)
     code = begin(cli, &fork, target.experiment);
     code = code == CLI_DONE ? fix_trial(&fork, target.trial) : code;
     code = code == CLI_DONE ? fix_seed(&fork, target.trial) : code;
+    code = code == CLI_DONE ? take_changed(&fork, false) : code;
     if (code == CLI_DONE) {
         (void)snprintf(from, sizeof from, "%s/%llu", fork.original.id, (unsigned long long)target.trial);
         code = deliver(cli, &fork, from, NULL, 0);
@@ -321,6 +355,7 @@ int command_fork(struct cli *cli, const struct arguments *arguments)
         code = code == CLI_DONE ? fix_checkpoint(&fork, &target) : code;
         (void)snprintf(from, sizeof from, "%s/%llu", fork.original.id, (unsigned long long)target.trial);
     }
+    code = code == CLI_DONE ? take_changed(&fork, !target.has_trial) : code;
     code = code == CLI_DONE ? deliver(cli, &fork, from, given, given_count) : code;
     end(&fork);
     return code;

@@ -474,7 +474,46 @@ void query_rungs(struct daemon *daemon, struct client_request *request, int argu
     reply_parts(daemon, request->client, request->id, part_rungs, &shown, true);
 }
 
-/* The options in force. Those of a large experiment may first have to come from another node. */
+/* An option that users have changed since the submit. */
+struct changed_option {
+    const char *key;
+    uint64_t submitted, now;
+};
+
+/* "changed": {KEY: the value that was submitted}. */
+static void put_changed(struct pack_writer *writer, const struct changed_option *options, size_t count)
+{
+    uint32_t changed = 0;
+    for (size_t i = 0; i < count; i++) {
+        changed += options[i].now != options[i].submitted;
+    }
+    pack_text(writer, "changed");
+    pack_map(writer, changed);
+    for (size_t i = 0; i < count; i++) {
+        if (options[i].now != options[i].submitted) {
+            pack_text(writer, options[i].key);
+            pack_u64(writer, options[i].submitted);
+        }
+    }
+}
+
+/* The options in force, and those of them that users have changed. */
+static void put_config(struct pack_writer *writer, const struct view_experiment *experiment, const struct config *submitted,
+                       struct config *in_force)
+{
+    *in_force = *submitted;
+    in_force->priority = view_experiment_priority(experiment);
+    in_force->max_slots = view_experiment_max_slots(experiment);
+    in_force->max_trials = view_experiment_is_extended(experiment) ? experiment->trial_count : submitted->max_trials;
+    const struct changed_option options[] = {{"resources.priority", submitted->priority, in_force->priority},
+                                             {"resources.max_slots", submitted->max_slots, in_force->max_slots},
+                                             {"searcher.max_trials", submitted->max_trials, in_force->max_trials}};
+    pack_text(writer, "config");
+    config_document(writer, in_force);
+    put_changed(writer, options, sizeof options / sizeof options[0]);
+}
+
+/* Those of a large experiment may first have to come from another node. */
 void query_config(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;
@@ -484,20 +523,23 @@ void query_config(struct daemon *daemon, struct client_request *request, int arg
     }
     const struct config *config = daemon_config(daemon, experiment);
     struct client_reply reply;
+    struct config *in_force = config != NULL ? malloc(sizeof *in_force) : NULL;
     if (config == NULL) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
                            "The configuration is large, and is being fetched from another node; ask again in some seconds.");
-    } else if (client_reply_begin(&reply, request->id, true, 1)) {
-        pack_text(&reply.writer, "config");
-        config_document(&reply.writer, config);
+    } else if (in_force == NULL || !client_reply_begin(&reply, request->id, true, 2)) {
+        request->client->broken = true;
+    } else {
+        put_config(&reply.writer, experiment, config, in_force);
         if (reply.writer.failed) {
             free(reply.bytes);
             client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
                                "The configuration is larger than an answer may be; shoal config --file shows its file.");
-            return;
+        } else {
+            client_reply_send(daemon, request->client, &reply, -1);
         }
-        client_reply_send(daemon, request->client, &reply, -1);
     }
+    free(in_force);
 }
 
 void query_trial(struct daemon *daemon, struct client_request *request, int argument)
