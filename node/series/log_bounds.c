@@ -54,7 +54,9 @@ uint64_t log_bounds_find(struct log_bounds *bounds, const uint8_t *prefix, size_
 }
 
 /* The log has grown by `last` past a multiple of the block size. What counts against the bound are the bytes that are here: a number
- * says nothing about them, since output may have been dropped before it, and a peer may name any. */
+ * says nothing about them, since output may have been dropped before it, and a peer may name any. Blocks go as wholes: so much is
+ * trimmed that with the block which stays for its last bytes, and one that comes before the next trimming, the log is still within its
+ * bound. */
 static int keep_small(struct log_bounds *bounds, struct chunks *chunks, const struct series_entry *last)
 {
     uint8_t times[SERIES_PREFIX_BYTES_MAX];
@@ -63,7 +65,8 @@ static int keep_small(struct log_bounds *bounds, struct chunks *chunks, const st
     times[0] = 'w';
     int code = series_pack(chunks, last->prefix, last->prefix_bytes, false);
     code = code == 0 ? series_pack(chunks, times, last->prefix_bytes, true) : code;
-    code = code == 0 ? series_older(chunks, last->prefix, last->prefix_bytes, bytes_max, &older) : code;
+    uint64_t kept = bytes_max > 3 * SERIES_BLOCK_BYTES ? bytes_max - 2 * SERIES_BLOCK_BYTES : SERIES_BLOCK_BYTES;
+    code = code == 0 ? series_older(chunks, last->prefix, last->prefix_bytes, kept, &older) : code;
     if (code == 0) {
         code = series_trim(chunks, last->prefix, last->prefix_bytes, older);
         code = code == 0 ? series_trim(chunks, times, last->prefix_bytes, older) : code;

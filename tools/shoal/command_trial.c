@@ -249,7 +249,20 @@ static void warn_of_logs(struct cli *cli, const struct log_wish *wish, const msg
 }
 
 /* A piece of output on its way to the user. */
-static int take_piece(struct log_writer *writer, struct log_lines *lines, const msgpack_object *document, const struct log_source *source)
+/* How many bytes of a piece are the end of a line whose beginning is not kept, up to and with the line's end; 0: the line does not
+ * end in the piece. */
+static size_t line_rest(const msgpack_object *bytes)
+{
+    size_t rest = 0;
+    while (rest < bytes->via.bin.size && bytes->via.bin.ptr[rest] != '\n' && bytes->via.bin.ptr[rest] != '\r') {
+        rest++;
+    }
+    return rest < bytes->via.bin.size ? rest + 1 : 0;
+}
+
+/* `skipped`: so many bytes at the beginning of the piece are not shown. */
+static int take_piece(struct log_writer *writer, struct log_lines *lines, const msgpack_object *document, const struct log_source *source,
+                      size_t skipped)
 {
     const struct log_wish *wish = writer->wish;
     struct cli *cli = writer->cli;
@@ -262,8 +275,8 @@ static int take_piece(struct log_writer *writer, struct log_lines *lines, const 
     bool is_only = document_number(document, "workers_max") == 1; /* never more than one worker: no line needs its rank */
     writer->prefix = wish->prefix != NULL ? wish->prefix : is_only ? "" : LOG_PREFIX_STANDARD;
     if (wish->raw && (wish->one_rank || is_only)) {
-        (void)fwrite(bytes->via.bin.ptr, 1, bytes->via.bin.size, cli->out); /* whole lines are not waited for */
-    } else if (!log_lines_take(lines, source, bytes->via.bin.ptr, bytes->via.bin.size)) {
+        (void)fwrite(bytes->via.bin.ptr + skipped, 1, bytes->via.bin.size - skipped, cli->out); /* whole lines are not waited for */
+    } else if (!log_lines_take(lines, source, bytes->via.bin.ptr + skipped, bytes->via.bin.size - skipped)) {
         return cli_fail(cli, CLI_REFUSED, "no memory is left");
     }
     return CLI_DONE;
@@ -338,12 +351,13 @@ static int write_logs(struct client *client, const struct log_wish *wish)
         }
         shown = source.attempt;
         uint64_t dropped = document_number(&reply.document, "dropped");
+        size_t skipped = dropped > 0 ? line_rest(document_find(&reply.document, "bytes")) : 0;
         if (dropped > 0) {
             log_lines_end(&lines);
             (void)fflush(cli->out);
-            tell_dropped(cli, &source, dropped);
+            tell_dropped(cli, &source, dropped + skipped);
         }
-        code = take_piece(&writer, &lines, &reply.document, &source);
+        code = take_piece(&writer, &lines, &reply.document, &source, skipped);
         (void)fflush(cli->out);
     }
     log_lines_end(&lines);
