@@ -124,6 +124,17 @@ static void a_slip_on_the_command_line_is_named(void **state)
     assert_sentence("--max-length needs a hyperparameter that is searched");
     assert_int_equal(RUN("run", "--trials", "3", "--max-length", "=4", "--hp", "n=int:1:8", "--", "./t"), CLI_USAGE);
     assert_sentence("--max-length =4 is no length; write --max-length 1000, in steps, or --max-length epochs=20");
+    assert_int_equal(RUN("run", "--trials", "3", "--searcher", "asha", "--hp", "n=int:1:8", "--", "./t"), CLI_USAGE);
+    assert_sentence("--searcher asha needs --metric NAME");
+    assert_int_equal(RUN("run", "--trials", "3", "--searcher", "asha", "--metric", "loss", "--hp", "n=int:1:8", "--", "./t"), CLI_USAGE);
+    assert_sentence("--searcher asha needs --max-length: ");
+    assert_int_equal(RUN("run", "--trials", "3", "--searcher", "asha", "--metric", "loss", "--max-length", "9", "--hp", "n=int:1:8", "--", "./t"),
+                     CLI_USAGE);
+    assert_sentence("--searcher asha needs --set searcher.num_rungs=N");
+    assert_int_equal(RUN("run", "--trials", "3", "--searcher", "tpe", "--hp", "n=int:1:8", "--", "./t"), CLI_USAGE);
+    assert_sentence("--searcher tpe needs --metric NAME");
+    assert_int_equal(RUN("run", "--print", "--trials", "3", "--searcher", "tpe", "--set", "searcher.metric=loss", "--hp", "n=int:1:8", "--", "./t"),
+                     CLI_DONE);
     assert_int_equal(RUN("run", "--trials", "3", "--searcher", "ashes", "--hp", "n=int:1:8", "--", "./t"), CLI_REFUSED);
     assert_has(err_text_written, "searcher.name is 'ashes'");
     assert_int_equal(RUN("run", "--initial", "lr=2", "--hp", "lr=1", "--", "./t"), CLI_USAGE);

@@ -339,6 +339,45 @@ static int write_length(struct cli *cli, FILE *out, const char *given)
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------- */
 
+/* Whether --set gives the value of this key, which then counts. */
+static bool is_set(const struct arguments *arguments, const char *key)
+{
+    const char *given[SUBMISSION_OVERRIDES_MAX + 1];
+    size_t count = options_values(arguments, "set", given, SUBMISSION_OVERRIDES_MAX + 1), bytes = strlen(key);
+    for (size_t i = 0; i < count && i <= SUBMISSION_OVERRIDES_MAX; i++) {
+        if (strncmp(given[i], key, bytes) == 0 && given[i][bytes] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Searchers that go by results need further options: their names are those of the command line here, unless --set gives the values. */
+static int check_searcher(struct cli *cli, const struct arguments *arguments, const char *searcher, const char *metric, const char *length)
+{
+    static const char *const by_results[] = {"tpe", "asha", "async_halving", "adaptive_asha"};
+    bool goes_by_results = false, is_tpe = strcmp(searcher, "tpe") == 0;
+    for (size_t i = 0; i < sizeof by_results / sizeof by_results[0]; i++) {
+        goes_by_results |= strcmp(searcher, by_results[i]) == 0;
+    }
+    if (!goes_by_results || is_set(arguments, "searcher")) {
+        return CLI_DONE;
+    }
+    if (metric == NULL && !is_set(arguments, "searcher.metric")) {
+        return cli_fail(cli, CLI_USAGE, "--searcher %s needs --metric NAME, of a metric that the program reports in its validation", searcher);
+    }
+    if (!is_tpe && length == NULL && !is_set(arguments, "searcher.max_length") && !is_set(arguments, "searcher.max_time")) {
+        return cli_fail(cli, CLI_USAGE, "--searcher %s needs --max-length: how long a trial that is never stopped trains, for example 1000 (steps) or epochs=20",
+                        searcher);
+    }
+    if (!is_tpe && strcmp(searcher, "adaptive_asha") != 0 && !is_set(arguments, "searcher.num_rungs")) {
+        return cli_fail(cli, CLI_USAGE, "--searcher %s needs --set searcher.num_rungs=N: how often trials are compared, 3 for example; "
+                                        "adaptive_asha goes without",
+                        searcher);
+    }
+    return CLI_DONE;
+}
+
 static int write_searcher(struct cli *cli, FILE *out, const struct arguments *arguments, bool is_search)
 {
     const char *trials = options_value(arguments, "trials"), *metric = options_value(arguments, "metric"),
@@ -368,6 +407,10 @@ static int write_searcher(struct cli *cli, FILE *out, const struct arguments *ar
     if ((searcher != NULL || length != NULL) && !is_search) {
         return cli_fail(cli, CLI_USAGE, "--%s needs a hyperparameter that is searched, such as --hp lr=log:1e-4:1e-1",
                         searcher != NULL ? "searcher" : "max-length");
+    }
+    int missing = searcher != NULL ? check_searcher(cli, arguments, searcher, metric, length) : CLI_DONE;
+    if (missing != CLI_DONE) {
+        return missing;
     }
     (void)fputs("searcher:\n  name: ", out);
     write_value(out, !is_search ? "single" : searcher != NULL ? searcher : "random");
@@ -404,19 +447,6 @@ static void write_kept(FILE *out, const struct arguments *arguments)
         write_text(out, given[i]);
         (void)fputc('\n', out);
     }
-}
-
-/* Whether --set gives the value of this key, which then counts. */
-static bool is_set(const struct arguments *arguments, const char *key)
-{
-    const char *given[SUBMISSION_OVERRIDES_MAX + 1];
-    size_t count = options_values(arguments, "set", given, SUBMISSION_OVERRIDES_MAX + 1), bytes = strlen(key);
-    for (size_t i = 0; i < count && i <= SUBMISSION_OVERRIDES_MAX; i++) {
-        if (strncmp(given[i], key, bytes) == 0 && given[i][bytes] == '=') {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Without a seed every search would draw the same values. The drawn seed is short enough to be typed again. */
