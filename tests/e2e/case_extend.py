@@ -144,6 +144,10 @@ def earlier_experiments_give_the_first_trials_their_values(lab):
     expect(got[0] == {"x": 0.5, "o": {"n": "a b"}, "steps": 5}, f"the file's own values come first: {got[0]}")
     expect([got[i + 1] for i in range(3)] == [{**earlier[trial], "steps": 5} for trial in chosen], f"the first trials have {got}")
     expect(got[4]["x"] not in [row["x"] for row in earlier.values()], "more than a quarter of the trials were taken")
+    file = lab.dir / "warm.yaml"
+    file.write_text(json.dumps(warm))
+    previewed = node.json("preview", file)["hyperparameters"]
+    expect(previewed == [got[i] for i in range(3)], f"the preview has {previewed}, the search {got}")
     text = configuration(node, new)
     names = ", ".join(f'"{old}/{trial}"' for trial in chosen)
     expect(f"# shoal: set searcher.warm_start=[{names}]" in text, f"the configuration does not tell what was taken: {text}")
@@ -176,6 +180,12 @@ def a_warm_start_that_cannot_be_is_refused_in_one_sentence(lab):
         (context / "new.yaml").write_text(json.dumps({**config, "name": "new", **other,
                                                     "searcher": {**config["searcher"], **other.get("searcher", {}), "warm_start": warm}}))
         return refusal(node, "submit", context / "new.yaml", code=code)
+    text = refused(4, ["nobody"])
+    expect(text == "shoal: searcher.warm_start: there is no experiment with the name or id nobody; shoal ls lists them", text)
+    text = refusal(node, "preview", context / "new.yaml", code=4)
+    expect(text.startswith("shoal: searcher.warm_start: there is no experiment"), text)
+    text = refused(2, ["old/x"])
+    expect(text.startswith("shoal: searcher.warm_start: 'old/x' does not say which trial"), text)
     text = refused(4, ["old/9"])
     expect(text == "shoal: searcher.warm_start: old has no trial 9; shoal show old lists them", text)
     text = refused(1, ["old"], searcher={"metric": "accuracy"})

@@ -47,6 +47,20 @@ static void brackets_and_rungs_are_shown_with_the_trials_that_reach_them(void **
     assert_string_equal(err_text_written, "");
 }
 
+static void a_file_is_read_as_submit_reads_it(void **state)
+{
+    (void)state;
+    char path[192];
+    (void)snprintf(path, sizeof path, "%s/base.yaml", root);
+    FILE *base = fopen(path, "we");
+    assert_non_null(base);
+    assert_true(fputs(search, base) >= 0);
+    (void)fclose(base);
+    assert_int_equal(RUN("preview", (char *)file_of("extends: base.yaml\nsearcher: {max_trials: 32}\n# shoal: set searcher.max_time=500\n")), CLI_DONE);
+    assert_has(out_text, "adaptive_asha: 32 trials in 2 brackets");
+    assert_has(out_text, "    500 ");
+}
+
 static void promotion_says_which_brackets_promote_none_to_the_end(void **state)
 {
     (void)state;
@@ -133,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(brackets_and_rungs_are_shown_with_the_trials_that_reach_them),
+        cmocka_unit_test(a_file_is_read_as_submit_reads_it),
         cmocka_unit_test(promotion_says_which_brackets_promote_none_to_the_end),
         cmocka_unit_test(values_of_the_file_can_be_replaced),
         cmocka_unit_test(searchers_that_stop_nothing_have_a_number_of_trials),

@@ -205,7 +205,7 @@ const struct command cli_commands[] = {
      "from an ignored directory. Returns once code and record are on disk here and on another node.\n",
      submit_options, 0, 1, command_submit},
     {"preview", "FILE", "the trials that a configuration file gives: how many, how long, with which hyperparameters",
-     "Needs no daemon, and starts nothing. Of asha and adaptive_asha it shows the brackets with their rungs, and how many trials\n"
+     "Starts nothing, and needs no daemon unless searcher.warm_start names earlier experiments. Of asha and adaptive_asha it shows the brackets with their rungs, and how many trials\n"
      "reach each rung if all trials of a bracket report at the same time; in a real search it is more. Of searchers that draw from\n"
      "results (tpe, sampler: tpe) only the first trials have values before the search. '-' reads standard input.\n",
      preview_options, 1, 1, command_preview},
@@ -352,7 +352,7 @@ static void write_sentence(struct cli *cli, const char *format, va_list values)
     const char *at = text != NULL ? text : format;
     do {
         size_t bytes = strcspn(at, "\n");
-        (void)fprintf(cli->err, "shoal: %.*s\n", (int)bytes, at);
+        (void)fprintf(cli->err, "shoal: %s%.*s\n", cli->about != NULL ? cli->about : "", (int)bytes, at);
         at += bytes + (at[bytes] == '\n');
     } while (*at != '\0');
     (void)fflush(cli->err);

@@ -28,6 +28,7 @@ struct cli {
     const char *home;      /* $HOME, or NULL */
     struct git_places git; /* where git's configuration is */
     bool json;             /* --json */
+    const char *about;     /* what sentences are about, such as "searcher.warm_start: ", written before each; NULL: nothing */
     char dir[PATH_MAX];    /* the data directory */
 };
 

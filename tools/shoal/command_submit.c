@@ -376,6 +376,12 @@ int command_preview(struct cli *cli, const struct arguments *arguments)
     submission.file = arguments->operands[0];
     submission.override_count = options_values(arguments, "set", submission.overrides, SUBMISSION_OVERRIDES_MAX + 1);
     code = code == CLI_DONE ? read_file(cli, &submission) : code;
+    code = code == CLI_DONE ? submission_take_origin(cli, &submission) : code;
+    code = code == CLI_DONE ? extends_resolve(cli, submission.file, &submission.text, &submission.text_bytes) : code;
+    code = code == CLI_DONE ? warm_start_resolve(cli, &submission) : code;
+    if (code == CLI_NO_DAEMON) {
+        cli_warn(cli, "the daemon is needed for searcher.warm_start; --set searcher.warm_start=[] shows the trials without it");
+    }
     code = code == CLI_DONE ? parse(cli, &submission, &parsed) : code;
     code = code == CLI_DONE ? preview_show(cli, &parsed->config) : code;
     free(parsed);

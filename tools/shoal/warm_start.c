@@ -221,8 +221,10 @@ static int take_named(struct warm_start *self, const char *name)
 {
     struct target target;
     char id[CLIENT_EXPERIMENT_TEXT_BYTES];
+    self->cli->about = KEY ": ";
     int code = target_read(self->cli, name, strchr(name, '/') != NULL, false, &target);
     code = code == CLI_DONE ? client_find_experiment(&self->client, target.experiment, id) : code;
+    self->cli->about = NULL;
     return code == CLI_DONE ? take_trials(self, &target, id) : code;
 }
 
