@@ -162,7 +162,8 @@ static void top_shows_what_runs_on_each_slot(void **state)
          NULL},
         {"usage",
          {"\"ok\":true,\"end\":true,\"unknown\":[],\"usage\":[{\"node\":\"00\",\"index\":0,\"cpu_percent\":150,\"memory_bytes\":2147483648,"
-          "\"gpu_percent\":80,\"gpu_memory_bytes\":1073741824}]"},
+          "\"gpu_percent\":80,\"gpu_memory_bytes\":1073741824},"
+          "{\"node\":\"01\",\"index\":0,\"cpu_percent\":0,\"memory_bytes\":0,\"gpu_percent\":null,\"gpu_memory_bytes\":null}]"},
          NULL},
         {"show", {SHOWN("running", "\"end\":true")}, NULL},
         {NULL, {NULL}, NULL}};

@@ -141,7 +141,7 @@ static int look_at_usage(struct top *top)
         if (slot == NULL) {
             continue;
         }
-        slot->has_use = document_has(item, "cpu_percent");
+        slot->has_use = slot->is_taken && document_has(item, "cpu_percent"); /* else of a worker that has just ended */
         slot->cpu_percent = 0;
         (void)document_double(document_find(item, "cpu_percent"), &slot->cpu_percent);
         slot->resident_bytes = document_number(item, "memory_bytes");
@@ -341,15 +341,18 @@ static void write_table(const struct top *top, FILE *out, bool colours, size_t w
     table_write(&table, out, colours);
 }
 
+/* On a narrow terminal the counts have a line of their own. `width` 0: none. */
 static void write_page(const struct top *top, FILE *out, bool colours, size_t width)
 {
-    char when[RENDER_UNIT_BYTES];
-    render_time(when, (uint64_t)time(NULL) * 1000);
-    (void)fprintf(out, "%s  nodes: %u of %u alive", when, (unsigned)top->alive_count, (unsigned)top->node_count);
+    char when[RENDER_UNIT_BYTES], counts[160];
+    int used = snprintf(counts, sizeof counts, "nodes: %u of %u alive", (unsigned)top->alive_count, (unsigned)top->node_count);
     if (top->drained_count > 0) {
-        (void)fprintf(out, ", %u drained", (unsigned)top->drained_count);
+        used += snprintf(counts + used, sizeof counts - (size_t)used, ", %u drained", (unsigned)top->drained_count);
     }
-    (void)fprintf(out, "  slots: %u of %u in use\n\n", (unsigned)count_taken(top), (unsigned)top->slot_count);
+    used += snprintf(counts + used, sizeof counts - (size_t)used, "  slots: %u of %u in use", (unsigned)count_taken(top), (unsigned)top->slot_count);
+    render_time(when, (uint64_t)time(NULL) * 1000);
+    bool fits = width == 0 || strlen(when) + 2 + (size_t)used <= width;
+    (void)fprintf(out, "%s%s%s\n\n", when, fits ? "  " : "\n", counts);
     write_table(top, out, colours, width);
 }
 
