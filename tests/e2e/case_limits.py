@@ -206,6 +206,16 @@ def a_metric_that_is_no_number_is_never_the_best(lab):
     kept = strict(node.run("checkpoint", "ls", identity, "--json"))["checkpoints"]
     expect(any(row["trial"] == 1 for row in kept), kept)
     strict(node.run("ls", "--json"))
+    for trial in (0, 2):
+        text = node.run("why", f"{identity}/{trial}")
+        expect("the last accuracy that it reported is no finite number; so it cannot be the best trial\n" in text, text)
+    expect("no finite number" not in node.run("why", f"{identity}/1") + node.run("show", identity), "one trial is the best")
+    none = lab.submit(node, {"name": "none", "entrypoint": f"{worker} report:validation:accuracy:1:nan flush",
+                             "searcher": {"name": "random", "metric": "accuracy", "smaller_is_better": False, "max_trials": 2}})
+    wait_over(mesh, none, 60)
+    for command in ("show", "wait"):
+        text = node.run(command, none)
+        expect(text.endswith("no trial can be the best: the last accuracy of each trial that reported it is no finite number\n"), text)
 
 
 @case(limit_s=90)

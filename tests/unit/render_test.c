@@ -614,6 +614,27 @@ static void why_a_trial_is_in_its_state_is_told(void **state)
     assert_has(trial(f, 0, 2), "\"text\":\"the experiment is paused; shoal resume lets it go on\"");
 }
 
+static void attempts_that_never_began_are_accounted_for(void **state)
+{
+    struct fixture *f = *state;
+    const struct person *members[] = {&f->b};
+    load_experiment(f, 0, 1, 0);
+    attempt_id ids[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        ids[i] = make_attempt_id(0, 0, i + 1, 1, f->b.id);
+        load_attempt(f, &ids[i], members, 1, 0);
+    }
+    struct fact_worker runs = {.state = FACT_WORKER_RUNNING, .generation = 1, .started_s = 1100};
+    load_verdict(f, &ids[0], &f->b, FACT_LOST, 0, 0, "a slot was not confirmed");
+    load_verdict(f, &ids[1], &f->b, FACT_LOST, 0, 0, "a slot was not confirmed");
+    load_worker(f, &ids[2], &f->b, 0, runs);
+    assert_has(trial(f, 0, 0), "\"why\":[{\"text\":\"attempt 3 runs on b since its start\",\"at_s\":1100},{\"text\":\"before it 2 attempts ended "
+                               "without beginning the program, which counts as no failure: a slot was not confirmed\",\"at_s\":null}]");
+    runs.started_s = 1050; /* one of them began, so it is listed as any */
+    load_worker(f, &ids[1], &f->b, 0, runs);
+    assert_has(trial(f, 0, 0), "before it 1 attempt ended without beginning the program");
+}
+
 /* Another metric than searcher.metric, in the group in which that one is looked up. */
 static void a_trial_that_never_reports_the_metric_is_told_what_it_reports(void **state)
 {
@@ -976,6 +997,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(the_times_of_a_trial_are_of_all_its_attempts, setup, teardown),
         cmocka_unit_test_setup_teardown(why_a_trial_is_in_its_state_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(attempts_that_never_began_are_accounted_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_trial_that_never_reports_the_metric_is_told_what_it_reports, setup, teardown),
         cmocka_unit_test(an_early_stop_is_told_in_one_sentence),
         cmocka_unit_test_setup_teardown(a_curve_has_what_the_node_has_seen, setup, teardown),

@@ -1,5 +1,6 @@
 #include "tools/shoal/print.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -347,10 +348,19 @@ void print_no_best(FILE *out, const msgpack_object *experiment)
     if (metric[0] == '\0' || document_has(experiment, "best") || document_number(document_find(experiment, "counts"), "completed") == 0) {
         return;
     }
+    uint32_t infinite = 0; /* trials whose metric is nan or infinite */
     for (uint32_t i = 0; i < trials.size; i++) {
-        if (has_reported(&trials.ptr[i], metric, &reported)) {
-            return; /* no number, perhaps */
+        double value;
+        bool is_infinite = print_metric(&trials.ptr[i], "validation", metric, &value) && !isfinite(value);
+        if (has_reported(&trials.ptr[i], metric, &reported) && !is_infinite) {
+            return; /* of a trial that failed, perhaps */
         }
+        infinite += is_infinite;
+    }
+    if (infinite > 0) {
+        (void)visible_text(text, sizeof text, metric);
+        (void)fprintf(out, "no trial can be the best: the last %s of each trial that reported it is no finite number\n", text);
+        return;
     }
     if (reported.count == 0 && trials.size <= 1) {
         return;

@@ -197,11 +197,17 @@ static void add_unreported(const struct node_core *core, const struct view_exper
     }
     uint32_t count = view_attempt_metrics(node_core_view(core), experiment, shown, metrics);
     bool has_any = write_names(metrics, count, names, sizeof names);
-    if ((has_any && view_metric(metrics, count, "validation", experiment->config->metric, &value)) ||
-        (!has_any && (!is_compared || experiment->trial_count == 1))) {
+    bool has_it = has_any && view_metric(metrics, count, "validation", experiment->config->metric, &value);
+    if ((has_it && isfinite(value)) || (!has_any && (!is_compared || experiment->trial_count == 1))) {
         return;
     }
     (void)visible_text(metric, sizeof metric, experiment->config->metric);
+    if (has_it) {
+        (void)format_text(text, sizeof text, "the last %s that it reported is no finite number%s", metric,
+                          is_over ? "; so it cannot be the best trial" : "");
+        add(why, 0, text);
+        return;
+    }
     (void)format_text(text, sizeof text,
                       "searcher.metric is %s, and the trial has not reported it in group validation%s%s%s", metric,
                       has_any ? "; it has reported: " : ", nor any other metric", has_any ? names : "",
@@ -274,6 +280,25 @@ static void add_ended(const struct node_core *core, const struct view_attempt *s
     }
 }
 
+/* An attempt that is lost before its program begins has a number too: this tells why a trial seems to begin with attempt 3. */
+static void add_unbegun(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *shown, struct why *why)
+{
+    char reason[RENDER_REASON_BYTES] = "", text[RENDER_REASON_BYTES + 128];
+    uint32_t count = 0;
+    for (const struct view_attempt *a = trial->attempts; a != NULL && a->id.number < shown->id.number; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        if (verdict != NULL && verdict->reason == FACT_LOST && render_attempt_times(core, a).started_s == 0) {
+            count++;
+            (void)render_attempt_reason(core, a, reason);
+        }
+    }
+    if (count > 0) {
+        (void)format_text(text, sizeof text, "before it %u attempt%s ended without beginning the program, which counts as no failure%s%s", count,
+                          count == 1 ? "" : "s", reason[0] != '\0' ? ": " : "", reason);
+        add(why, 0, text);
+    }
+}
+
 void render_put_why(const struct node_core *core, const struct view_experiment *experiment, uint32_t index, msgpack_packer *packer)
 {
     const struct view_trial *trial = view_find_trial(experiment, index);
@@ -308,6 +333,9 @@ void render_put_why(const struct node_core *core, const struct view_experiment *
         break;
     case VIEW_TRIAL_STATES:
         break;
+    }
+    if (shown != NULL) {
+        add_unbegun(core, trial, shown, &why);
     }
     if (experiment->config->searcher == SEARCH_PBT) {
         add_population(experiment, index, shown, &why);
