@@ -386,7 +386,8 @@ printf '\\r4/20 [##  ]'; printf '::shoal metric validation accu'; sleep 1; echo 
     expect("accuracy=oops" in birch.run("logs", f"{on}/0"), "a line that is no metric is not in the log")
     expect(birch.run("metrics", f"{off}/0").strip() == "", "there are metrics without the key")
     told = [line for node in mesh.nodes for line in node.run("events").splitlines() if "is malformed" in line]
-    expect(len(told) == 1 and "accuracy=oops" in told[0], f"the malformed line is told: {told}")
+    expect(len(told) == 1 and "accuracy=oops" in told[0] and "not as in '::shoal metric validation loss=0.5 step=10'" in told[0],
+           f"the malformed line is told: {told}")
 
 
 @case(limit_s=60)

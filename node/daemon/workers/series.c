@@ -230,7 +230,8 @@ void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, c
     }
     if (worker->metric_lines.is_malformed && !worker->is_malformed_told) {
         worker->is_malformed_told = true;
-        daemon_line(daemon, "trial %u: a metric line of its output is malformed and is no metric: '%s'; later ones are not told",
+        daemon_line(daemon, "trial %u: a metric line of its output is malformed, not as in '::shoal metric validation loss=0.5 step=10': '%s'; "
+                    "later ones are not told",
                     worker->prepare.u.worker.attempt.trial, worker->metric_lines.malformed);
     }
 }
