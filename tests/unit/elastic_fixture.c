@@ -129,6 +129,26 @@ static int train(struct elastic_worker *w)
     }
 }
 
+static int pack(void *context, const void **bytes, size_t *count)
+{
+    struct elastic_worker *w = context;
+    atomic_fetch_add(&w->word->packs, 1);
+    *bytes = w->state;
+    *count = w->plan->values * sizeof *w->state;
+    return w->word->refuses;
+}
+
+static int unpack(void *context, const void *bytes, size_t count)
+{
+    struct elastic_worker *w = context;
+    atomic_fetch_add(&w->word->unpacks, 1);
+    if (count != w->plan->values * sizeof *w->state || w->word->refuses != 0) {
+        return w->word->refuses != 0 ? w->word->refuses : ERR_MALFORMED;
+    }
+    memcpy(w->state, bytes, count);
+    return 0;
+}
+
 static int work(struct elastic_worker *w)
 {
     int error = shoal_open_elastic(&w->shoal, w->word->error);
@@ -145,7 +165,8 @@ static int work(struct elastic_worker *w)
         w->plan->at_step(w, UINT64_MAX);
     }
     shoal_check_finite(w->shoal, w->plan->checks_finite);
-    error = shoal_register(w->shoal, w->state, w->registered * sizeof *w->state);
+    error = w->plan->is_packed ? shoal_on_state(w->shoal, pack, unpack, w)
+                               : shoal_register(w->shoal, w->state, w->registered * sizeof *w->state);
     error = error == 0 ? train(w) : error;
     if (error != 0) {
         (void)snprintf(w->word->error, sizeof w->word->error, "%s", shoal_error(w->shoal));

@@ -24,6 +24,7 @@ struct elastic_plan {
     int timeout_ms; /* of collectives that stand still; 0: libshoal's */
     bool checks_finite;
     uint32_t balances; /* bit per worker: is told that parts may follow speeds */
+    bool is_packed; /* the state is handed over by shoal_on_state */
     bool is_rough;  /* the sums are no whole numbers: their last bits depend on who adds what */
 
     /* If not NULL, called in each step before its values are reduced, and once before anything is registered (step
@@ -38,6 +39,8 @@ struct elastic_word {
     _Atomic uint64_t generation; /* that it is in */
     _Atomic uint32_t broken;     /* how often it was told SHOAL_AGAIN */
     _Atomic uint32_t flag;       /* for at_step */
+    _Atomic uint32_t packs, unpacks; /* calls of the two functions of shoal_on_state */
+    int refuses; /* what the next of them returns instead; set by the test */
     int result;                  /* of the call that ended it, 0 at its end */
     char error[SHOAL_ERROR_BYTES];
     uint32_t rank, size;                  /* at the end */

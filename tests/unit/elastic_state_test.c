@@ -131,6 +131,8 @@ static void live(struct elastic_worker *w, uint64_t step)
 }
 
 static const struct elastic_plan apart = {.steps = 40, .values = VALUES, .at_step = live};
+static const struct elastic_plan packed_apart = {.steps = 40, .values = VALUES, .is_packed = true, .at_step = live};
+static const struct elastic_plan packed_together = {.steps = 40, .values = VALUES, .hosts = 1, .is_packed = true, .at_step = live};
 static const struct elastic_plan together = {.steps = 40, .values = VALUES, .hosts = 1, .at_step = live};
 
 /* Until worker 0 is gone, as it hands its state to the last one. With `holds` there is no group after that. */
@@ -212,6 +214,35 @@ static void test_a_state_that_came_in_part_is_no_beginning(void **state)
     elastic_end(&run);
 }
 
+/* The bytes arrive beside the state that the worker has, so it goes on from SLEEP_STEP, without a checkpoint. */
+static void test_a_packed_state_that_came_in_part_leaves_the_older_one(void **state)
+{
+    (void)state;
+    is_saving = false;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct elastic_run run;
+        lose_the_holder(&run, i == 0 ? &packed_apart : &packed_together, 2, false);
+        elastic_assert_done(&run, 1);
+        assert_int_equal(run.words[1].unpacks, 1); /* in the beginning */
+        elastic_end(&run);
+    }
+    is_saving = true;
+}
+
+static void test_a_packed_state_that_came_in_part_comes_whole_from_another(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct elastic_run run;
+        lose_the_holder(&run, i == 0 ? &packed_apart : &packed_together, 3, false);
+        elastic_assert_done(&run, 1);
+        elastic_assert_done(&run, 2);
+        assert_int_equal(run.words[1].packs, 1);
+        assert_int_equal(run.words[2].unpacks, 2);
+        elastic_end(&run);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -232,6 +263,8 @@ int main(void)
         cmocka_unit_test(test_a_state_that_came_in_part_comes_whole_from_another),
         cmocka_unit_test(test_a_state_that_came_in_part_is_not_saved),
         cmocka_unit_test(test_a_state_that_came_in_part_is_no_beginning),
+        cmocka_unit_test(test_a_packed_state_that_came_in_part_leaves_the_older_one),
+        cmocka_unit_test(test_a_packed_state_that_came_in_part_comes_whole_from_another),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -158,7 +158,7 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
     }
     if (s->elastic.is_torn) {
         return client_fail(s, ERR_CORRUPT,
-                           "there is no state to save: the worker handing it over was lost on the way");
+                           "there is no state to save: it belongs to no step, and no other worker has handed over another");
     }
     if (s->refused_save != 0) {
         s->refused_save = 0;

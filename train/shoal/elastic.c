@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,9 +20,9 @@
 int shoal_register(struct shoal *s, void *bytes, size_t count)
 {
     struct client_elastic *e = &s->elastic;
-    if (!e->is_on || e->in_group || count == 0) {
+    if (!e->is_on || e->in_group || count == 0 || e->pack != NULL) {
         return client_fail(s, ERR_USAGE, "a part of the state is registered after shoal_open_elastic, before the first "
-                                         "shoal_step_begin, and has at least one byte");
+                                         "shoal_step_begin, instead of shoal_on_state, and has at least one byte");
     }
     if (e->part_count == SHOAL_PARTS_MAX) {
         return client_fail(s, ERR_FULL, "there is room for %d parts of the state", SHOAL_PARTS_MAX);
@@ -34,6 +35,19 @@ void shoal_on_load(struct shoal *s, shoal_load_state *load, void *context)
 {
     s->elastic.load = load;
     s->elastic.load_context = context;
+}
+
+int shoal_on_state(struct shoal *s, shoal_pack_state *pack, shoal_unpack_state *unpack, void *context)
+{
+    struct client_elastic *e = &s->elastic;
+    if (!e->is_on || e->in_group || e->part_count > 0) {
+        return client_fail(s, ERR_USAGE, "shoal_on_state is called after shoal_open_elastic, before the first "
+                                         "shoal_step_begin, instead of shoal_register");
+    }
+    e->pack = pack;
+    e->unpack = unpack;
+    e->state_context = context;
+    return 0;
 }
 
 /* ---- leaving ---- */
@@ -73,6 +87,16 @@ static void leave(struct shoal *s)
     group_close(&s->workers);
     revoke_close(&s->revoke);
     s->elastic.in_group = s->elastic.leave_wanted = false;
+}
+
+void shoal_forget_state(struct shoal *s)
+{
+    struct client_elastic *e = &s->elastic;
+    if (e->in_group) {
+        leave(s);
+    }
+    e->has_state = false;
+    e->is_torn = e->is_worn = true;
 }
 
 int client_elastic_failed(struct shoal *s, int error)
@@ -171,6 +195,56 @@ static int move_parts(struct shoal *s, uint32_t root, bool takes, uint64_t step)
     return error;
 }
 
+/* Gives the packed state to the program. Until the program has taken it all, this rank has no state. */
+static int unpack(struct shoal *s, const void *bytes, size_t count, uint64_t step)
+{
+    struct client_elastic *e = &s->elastic;
+    e->is_torn = true;
+    e->is_worn |= step > 0 || e->applied > 0;
+    e->has_state = false;
+    int error = e->unpack(e->state_context, bytes, count);
+    e->is_torn = error != 0;
+    e->is_worn &= e->is_torn;
+    return error == 0 || s->error[0] != '\0'
+               ? error
+               : client_fail(s, error, "the program did not take the state of step %llu that another rank handed over",
+                             (unsigned long long)step);
+}
+
+/* Moves the state that the program of rank `root` packs. The bytes arrive in memory of libshoal, so a rank that loses the root on
+ * the way still has the state that it had. */
+static int move_packed(struct shoal *s, uint32_t root, bool takes, uint64_t step)
+{
+    struct client_elastic *e = &s->elastic;
+    const void *bytes = NULL;
+    void *room = NULL;
+    uint64_t count[2] = {0}; /* the bytes, and whether there are any */
+    s->error[0] = '\0';
+    int failed = s->rank == root ? e->pack(e->state_context, &bytes, (size_t *)&count[0]) : 0;
+    count[1] = failed == 0;
+    int error = broadcast(s, count, sizeof count, root);
+    if (failed != 0 || error != 0) {
+        return failed == 0 ? error : s->error[0] != '\0' ? failed : client_fail(s, failed, "the program did not pack its state");
+    }
+    if (count[1] == 0) {
+        (void)client_fail(s, ERR_CLOSED, "rank %u could not pack the state", root);
+        return client_elastic_failed(s, ERR_CLOSED);
+    }
+    if (s->rank != root) {
+        room = malloc(count[0] > 0 ? count[0] : 1);
+        if (room == NULL) {
+            return client_fail(s, ERR_MEMORY, "no memory is left for the state of %llu bytes that rank %u hands over",
+                               (unsigned long long)count[0], root);
+        }
+    }
+    /* the root's bytes are the program's; a broadcast only reads them there */
+    error = count[0] > 0 ? broadcast(s, s->rank == root ? (void *)(uintptr_t)bytes : room, count[0], root) : 0;
+    s->error[0] = error == 0 ? '\0' : s->error[0];
+    error = error == 0 && takes ? unpack(s, room, count[0], step) : error;
+    free(room);
+    return error;
+}
+
 /* Hands the state over from rank `root`. `takes`: this rank does not have the state of that step. */
 static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, uint64_t step)
 {
@@ -185,7 +259,7 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, ui
     }
     if (s->rank == root && is_fresh && loaded == 0 && head.step == 0 && e->is_worn) {
         loaded = client_fail(s, ERR_CORRUPT,
-                             "there is no checkpoint, and the worker handing the state over was lost on the way");
+                             "there is no checkpoint, and no worker has a whole state any more");
         head.loaded = NOT_HERE;
     }
     int error = broadcast(s, &head, sizeof head, root);
@@ -199,8 +273,9 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, ui
     if (head.loaded != LOADED) {
         return client_fail(s, ERR_CLOSED, "rank %u could not load the checkpoint", root);
     }
-    error = move_parts(s, root, takes, head.step);
+    error = e->pack == NULL || s->size == 1 ? move_parts(s, root, takes, head.step) : move_packed(s, root, takes, head.step);
     if (error == 0) {
+        e->is_torn = e->is_worn = false;
         e->applied = head.step;
     }
     return error;

@@ -87,8 +87,8 @@ struct client_memory {
 struct client_elastic {
     bool is_on;
     bool in_group, has_state;
-    bool is_torn; /* the parts belong to no step: the rank handing the state over was lost in the middle */
-    bool is_worn; /* is_torn, and some parts have applied steps: training cannot begin from them */
+    bool is_torn; /* the state belongs to no step: it arrived in part, or shoal_forget_state */
+    bool is_worn; /* is_torn, and some of it has applied steps: training cannot begin from it */
     bool leave_wanted; /* after the next step */
     uint64_t told_generation; /* of the last group that the daemon asked to leave */
     bool told_at_once;
@@ -100,6 +100,9 @@ struct client_elastic {
     size_t part_count;
     shoal_load_state *load;
     void *load_context;
+    shoal_pack_state *pack; /* NULL: the state is the registered parts */
+    shoal_unpack_state *unpack;
+    void *state_context;
 };
 
 /* The port of this worker's data links, which it keeps until the context is closed. */

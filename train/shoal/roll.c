@@ -85,6 +85,9 @@ static struct roll own_roll(const struct shoal *s)
         (void)crypto_generichash_update(&state, count, sizeof count);
         roll.state_bytes += e->parts[i].count;
     }
+    if (e->pack != NULL) {
+        (void)crypto_generichash_update(&state, (const uint8_t *)"packed", 6);
+    }
     uint8_t hash[16];
     (void)crypto_generichash_final(&state, hash, sizeof hash);
     roll.parts_hash = bytes_get_u64(hash);
@@ -134,6 +137,12 @@ static int compare_state(struct shoal *s, const struct roll *one, const struct r
         return 0;
     }
     bool same_sum = one->part_count == other->part_count && one->state_bytes == other->state_bytes;
+    bool is_packed = same_sum && one->part_count == 0; /* the parts are the same, none; the ranks differ in shoal_on_state */
+    if (is_packed) {
+        return client_fail(s, ERR_MALFORMED,
+                           "of rank %u and rank %u only one has called shoal_on_state: all ranks call the function, or none",
+                           (uint32_t)one->own_rank, (uint32_t)other->own_rank);
+    }
     return client_fail(s, ERR_MALFORMED,
                        "rank %u has registered %llu bytes of state in %llu parts, rank %u %llu bytes in %llu%s: all ranks "
                        "register the same sizes in the same order",

@@ -222,7 +222,7 @@ int shoal_open_elastic(struct shoal **out, char error[SHOAL_ERROR_BYTES]);
  * that must be equal for a step to give the same result: parameters, optimiser state, generator state, counters. All ranks
  * register the same sizes in the same order, before the first shoal_step_begin. If sizes differ, shoal_step_begin returns
  * ERR_MALFORMED with a sentence naming two ranks and their sizes: on every rank, or, if the ranks with the state agree, only on
- * the ranks that join them. ERR_FULL (SHOAL_PARTS_MAX), ERR_USAGE (too late, or no bytes). */
+ * the ranks that join them. ERR_FULL (SHOAL_PARTS_MAX), ERR_USAGE (too late, no bytes, or after shoal_on_state). */
 int shoal_register(struct shoal *shoal, void *bytes, size_t count);
 
 /* Sets the function that loads the state. It is called in shoal_step_begin, on rank 0 of a group in which no rank has the
@@ -232,6 +232,22 @@ int shoal_register(struct shoal *shoal, void *bytes, size_t count);
  * function training begins at step 0. */
 typedef int shoal_load_state(void *context, uint64_t *step);
 void shoal_on_load(struct shoal *shoal, shoal_load_state *load, void *context);
+
+/* Instead of shoal_register, for a state without a fixed size or place, as of an interpreter's objects. `pack` is called in
+ * shoal_step_begin, on the one rank that hands the state over, and only if another rank needs it: it gives *bytes[*count], which
+ * stay the program's and valid until shoal_step_begin returns. `unpack` is called in shoal_step_begin on each rank that takes the
+ * state, with memory that libshoal frees afterwards; the program keeps copies. A rank that loses the group before `unpack` still
+ * has the state that it had. An error of either function ends shoal_step_begin on its rank only; the other ranks form a group
+ * without it. shoal_step_commit compares no hashes of such a state. All ranks call shoal_on_state, or none. ERR_USAGE (too late, or
+ * parts are registered). */
+typedef int shoal_pack_state(void *context, const void **bytes, size_t *count);
+typedef int shoal_unpack_state(void *context, const void *bytes, size_t count);
+int shoal_on_state(struct shoal *shoal, shoal_pack_state *pack, shoal_unpack_state *unpack, void *context);
+
+/* The program's state belongs to no step any more: a step was broken after a part of it had been applied. Leaves the group; the
+ * next shoal_step_begin takes the state from another rank, or from the checkpoint if no rank has it. Until then nothing is
+ * saved. */
+void shoal_forget_state(struct shoal *shoal);
 
 /* Enters a group if this worker is in none: waits for the other workers, and receives the state from a rank that has it or
  * hands the state over. *step is the number of applied steps. Returns 0; SHOAL_STOP (in no group); ERR_CLOSED (the daemon is
@@ -295,8 +311,8 @@ int shoal_progress(struct shoal *shoal, uint64_t step);
  * measurement of this step first. There are two buffers. If the daemon is still reading both, the call waits for one, at most
  * 50 s (ERR_TIMEOUT: not saved). If the daemon is away and both buffers wait for it, the new checkpoint replaces the newer of
  * the two. Also ERR_MEMORY, ERR_CLOSED, ERR_REFUSED (the daemon refused this or the last checkpoint; shoal_error has the
- * reason), ERR_CORRUPT (the registered parts hold no valid state: the group broke while the state was arriving, and
- * shoal_step_begin has not received it since). */
+ * reason), ERR_CORRUPT (there is no valid state: the group broke while the state was arriving, or shoal_forget_state was called, and
+ * shoal_step_begin has not received one since). */
 int shoal_checkpoint_save(struct shoal *shoal, uint64_t step, const void *bytes, size_t count);
 
 /* The same without the copy: begin gives *bytes with room for `count` bytes, owned by libshoal, and commit hands them over. No
