@@ -22,11 +22,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._errors import CheckpointError, DaemonLost, GroupBroken, NoDaemon, NotFound, NotSerialisable, ShoalError
+from ._errors import CheckpointError, DaemonLost, GroupBroken, NoDaemon, NotFound, NotSerialisable, ShoalError, StepLost
 from ._run import Hparams, Run, init
 
 if TYPE_CHECKING:
     from . import space
+    from . import torch as torch
+    from ._elastic import ElasticRun
     from ._search import search
     from .client import Client
 
@@ -34,6 +36,7 @@ __all__ = [
     "CheckpointError",
     "Client",
     "DaemonLost",
+    "ElasticRun",
     "GroupBroken",
     "Hparams",
     "NoDaemon",
@@ -41,20 +44,21 @@ __all__ = [
     "NotSerialisable",
     "Run",
     "ShoalError",
+    "StepLost",
     "init",
     "search",
     "space",
 ]
 __version__ = "0.1.0"
 
-_LAZY = {"Client": ".client", "search": "._search"}
+_LAZY = {"Client": ".client", "ElasticRun": "._elastic", "search": "._search"}
 
 
 def __getattr__(name: str) -> Any:
     """What only some programs use is imported when it is first used."""
     if name in _LAZY:
         value = getattr(importlib.import_module(_LAZY[name], __name__), name)
-    elif name in ("client", "space"):
+    elif name in ("client", "space", "torch"):
         value = importlib.import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module 'shoal' has no attribute {name!r}")

@@ -18,6 +18,11 @@ class GroupBroken(ShoalError):
     """Whether the ranks' calls differed, or one came too late; False: a rank or its connection is gone."""
 
 
+class StepLost(ShoalError):
+    """The group of an elastic run has lost a rank, so this step is not applied. ``with run.step()`` takes it, drops the step's
+    gradients, and `ElasticRun.batches` gives the batch again."""
+
+
 class CheckpointError(ShoalError):
     """A checkpoint could not be saved or read, or is of something else than this program."""
 

@@ -9,15 +9,22 @@ import ctypes
 import os
 import threading
 from contextlib import AbstractContextManager
-from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any, Callable
 
-from ._errors import CheckpointError, DaemonLost, GroupBroken, ShoalError
+from ._errors import CheckpointError, DaemonLost, GroupBroken, ShoalError, StepLost
 
 NAME = "libshoal.so.0"
 _ERROR_BYTES = 512
 _WAIT_SECONDS = 300  # for other ranks, which may evaluate or write meanwhile
 _COLLECTIVE_TIMEOUT_DEFAULT = 60  # of node/core/facts/options.c; meant for sums of gradients
 _F32, _BYTES = 1, 4  # enum shoal_type
+_AGAIN, _STOP = 1, 2  # SHOAL_AGAIN, SHOAL_STOP
+
+# of shoal_on_load and shoal_on_state
+_LOAD = CFUNCTYPE(c_int, c_void_p, POINTER(c_uint64))
+_PACK = CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p), POINTER(c_size_t))
+_UNPACK = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
 
 # base/err.h
 MALFORMED, FULL, NOT_FOUND, REFUSED, IO, MEMORY, TIMEOUT, CORRUPT, CLOSED, USAGE = (
@@ -41,6 +48,7 @@ def _declare(library: ctypes.CDLL) -> None:
     context = c_void_p
     table = {
         "shoal_open_link": (c_int, [POINTER(c_void_p), c_char_p]),
+        "shoal_open_elastic": (c_int, [POINTER(c_void_p), c_char_p]),
         "shoal_join": (c_int, [context]),
         "shoal_close": (None, [POINTER(c_void_p)]),
         "shoal_error": (c_char_p, [context]),
@@ -65,6 +73,18 @@ def _declare(library: ctypes.CDLL) -> None:
         "shoal_broadcast": (c_int, [context, c_void_p, c_size_t, c_uint32]),
         "shoal_barrier": (c_int, [context]),
         "shoal_set_timeout": (None, [context, c_int]),
+        "shoal_generation": (c_uint64, [context]),
+        "shoal_on_load": (None, [context, _LOAD, c_void_p]),
+        "shoal_on_state": (c_int, [context, _PACK, _UNPACK, c_void_p]),
+        "shoal_forget_state": (None, [context]),
+        "shoal_step_begin": (c_int, [context, POINTER(c_uint64)]),
+        "shoal_step_commit": (c_int, [context]),
+        "shoal_share": (c_int, [context, c_uint32, POINTER(c_uint32), POINTER(c_uint32)]),
+        "shoal_is_balanced": (c_bool, [context]),
+        "shoal_alloc": (c_int, [context, c_size_t, POINTER(c_void_p)]),
+        "shoal_use_gpu": (c_int, [context, ctypes.c_uint]),
+        "shoal_all_reduce_begin": (c_int, [context, c_void_p, c_size_t, c_int]),
+        "shoal_all_reduce_wait": (c_int, [context]),
     }
     for name, (result, arguments) in table.items():
         function = getattr(library, name)
@@ -91,6 +111,8 @@ def load() -> ctypes.CDLL:
 class Link:
     """The connection of a worker to its daemon, and the group of the ranks."""
 
+    _OPEN = "shoal_open_link"
+
     def __init__(self) -> None:
         self._library = load()
         self._lock = threading.RLock()
@@ -98,7 +120,7 @@ class Link:
         self._is_forked = False
         context = c_void_p()
         error = ctypes.create_string_buffer(_ERROR_BYTES)
-        code = self._library.shoal_open_link(byref(context), error)
+        code = getattr(self._library, self._OPEN)(byref(context), error)
         if code == REFUSED:
             raise ShoalError(f"The daemon of this machine refuses this process: {error.value.decode(errors='replace')}")
         if code != 0:
@@ -244,3 +266,124 @@ class Link:
             if self._context is not None:
                 context, self._context = self._context, None
                 self._library.shoal_close(byref(context))
+
+
+class ElasticLink(Link):
+    """As `Link`, of a rank whose group may change: `rank` and `size` are those of the group that `step_begin` has entered."""
+
+    _OPEN = "shoal_open_elastic"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._raised: BaseException | None = None  # in a function that libshoal called
+        self._packed: bytearray | None = None  # while it is handed over
+        self._functions: list[object] = []  # which libshoal calls
+        self.generation = 0
+
+    def _check_step(self, code: int, doing: str) -> None:
+        if code == _AGAIN:
+            raise StepLost("The group has lost a rank; this step is not applied, and comes again.")
+        self._check(code, doing)
+
+    def _guard(self, work: Callable[[], None]) -> int:
+        """Runs a function that libshoal has called, through which no exception may go."""
+        try:
+            work()
+            return 0
+        except BaseException as error:
+            self._raised = error
+            return MEMORY if isinstance(error, MemoryError) else CORRUPT
+
+    def use_state(self, pack: Callable[[], bytearray], unpack: Callable[[memoryview], None], load: Callable[[], int]) -> None:
+        """Before the first step. pack: the state, for a rank that lacks it. unpack: takes it; the memory is valid during the
+        call.
+        load: loads the checkpoint, if there is one, and gives its step."""
+
+        def on_pack(_context: int, data: Any, count: Any) -> int:
+            def work() -> None:
+                self._packed = pack()
+                data[0] = ctypes.addressof((ctypes.c_ubyte * len(self._packed)).from_buffer(self._packed))
+                count[0] = len(self._packed)
+
+            return self._guard(work)
+
+        def on_unpack(_context: int, data: int, count: int) -> int:
+            return self._guard(lambda: unpack(memoryview((ctypes.c_ubyte * count).from_address(data)).cast("B")))
+
+        def on_load(_context: int, step: Any) -> int:
+            def work() -> None:
+                step[0] = load()
+
+            return self._guard(work)
+
+        functions = _LOAD(on_load), _PACK(on_pack), _UNPACK(on_unpack)
+        self._functions += functions
+        with self._lock:
+            self._library.shoal_on_load(self._open(), functions[0], None)
+            self._check(self._library.shoal_on_state(self._open(), functions[1], functions[2], None), "Carrying a state")
+
+    def step_begin(self) -> int | None:
+        """Enters a group if this rank is in none, and waits for it. Steps applied so far; None: Shoal asks to stop."""
+        step = c_uint64()
+        with self._lock:
+            code = self._library.shoal_step_begin(self._open(), byref(step))
+            raised, self._raised, self._packed = self._raised, None, None
+            if raised is not None:
+                raise raised
+            if code == _STOP:
+                return None
+            self._check(code, "Entering a group")
+            context = self._open()
+            self.rank, self.size = self._library.shoal_rank(context), self._library.shoal_size(context)
+            self.generation = self._library.shoal_generation(context)
+        return step.value
+
+    def step_commit(self) -> bool:
+        """Ends an applied step. Whether Shoal asks to stop: all ranks get the same answer."""
+        with self._lock:
+            code: int = self._library.shoal_step_commit(self._open())
+            if code not in (_AGAIN, _STOP):
+                self._check(code, "Ending a step")
+        return code == _STOP
+
+    def forget_state(self) -> None:
+        with self._lock:
+            self._library.shoal_forget_state(self._open())
+
+    def share(self, total: int) -> tuple[int, int]:
+        """This rank's part of `total` items: the first, and how many. StepLost."""
+        first, count = c_uint32(), c_uint32()
+        with self._lock:
+            self._check_step(self._library.shoal_share(self._open(), total, byref(first), byref(count)), "Sharing a batch")
+        return first.value, count.value
+
+    def is_balanced(self) -> bool:
+        with self._lock:
+            return bool(self._library.shoal_is_balanced(self._open()))
+
+    def use_gpu(self) -> None:
+        with self._lock:
+            self._check(self._library.shoal_use_gpu(self._open(), 0), "Using the GPU")
+
+    def memory(self, count: int) -> ctypes.Array[ctypes.c_ubyte]:
+        """Zeroed memory that is summed without a copy; valid until `close`."""
+        room = c_void_p()
+        with self._lock:
+            self._check(self._library.shoal_alloc(self._open(), count, byref(room)), "Allocating memory for gradients")
+        assert room.value is not None
+        return (ctypes.c_ubyte * count).from_address(room.value)
+
+    def sum_begin(self, address: int, count: int, kind: int) -> None:
+        """Begins a sum over the ranks, in place; the memory is libshoal's until `sum_wait`. StepLost."""
+        with self._lock:
+            self._check_step(self._library.shoal_all_reduce_begin(self._open(), address, count, kind), "Summing gradients")
+
+    def sum_wait(self) -> None:
+        """Waits for all sums. StepLost."""
+        with self._lock:
+            self._check_step(self._library.shoal_all_reduce_wait(self._open()), "Summing gradients")
+
+    def broadcast_at(self, address: int, count: int, doing: str) -> None:
+        """Replaces bytes by those of rank 0. StepLost."""
+        with self._lock:
+            self._check_step(self._library.shoal_broadcast(self._open(), address, count, 0), doing)

@@ -14,12 +14,15 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
 
 from . import _checkpoint, _directories, _msgpack, _reports
 from ._alone import Alone
 from ._errors import CheckpointError, DaemonLost, GroupBroken, ShoalError
 from ._library import Link
+
+if TYPE_CHECKING:
+    from ._elastic import ElasticRun
 
 FLUSH_SLICE_MS = 200
 CLOSE_SECONDS = 60.0
@@ -168,6 +171,7 @@ class Run:
     """Hyperparameters of the trial, by name; nested maps are dicts. Outside Shoal those of SHOAL_HPARAMS, a JSON object."""
     step: int
     """Step of the checkpoint that `load` gave; 0 before."""
+    is_elastic = False
 
     def __init__(self) -> None:
         self._link: Link | None = None
@@ -193,13 +197,16 @@ class Run:
         elif holder is not None:
             place, self._pid = _Elsewhere(), holder
         else:
-            place = self._link = Link()
+            place = self._link = self._connect()
             self._sender = _reports.Sender(self._link.report, self._tend)
             os.environ[HOLDER] = str(self._pid)
         self._place = place
         self.rank, self.size, self.seed = place.rank, place.size, place.seed
         self.local_rank = int(os.environ.get("LOCAL_RANK") or 0)
         atexit.register(self.close)
+
+    def _connect(self) -> Link:
+        return Link()
 
     @staticmethod
     def _tell_place(alone: Alone) -> None:
@@ -774,7 +781,7 @@ def _step(value: Any) -> int:
     """A step of any type of whole numbers, those of NumPy and PyTorch too. ValueError."""
     is_truth = isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
     try:
-        step = operator.index(value)
+        step = int(operator.index(value))
     except TypeError:
         step = -1
     if is_truth or not 0 <= step < 1 << 64:
@@ -817,16 +824,34 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def init() -> Run:
+@overload
+def init(elastic: Literal[True]) -> ElasticRun: ...
+
+
+@overload
+def init(elastic: bool = False) -> Run: ...
+
+
+def init(elastic: bool = False) -> Run:
     """The run of this process; a second call gives the same one, and so does a call in a child made by ``fork``.
 
     Inside Shoal it connects to the daemon of this machine; ranks do not wait for each other. Outside Shoal all calls work, for
     one rank: metrics and checkpoints go to a directory in ``./shoal-runs/``, which a line on standard error names; with that
-    directory in SHOAL_RUN_DIR a later run goes on from its newest checkpoint. ShoalError: libshoal is missing, or the daemon
-    does not answer.
+    directory in SHOAL_RUN_DIR a later run goes on from its newest checkpoint.
+
+    elastic: the run is an `ElasticRun`, whose group outlives its ranks; for experiments with ``min_slots`` or ``max_slots``.
+
+    ShoalError: libshoal is missing, or the daemon does not answer; or the run was made without `elastic` before.
     """
     global _current
     with _lock:
         if _current is None or _current._closed:
-            _current = Run()
+            if elastic:
+                from ._elastic import ElasticRun
+
+                _current = ElasticRun()
+            else:
+                _current = Run()
+        if elastic and not _current.is_elastic:
+            raise ShoalError("shoal.init() was called before shoal.init(elastic=True); the first call has to ask for it.")
         return _current

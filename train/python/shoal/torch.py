@@ -1,4 +1,5 @@
-"""For PyTorch: a batch sampler over the samples of a trial, which all ranks share and which resumes inside of an epoch."""
+"""For PyTorch: data parallelism in a group that outlives its ranks, and a batch sampler over the samples of a trial, which all
+ranks share and which resumes inside of an epoch."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ from typing import Any
 
 import torch
 
+from ._parallel import DistributedDataParallel
 from ._run import Run, init
 
-__all__ = ["Sampler"]
+__all__ = ["DistributedDataParallel", "Sampler"]
 
 
 class Sampler(torch.utils.data.Sampler[list[int]]):
