@@ -7,8 +7,9 @@ from pathlib import Path
 
 from case_ddp import is_python
 from case_disk import full_disk
-from lab import Skip, case, expect, show, wait_over, wait_until
+from lab import Skip, case, expect, read_steps, show, step_log, wait_over, wait_until
 from look import workers_of
+from mesh import ROOT
 
 PYTHON = "/usr/bin/python3"
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -385,3 +386,42 @@ print("GATHERED", run.all_gather(run.rank), flush=True)
         said = mesh.nodes[0].run("logs", f"{identity}/0", "--rank", rank).splitlines()
         expect(len(said) == 3 and "only rank 1 has state['b']; only rank 0 has state['a']" in said[0]
                and "rank 0 run.should_stop(), rank 1 run.barrier()" in said[1] and said[2] == "GATHERED [0, 1]", f"rank {rank}: {said}")
+
+
+@case(limit_s=240)
+def an_elastic_pytorch_group_outlives_its_ranks(lab):
+    """Three nodes, three ranks, one of them killed: the others go on in the same processes, another takes its place, and every
+    sample of every epoch is used once."""
+    refuse_sanitizers(lab)
+    if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode != 0:
+        raise Skip("PyTorch is not installed: tools/setup --torch installs it")
+    mesh = lab.mesh(["alder", "birch", "cedar"], slots="cpu:1")
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], {
+        "name": "elastic", "entrypoint": f"{step_log(log)} exec {PYTHON} train.py --epochs 3 --width 64",
+        "resources": {"slots_per_trial": 3, "min_slots": 2, "max_slots": 3}, "searcher": {"name": "single", "metric": "accuracy"},
+    }, {"train.py": (ROOT / "examples" / "pytorch-elastic" / "train.py").read_text()})
+
+    def groups():
+        """Steps by generation and size."""
+        steps = [step for rank in range(4) for step in read_steps(log, identity, rank)]
+        return {(step.generation, step.size): sum(1 for each in steps if each.generation == step.generation) for step in steps}
+
+    def whole(after=0):
+        return max((generation for (generation, size), count in groups().items() if size == 3 and count >= 60 and generation > after),
+                   default=None)
+
+    first = wait_until(whole, 120, "three ranks to train")
+    before = {pid for pid, environment in workers_of(identity) if is_python(pid)}
+    victim = lab.random.choice(sorted(before))
+    os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: any(generation > first for generation, _ in groups()), 60, "the others to go on")
+    living = {pid for pid, environment in workers_of(identity) if is_python(pid)}
+    expect(before - {victim} <= living, f"of {before} without {victim} only {living} live")
+    final = wait_over(mesh, identity, 180)["trials"][0]
+    expect(final["attempt"] == 1, f"attempt {final['attempt']} completed, not the first")
+    lab.note(f"steps by generation and size: {groups()}, accuracy {final['metrics']['validation']['accuracy']}")
+    done = subprocess.run([mesh.nodes[0].bin / "shoal-train", "ledger", "--samples", "60000", *log.parent.glob(f"{log.name}.*")],
+                          capture_output=True, text=True, timeout=60)
+    expect(done.returncode == 0, done.stderr)
+    lab.note(done.stdout.strip())
