@@ -290,7 +290,88 @@ def mlflow(out, layers, count, directory):
     say(out, **summary(times))
 
 
+def perceptron(batch):
+    """Five million parameters, a batch of data, and an optimiser."""
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(784, 1200), nn.ReLU(), *(part for _ in range(3) for part in (nn.Linear(1200, 1200), nn.ReLU())), nn.Linear(1200, 10))
+    return net, torch.randn(batch, 784), torch.randint(10, (batch,)), torch.optim.AdamW(net.parameters(), lr=1e-4)
+
+
+def one_step(model, optimizer, x, y):
+    from torch.nn.functional import cross_entropy
+
+    optimizer.zero_grad(set_to_none=True)
+    cross_entropy(model(x), y).backward()
+    optimizer.step()
+
+
+def elastic_steps(out, layers, count, batch):
+    """Steps of an elastic trial, each second one without sums: each rank for itself. `batch`: samples of each rank."""
+    del layers
+    import shoal
+
+    run = shoal.init(elastic=True)
+    net, x, y, optimizer = perceptron(int(batch))
+    model = shoal.torch.DistributedDataParallel(net)
+    run.carry(model=net, optimizer=optimizer)
+    times = ([], [])
+    while run.step < 2 * count and not run.should_stop():
+        is_summed = run.step % 2
+        began = time.perf_counter()
+        with run.step():
+            one_step(model if is_summed else net, optimizer, x, y)
+        times[is_summed].append(time.perf_counter() - began)
+    if run.rank == 0:
+        bare, summed = (statistics.median(each[len(each) // 5:]) for each in times)
+        say(out, bare=bare, summed=summed, size=run.size)
+
+
+def torch_steps(out, layers, count, directory, batch):
+    """The same of two processes by PyTorch's DistributedDataParallel over gloo."""
+    del layers
+    rank = 0 if os.fork() else 1
+    import torch.distributed
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.distributed.init_process_group("gloo", init_method=f"file://{directory}/store", rank=rank, world_size=2)
+    net, x, y, optimizer = perceptron(int(batch))
+    model = DistributedDataParallel(net, gradient_as_bucket_view=True)
+    times = ([], [])
+    for number in range(2 * count):
+        torch.distributed.barrier()  # as the end of a block
+        began = time.perf_counter()
+        one_step(model if number % 2 else net, optimizer, x, y)
+        times[number % 2].append(time.perf_counter() - began)
+    if rank == 0:
+        bare, summed = (statistics.median(each[len(each) // 5:]) for each in times)
+        say(out, bare=bare, summed=summed)
+    torch.distributed.barrier()
+    os._exit(0)  # gloo may hang at the end of a process whose peers are gone
+
+
+def elastic_runs(out, layers, count):
+    """Steps of an elastic trial for the sample ledger's log, until it is ended."""
+    del out, layers
+    import shoal
+    import torch
+
+    run = shoal.init(elastic=True)
+    net, x, y, optimizer = perceptron(4 * 8)
+    model = shoal.torch.DistributedDataParallel(net)
+    run.carry(model=net, optimizer=optimizer)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=len(x))
+    for _ in run.epochs(count):
+        for x, y in run.batches(loader):
+            with run.step():
+                one_step(model, optimizer, x, y)
+
+
 if __name__ == "__main__":
     mode, results, of_layers, of_count, *more = sys.argv[1:]
-    {"saves": saves, "torch": torch_saves, "async": async_saves, "waits": waits, "changes": changes, "reports": reports, "json": json_lines,
+    {"saves": saves, "torch": torch_saves, "async": async_saves, "waits": waits, "changes": changes, "elastic_steps": elastic_steps, "torch_steps": torch_steps,
+     "elastic_runs": elastic_runs, "reports": reports, "json": json_lines,
      "tensorboard": tensorboard, "mlflow": mlflow}[mode](results, int(of_layers), int(of_count), *more)
