@@ -211,6 +211,7 @@ struct node_event {
             attempt_id attempt;
             uint64_t step;
             hash256 blob;
+            struct fact_part_key part; /* CHECKPOINT: which part of which checkpoint; count 0: the whole checkpoint */
             uint64_t bytes;
             node_id node;
             bool ok;
@@ -401,6 +402,8 @@ struct records;        /* gossip/records.h */
 struct view;           /* node/core/view/view.h */
 struct view_experiment;
 struct view_manifest;
+struct view_set;
+struct view_member;
 struct view_output;
 struct view_trial;
 
@@ -504,6 +507,12 @@ const struct view_manifest *node_core_unite_checkpoint(const struct node_core *c
 /* The first checkpoint at `*row` or behind it that has a holder, united as above; `*row` is then behind it. False: there is
  * none, `*out` is of no use. To see all: begin with `*row` = the trial's manifests. */
 bool node_core_next_checkpoint(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out);
+
+/* The part of a checkpoint of several parts, united likewise. False: no node is known to hold it. */
+bool node_core_part(const struct node_core *core, const struct view_set *set, uint32_t part, struct view_manifest *out);
+
+/* A living node whose version does not know checkpoints of several parts; NULL: there is none, and such checkpoints may be made. */
+const struct view_member *node_core_lacks_parts(const struct node_core *core);
 
 /* The outputs with which an attempt would begin now: of the highest attempt that has left any, as the experiment's keep_ranks
  * says. Returns their number; the rows are valid until the next step. */

@@ -89,6 +89,7 @@
 #define CORE_REPAIRS_MAX 8            /* copies of checkpoints under way without a waiting worker */
 #define CORE_PUSHES_PEER_MAX 4        /* copies of either sort under way to one node; 1 until the node has taken one */
 #define CORE_REPAIR_MS 2000           /* between two searches for checkpoints and code with too few living copies */
+#define CORE_AWAITED_MAX 4            /* saves of one worker whose other parts are not durable yet; the oldest is forgotten */
 #define CORE_REPAIR_AGAIN_MS 300000   /* before the next try of a repair without success, while the same nodes live */
 #define CORE_RETENTION_MS 10000       /* between two searches for checkpoints to let go of */
 #define CORE_COLLECT_MS 600000        /* between two deletions of chunks without a name in any record */

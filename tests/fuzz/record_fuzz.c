@@ -26,7 +26,7 @@ union fact {
     struct fact_generation generation_large;
     struct fact_worker worker;
     struct fact_verdict verdict;
-    struct fact_manifest manifest;
+    struct fact_manifest manifest, part;
     struct fact_output output;
     struct fact_stop stop;
     struct fact_result result;
@@ -40,7 +40,7 @@ union fact {
 #define KINDS(X)                                                                                                         \
     X(FACT_MEMBER, member) X(FACT_NODE, node) X(FACT_INVITE, invite) X(FACT_SLOT, slot) X(FACT_EXPERIMENT, experiment)    \
     X(FACT_CONTROL, control) X(FACT_CLAIM, claim) X(FACT_ATTEMPT, attempt) X(FACT_WORKER, worker)                         \
-    X(FACT_VERDICT, verdict) X(FACT_MANIFEST, manifest) X(FACT_OUTPUT, output) X(FACT_EXPERIMENT_LARGE, experiment_large) \
+    X(FACT_VERDICT, verdict) X(FACT_MANIFEST, manifest) X(FACT_PART, part) X(FACT_OUTPUT, output) X(FACT_EXPERIMENT_LARGE, experiment_large) \
     X(FACT_ATTEMPT_LARGE, attempt_large) X(FACT_GENERATION_LARGE, generation_large) X(FACT_STOP, stop)     \
     X(FACT_RESULT, result) X(FACT_SEARCH_LOG, search_log) X(FACT_SEARCH_STOP, search_stop) X(FACT_SEARCH_PAUSE, search_pause) X(FACT_ANNOTATION, annotation)
 

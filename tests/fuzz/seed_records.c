@@ -117,6 +117,10 @@ static void say_attempt(struct maker *maker, const struct person people[2], uint
     say(maker, people[0].id, FACT_WORKER, fact_key_worker(&id, 0), &worker);
     say(maker, people[1].id, FACT_VERDICT, fact_key_verdict(&id), &verdict);
     say(maker, people[0].id, FACT_MANIFEST, fact_key_manifest(&id, 70), &manifest);
+    for (uint32_t part = 0; part < 2; part++) {
+        struct fact_part_key key = {.step = 80, .save = 9, .count = 2, .part = part};
+        say(maker, people[part].id, FACT_PART, fact_key_part(&id, &key), &manifest);
+    }
     struct fact_output output = {.bytes = 7, .files = 2, .generation = 1, .sequence = 3, .after = 2, .holder_count = 1};
     output.holders[0] = people[0].id;
     say(maker, people[0].id, FACT_OUTPUT, fact_key_output(&id, 0, 1), &output);

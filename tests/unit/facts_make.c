@@ -199,6 +199,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_MANIFEST:
         fact_manifest_pack(writer, fact);
         break;
+    case FACT_PART:
+        fact_part_pack(writer, fact);
+        break;
     case FACT_OUTPUT:
         fact_output_pack(writer, fact);
         break;

@@ -20,7 +20,7 @@ static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE, 
                                        FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE,
                                        FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
                                        FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE, FACT_STOP,
-                                       FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_SEARCH_PAUSE, FACT_ANNOTATION};
+                                       FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_SEARCH_PAUSE, FACT_ANNOTATION, FACT_PART};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -275,6 +275,13 @@ static struct fact_key random_manifest(struct random *random, const attempt_id *
     return fact_key_manifest(id, random_number(random));
 }
 
+static struct fact_key random_part(struct random *random, const attempt_id *id)
+{
+    struct fact_part_key part = {.step = random_number(random), .save = random_number(random), .count = 1 + below(random, FACT_PARTS_MAX)};
+    part.part = below(random, part.count);
+    return fact_key_part(id, &part);
+}
+
 static struct fact_key random_eviction(struct random *random, struct fact_eviction *out)
 {
     out->standing_count = below(random, 4) == 0 ? FACT_STANDING_MAX : below(random, 4);
@@ -386,6 +393,9 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         return fact_key_verdict(&id);
     case FACT_MANIFEST:
         return random_manifest(random, &id, &out->manifest);
+    case FACT_PART:
+        (void)random_manifest(random, &id, &out->manifest);
+        return random_part(random, &id);
     case FACT_OUTPUT:
         return random_output(random, &id, &out->output);
     case FACT_EVICTION:
@@ -504,6 +514,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_verdict_read(record, &out->verdict);
     case FACT_MANIFEST:
         return fact_manifest_read(record, &out->manifest);
+    case FACT_PART:
+        return fact_part_read(record, &out->manifest);
     case FACT_OUTPUT:
         return fact_output_read(record, &out->output);
     case FACT_EVICTION:
@@ -637,6 +649,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_VERDICT:
         return same_verdict(&a->verdict, &b->verdict);
     case FACT_MANIFEST:
+    case FACT_PART:
         return SAME(manifest.blob) && SAME(manifest.bytes) && SAME(manifest.holder_count) && SAME(manifest.holders) &&
                SAME(manifest.durable) && SAME(manifest.has_metric) && SAME(manifest.metric);
     case FACT_OUTPUT:
@@ -757,6 +770,7 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         assert_true(fact->verdict.reason < FACT_REASONS);
         break;
     case FACT_MANIFEST:
+    case FACT_PART:
         assert_true(fact->manifest.holder_count <= FACT_HOLDERS_MAX);
         break;
     case FACT_EVICTION:
@@ -940,6 +954,18 @@ static void keys_read_back_what_was_written(void **state)
         record.key_bytes--;
         assert_int_equal(fact_key_read_attempt(&record, &back), ERR_MALFORMED);
         assert_int_equal(fact_key_read_step(&record, &step_back), ERR_MALFORMED);
+        struct fact_part_key part = {step, random_number(&random), 1 + rank, below(&random, 1 + rank)}, part_back;
+        key = fact_key_part(&id, &part);
+        record = (struct record){.kind = FACT_PART, .key = key.bytes, .key_bytes = key.count};
+        assert_int_equal(fact_key_read_attempt(&record, &back), 0);
+        assert_true(attempt_id_equal(&id, &back));
+        assert_int_equal(fact_key_read_part(&record, &part_back), 0);
+        assert_true(part_back.step == step && part_back.save == part.save);
+        assert_true(part_back.count == part.count && part_back.part == part.part);
+        bytes_put_u16(key.bytes + key.count - 2, (uint16_t)part.count); /* there is no such part */
+        assert_int_equal(fact_key_read_part(&record, &part_back), ERR_MALFORMED);
+        bytes_put_u16(key.bytes + key.count - 4, FACT_PARTS_MAX + 1);
+        assert_int_equal(fact_key_read_part(&record, &part_back), ERR_MALFORMED);
     }
 }
 

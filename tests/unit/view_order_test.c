@@ -186,6 +186,12 @@ static void add_attempt(struct set *set, struct random *random, const struct per
         struct fact_manifest manifest = {.bytes = below(random, 99), .holder_count = 1, .holders = {owner},
                                          .durable = below(random, 2) == 0};
         add(set, owner, FACT_MANIFEST, fact_key_manifest(&id, 10 * below(random, 3)), &manifest);
+        for (uint32_t part = 0; part < 2; part++) { /* some are missing, some are let go, some name other bytes */
+            struct fact_part_key key = {10 * below(random, 3), below(random, 2), 2, below(random, 2)};
+            manifest.blob.bytes[0] = (uint8_t)(key.part + (below(random, 4) == 0 ? 2 : 0));
+            manifest.holder_count = below(random, 4) > 0;
+            add(set, owner, FACT_PART, fact_key_part(&id, &key), &manifest);
+        }
         if (below(random, 2) == 0) {
             struct fact_verdict verdict = {.reason = (enum fact_reason)below(random, FACT_REASONS),
                                            .step = below(random, 50), .metrics = metrics, .why = "so"};
@@ -230,6 +236,12 @@ static void pack_groups(const struct view_experiment *experiment, struct pack_wr
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *trial = experiment->trials[i];
         pack_u64(writer, trial != NULL ? view_trial_failures(trial) : 0);
+        for (const struct view_manifest *row = trial != NULL ? trial->manifests : NULL; row != NULL; row = row->next) {
+            pack_bin(writer, row->blob.bytes, sizeof row->blob.bytes);
+            pack_u64(writer, row->bytes);
+            pack_u64(writer, row->holder_count);
+            pack_bool(writer, row->durable);
+        }
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
             pack_u64(writer, a->generation);
             pack_u64(writer, a->group_claim.term);

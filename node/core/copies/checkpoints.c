@@ -7,6 +7,9 @@
  *            nodes, and publishes a manifest of its own.
  *   check    a node that begins a new boot is sent the checkpoints again that it should hold.
  *
+ * A part of a checkpoint (struct view_set) is copied, repaired and checked as a checkpoint is, by itself. The checkpoint is there while
+ * each of its parts has a holder. No node decides that it is complete: that follows from the records of its parts.
+ *
  * A holder is good while it is alive and has not failed to confirm its copy (collection.h). */
 
 #include "base/check.h"
@@ -49,15 +52,75 @@ static bool is_over(const struct core_push *push)
 
 /* ---- which copy to use --------------------------------------------------------------------------------------------- */
 
-static const struct view_manifest *newest_until(const struct node_core *core, const struct view_trial *trial, uint32_t number)
+static bool is_good_holder(const struct node_core *core, hash256 blob, node_id holder)
 {
-    for (const struct view_manifest *manifest = trial->manifests; manifest != NULL; manifest = manifest->next) {
-        bool is_usable = manifest->attempt.number <= number && view_trial_continues(trial, &manifest->attempt);
-        for (uint32_t i = 0; i < manifest->holder_count && is_usable; i++) {
-            if (core_node_alive(core, manifest->holders[i]) &&
-                !core_copy_is_missing(core, manifest->blob, manifest->holders[i])) {
-                return manifest;
-            }
+    return core_node_alive(core, holder) && !core_copy_is_doubtful(core, blob, holder);
+}
+
+static bool row_is_there(const struct node_core *core, const struct view_manifest *row)
+{
+    for (uint32_t i = 0; i < row->holder_count; i++) {
+        if (core_node_alive(core, row->holders[i]) && !core_copy_is_missing(core, row->blob, row->holders[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool row_may_return(const struct node_core *core, const struct view_manifest *row)
+{
+    for (uint32_t i = 0; i < row->holder_count; i++) {
+        const struct core_peer *peer = core_find_peer(core, row->holders[i]);
+        if (peer != NULL && peer->state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS &&
+            !core_copy_is_missing(core, row->blob, row->holders[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool row_is_good(const struct node_core *core, const struct view_manifest *row)
+{
+    bool is_any = false;
+    for (uint32_t i = 0; i < row->holder_count; i++) {
+        is_any |= is_good_holder(core, row->blob, row->holders[i]);
+    }
+    return is_any;
+}
+
+/* What is asked of the records of a part: whether one names a holder that lives, that may come back, or that is good. */
+enum part_question { PART_IS_THERE, PART_MAY_RETURN, PART_IS_GOOD };
+
+static bool has_part(const struct node_core *core, const struct view_set *set, uint32_t part, enum part_question question)
+{
+    bool is_so = false;
+    for (const struct view_manifest *row = view_set_part(set, part); row != NULL && row->part == part && !is_so; row = row->next) {
+        is_so = question == PART_IS_THERE     ? row_is_there(core, row)
+                : question == PART_MAY_RETURN ? row_may_return(core, row)
+                                              : row_is_good(core, row);
+    }
+    return is_so;
+}
+
+bool core_checkpoint_is_there(const struct node_core *core, const struct view_manifest *checkpoint)
+{
+    if (checkpoint->set == NULL) {
+        return row_is_there(core, checkpoint);
+    }
+    bool is_there = checkpoint->holder_count > 0;
+    for (uint32_t part = 0; part < checkpoint->set->key.count && is_there; part++) {
+        is_there = has_part(core, checkpoint->set, part, PART_IS_THERE);
+    }
+    return is_there;
+}
+
+/* Of the attempts up to `number`; a checkpoint of several parts is for attempts of its own trial. */
+static const struct view_manifest *newest_of_parent(const struct node_core *core, const struct view_trial *parent, uint32_t number)
+{
+    for (const struct view_manifest *manifest = parent->manifests; manifest != NULL; manifest = manifest->next) {
+        if (manifest->attempt.number <= number && manifest->set == NULL && view_trial_continues(parent, &manifest->attempt) &&
+            row_is_there(core, manifest)) {
+            return manifest;
         }
     }
     return NULL;
@@ -65,7 +128,37 @@ static const struct view_manifest *newest_until(const struct node_core *core, co
 
 const struct view_manifest *core_checkpoints_newest(const struct node_core *core, const struct view_trial *trial)
 {
-    return newest_until(core, trial, UINT32_MAX);
+    for (const struct view_manifest *manifest = trial->manifests; manifest != NULL; manifest = manifest->next) {
+        if (view_trial_continues(trial, &manifest->attempt) && core_checkpoint_is_there(core, manifest)) {
+            return manifest;
+        }
+    }
+    return NULL;
+}
+
+/* Of a checkpoint of several parts: each part is there or may return. (The caller knows that not all are there.) */
+static bool checkpoint_may_return(const struct node_core *core, const struct view_manifest *checkpoint)
+{
+    if (checkpoint->set == NULL) {
+        return row_may_return(core, checkpoint);
+    }
+    bool may = checkpoint->holder_count > 0;
+    for (uint32_t part = 0; part < checkpoint->set->key.count && may; part++) {
+        may = has_part(core, checkpoint->set, part, PART_IS_THERE) || has_part(core, checkpoint->set, part, PART_MAY_RETURN);
+    }
+    return may;
+}
+
+bool core_checkpoints_may_return(const struct node_core *core, const struct view_trial *trial)
+{
+    const struct view_manifest *newest = core_checkpoints_newest(core, trial);
+    for (const struct view_manifest *row = trial->manifests; row != newest; row = row->next) {
+        if (view_trial_continues(trial, &row->attempt) && checkpoint_may_return(core, row)) {
+            MARK(holder_just_called_dead);
+            return true;
+        }
+    }
+    return core_outputs_may_return(core, trial);
 }
 
 const struct view_manifest *core_checkpoints_beginning(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial,
@@ -74,38 +167,14 @@ const struct view_manifest *core_checkpoints_beginning(const struct node_core *c
     const struct view_trial *own = view_find_trial(experiment, trial), *parent = view_population_parent(experiment, trial);
     const struct view_manifest *newest = own != NULL ? core_checkpoints_newest(core, own) : NULL;
     *is_awaited = false;
-    if (newest != NULL || parent == NULL || (own != NULL && own->manifests != NULL)) {
+    if (newest != NULL || parent == NULL) {
         return newest;
     }
     /* What a user's retry of the parent has made since is not of this lineage. */
     uint32_t until = view_search_last(experiment, parent->index)->fact.attempt.number;
-    newest = newest_until(core, parent, until);
-    for (const struct view_manifest *row = parent->manifests; row != NULL && newest == NULL; row = row->next) {
-        *is_awaited |= row->attempt.number <= until && row->holder_count > 0;
-    }
+    newest = newest_of_parent(core, parent, until);
+    *is_awaited = newest == NULL && core_checkpoints_may_return(core, parent);
     return newest;
-}
-
-bool core_checkpoints_may_return(const struct node_core *core, const struct view_trial *trial)
-{
-    const struct view_manifest *newest = core_checkpoints_newest(core, trial);
-    for (const struct view_manifest *row = trial->manifests; row != newest; row = row->next) {
-        bool is_usable = view_trial_continues(trial, &row->attempt);
-        for (uint32_t i = 0; i < row->holder_count && is_usable; i++) {
-            const struct core_peer *peer = core_find_peer(core, row->holders[i]);
-            if (peer != NULL && peer->state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS &&
-                !core_copy_is_missing(core, row->blob, row->holders[i])) {
-                MARK(holder_just_called_dead);
-                return true;
-            }
-        }
-    }
-    return core_outputs_may_return(core, trial);
-}
-
-static bool is_good_holder(const struct node_core *core, hash256 blob, node_id holder)
-{
-    return core_node_alive(core, holder) && !core_copy_is_doubtful(core, blob, holder);
 }
 
 static void add_holders(const struct node_core *core, const struct view_manifest *first, const struct view_manifest *end,
@@ -200,7 +269,11 @@ static const struct view_manifest *own_row(const struct node_core *core, const s
     const struct view_experiment *experiment = view_find_experiment(&core->view, push->attempt.experiment);
     const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, push->attempt.trial) : NULL;
     const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
-    while (row != NULL && !(row->step == push->step && attempt_id_equal(&row->attempt, &push->attempt) &&
+    if (push->part.count > 0) {
+        const struct view_set *set = trial != NULL ? view_find_set(trial, fact_part_name(&push->attempt, &push->part)) : NULL;
+        row = set != NULL ? set->rows : NULL;
+    }
+    while (row != NULL && !(row->step == push->step && row->part == push->part.part && attempt_id_equal(&row->attempt, &push->attempt) &&
                             node_id_equal(row->writer, core->options.self))) {
         row = row->next;
     }
@@ -264,23 +337,91 @@ static bool finish(struct node_core *core, const struct core_push *push)
         return true;
     }
     bool is_published;
-    struct core_pending *pending =
-        core_try_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer, &is_published);
+    bool is_part = push->part.count > 0;
+    struct fact_key key = is_part ? fact_key_part(&push->attempt, &push->part) : fact_key_manifest(&push->attempt, push->step);
+    struct core_pending *pending = core_try_put(core, is_part ? FACT_PART : FACT_MANIFEST, key, &writer, &is_published);
     if (pending != NULL && fact.durable && push->kind == CORE_PUSH_SAVE) {
         pending->action = CORE_ACTION_DURABLE; /* no node finds copies that no stored record names */
         pending->attempt = push->attempt;
         pending->slot = push->slot;
         pending->step = push->step;
+        pending->set = is_part ? fact_part_name(&push->attempt, &push->part) : (hash256){{0}};
     }
     return is_published || core->is_out || core->leaving;
 }
 
-void core_checkpoints_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step)
+static void tell_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step)
 {
     struct node_effect *effect = core_effect(core, NODE_EFFECT_DURABLE);
     effect->u.worker.slot = slot;
     effect->u.worker.attempt = *attempt;
     effect->u.worker.step = step;
+}
+
+/* The row of the whole checkpoint, or NULL. */
+static const struct view_manifest *find_whole(const struct node_core *core, const struct core_awaited *awaited)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, awaited->attempt.experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, awaited->attempt.trial) : NULL;
+    const struct view_set *set = trial != NULL ? view_find_set(trial, awaited->set) : NULL;
+    return set != NULL ? set->whole : NULL;
+}
+
+/* Tells workers whose checkpoint is durable now, in all of its parts. What is older than that is waited for no more, nor what an
+ * attempt with a verdict has saved. */
+static void tell_awaited(struct node_core *core)
+{
+    for (struct core_awaited **link = &core->copies->awaited; *link != NULL;) {
+        struct core_awaited *row = *link;
+        const struct view_manifest *whole = find_whole(core, row);
+        const struct view_attempt *attempt = view_find_attempt(&core->view, &row->attempt);
+        bool is_durable = whole != NULL && whole->holder_count > 0 && whole->durable;
+        if (is_durable && !core_has_room(core, 8, 1u << 12)) {
+            return;
+        }
+        if (is_durable) {
+            MARK(all_parts_durable);
+            tell_durable(core, &row->attempt, row->slot, row->step);
+        }
+        if (is_durable || whole == NULL || attempt == NULL || attempt->verdicts != NULL) {
+            *link = row->next;
+            arena_give(&core->arena, row, sizeof *row);
+        } else {
+            link = &row->next;
+        }
+    }
+}
+
+/* Forgets the oldest save of the worker, if there are too many. */
+static void thin_awaited(struct node_core *core, const struct core_awaited *newest)
+{
+    uint32_t count = 0;
+    for (struct core_awaited **link = &core->copies->awaited; *link != NULL; link = &(*link)->next) {
+        struct core_awaited *row = *link;
+        count += row->slot == newest->slot && attempt_id_equal(&row->attempt, &newest->attempt);
+        if (count > CORE_AWAITED_MAX) {
+            *link = row->next;
+            arena_give(&core->arena, row, sizeof *row);
+            return;
+        }
+    }
+}
+
+void core_checkpoints_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step, hash256 set)
+{
+    if (hash256_is_none(set) || BUG(part_called_whole, "a checkpoint is durable once all of its parts are")) {
+        tell_durable(core, attempt, slot, step);
+        return;
+    }
+    struct core_awaited *row = arena_take(&core->arena, sizeof *row);
+    if (row == NULL) {
+        core->counters.full++;
+        return;
+    }
+    *row = (struct core_awaited){.next = core->copies->awaited, .attempt = *attempt, .slot = slot, .step = step, .set = set};
+    core->copies->awaited = row;
+    thin_awaited(core, row);
+    tell_awaited(core);
 }
 
 enum advanced copies_push_advance(struct node_core *core, struct core_push *push)
@@ -300,7 +441,9 @@ enum advanced copies_push_advance(struct node_core *core, struct core_push *push
         for (uint32_t j = 0; j < push->asked_count; j++) {
             asked |= node_id_equal(push->asked[j], candidates[i]);
         }
-        if (asked || push->asked_count == FACT_HOLDERS_MAX * 2 || !core_has_room(core, 8, 1u << 14)) {
+        /* Where no record of a part is read, its chunks would be garbage. */
+        bool is_older = push->part.count > 0 && !core_node_knows(core, candidates[i], FACT_READS_PARTS);
+        if (asked || is_older || push->asked_count == FACT_HOLDERS_MAX * 2 || !core_has_room(core, 8, 1u << 14)) {
             continue;
         }
         if (push->kind == CORE_PUSH_REPAIR && !copies_may_push_to(core, candidates[i])) {
@@ -356,15 +499,30 @@ void core_checkpoints_forget(struct node_core *core, experiment_id experiment)
             push_drop(core, push); /* answers still to come are ignored */
         }
     }
+    for (struct core_awaited **link = &core->copies->awaited; *link != NULL;) {
+        struct core_awaited *row = *link;
+        if (experiment_id_equal(row->attempt.experiment, experiment)) {
+            *link = row->next;
+            arena_give(&core->arena, row, sizeof *row);
+        } else {
+            link = &row->next;
+        }
+    }
     core_outputs_forget(core, experiment);
     core_code_forget(core, experiment);
+}
+
+/* Ranks of one node may save equal parts. */
+static bool is_same_part(const struct fact_part_key *a, const struct fact_part_key *b)
+{
+    return a->save == b->save && a->count == b->count && a->part == b->part;
 }
 
 /* True if the push carries the bytes of the save already. */
 static bool is_same(const struct core_push *push, const struct core_push *save)
 {
     return push->kind != CORE_PUSH_CHECK && push->step == save->step && hash256_equal(push->blob, save->blob) &&
-           attempt_id_equal(&push->attempt, &save->attempt);
+           is_same_part(&push->part, &save->part) && attempt_id_equal(&push->attempt, &save->attempt);
 }
 
 /* The same bytes may be under way already, as a repair or an earlier save: the worker then waits for that push. */
@@ -397,6 +555,7 @@ void core_checkpoints_saved(struct node_core *core, const struct node_event *eve
     struct core_push save = {.attempt = event->u.blob.attempt,
                              .slot = event->u.blob.slot,
                              .step = event->u.blob.step,
+                             .part = event->u.blob.part,
                              .blob = event->u.blob.blob,
                              .bytes = event->u.blob.bytes};
     save.wanted = experiment != NULL && experiment->known ? experiment->config->checkpoint_replicas
@@ -455,7 +614,7 @@ void core_checkpoints_ended(struct node_core *core, const attempt_id *attempt)
 
 static bool is_repair_of(const struct core_repair *repair, const struct core_push *push)
 {
-    return repair->step == push->step && hash256_equal(repair->blob, push->blob) &&
+    return repair->step == push->step && repair->part == push->part.part && hash256_equal(repair->blob, push->blob) &&
            attempt_id_equal(&repair->attempt, &push->attempt);
 }
 
@@ -497,6 +656,7 @@ static bool repair_note(struct node_core *core, const struct core_push *push)
     }
     repair->attempt = push->attempt;
     repair->step = push->step;
+    repair->part = push->part.part;
     repair->blob = push->blob;
     repair->living_copies = push->holder_count;
     repair->nodes = core->copies->repair_nodes;
@@ -584,17 +744,27 @@ void core_checkpoints_pushed(struct node_core *core, const struct node_event *ev
 
 /* ---- repair -------------------------------------------------------------------------------------------------------- */
 
-/* A checkpoint with fewer good copies than wanted: the good holder with the smallest id copies the checkpoint to more nodes.
+struct fact_part_key copies_part_of(const struct view_manifest *row)
+{
+    struct fact_part_key part = {.step = row->step};
+    if (row->set != NULL) {
+        part = row->set->key;
+        part.part = row->part;
+    }
+    return part;
+}
+
+/* A checkpoint, or a part of one, with fewer good copies than wanted: the good holder with the smallest id copies the checkpoint to more nodes.
  * The repairing node publishes a manifest of its own, since each record has one writer; readers unite the manifests of a
  * checkpoint. */
-static void repair_checkpoint(struct node_core *core, const struct view_experiment *experiment,
-                              const struct view_manifest *checkpoint)
+static void repair_blob(struct node_core *core, const struct view_experiment *experiment, const struct view_manifest *first)
 {
     struct view_manifest united;
-    (void)core_checkpoints_unite(core, checkpoint, &united);
+    (void)core_checkpoints_unite(core, first, &united);
     struct core_push repair = {.kind = CORE_PUSH_REPAIR,
                                .attempt = united.attempt,
                                .step = united.step,
+                               .part = copies_part_of(&united),
                                .blob = united.blob,
                                .bytes = united.bytes,
                                .has_metric = united.has_metric,
@@ -639,17 +809,40 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
     }
 }
 
+static void repair_checkpoint(struct node_core *core, const struct view_experiment *experiment,
+                              const struct view_manifest *checkpoint)
+{
+    if (checkpoint->set == NULL) {
+        repair_blob(core, experiment, checkpoint);
+        return;
+    }
+    for (uint32_t part = 0; part < checkpoint->set->key.count && core_has_room(core, 64, 1u << 16); part++) {
+        const struct view_manifest *first = view_set_part(checkpoint->set, part);
+        if (first != NULL) {
+            repair_blob(core, experiment, first);
+        }
+    }
+}
+
+/* True if the checkpoint, or each of its parts, has a good holder. */
+static bool is_good(const struct node_core *core, const struct view_manifest *row)
+{
+    bool is_whole = row->set != NULL || row_is_good(core, row);
+    for (uint32_t part = 0; row->set != NULL && part < row->set->key.count && is_whole; part++) {
+        is_whole = has_part(core, row->set, part, PART_IS_GOOD);
+    }
+    return is_whole;
+}
+
 /* True if the trial has checkpoints to keep, and none has a good holder: then the newest checkpoint of all stands in. */
 static bool has_lost_kept(const struct node_core *core, const struct view_trial *trial)
 {
     bool has_any = false;
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        for (uint32_t i = 0; row->is_kept && i < row->holder_count; i++) {
-            if (is_good_holder(core, row->blob, row->holders[i])) {
-                return false;
-            }
-            has_any = true;
+        if (row->is_kept && row->holder_count > 0 && is_good(core, row)) {
+            return false;
         }
+        has_any |= row->is_kept && row->holder_count > 0;
     }
     return has_any;
 }
@@ -675,14 +868,10 @@ static void repair_trial(struct node_core *core, const struct view_experiment *e
 
 /* A node that begins a new boot may have an old or an empty disk. If the node should hold the trial's newest checkpoint, the
  * other living holder with the smallest id sends the checkpoint again; a node with the copy answers immediately. */
-static void check_copy(struct node_core *core, const struct core_peer *peer, const struct view_trial *trial)
+static void check_blob(struct node_core *core, const struct core_peer *peer, const struct view_manifest *first)
 {
-    const struct view_manifest *newest = core_checkpoints_newest(core, trial);
-    if (newest == NULL) {
-        return;
-    }
     struct view_manifest united;
-    (void)core_checkpoints_unite(core, newest, &united);
+    (void)core_checkpoints_unite(core, first, &united);
     bool is_mine = copies_list_has(united.holders, united.holder_count, core->options.self) &&
                    copies_list_has(united.holders, united.holder_count, peer->id);
     for (uint32_t i = 0; i < united.holder_count; i++) {
@@ -690,17 +879,18 @@ static void check_copy(struct node_core *core, const struct core_peer *peer, con
         is_mine &= is_other || node_id_compare(core->options.self, united.holders[i]) <= 0;
     }
     for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
-        is_mine &= !hash256_equal(push->blob, newest->blob);
+        is_mine &= !hash256_equal(push->blob, first->blob);
     }
     struct core_push *push = is_mine ? arena_take(&core->arena, sizeof *push) : NULL;
     if (push == NULL) {
         return;
     }
     push->kind = CORE_PUSH_CHECK;
-    push->attempt = newest->attempt;
-    push->step = newest->step;
-    push->blob = newest->blob;
-    push->bytes = newest->bytes;
+    push->attempt = first->attempt;
+    push->step = first->step;
+    push->part = copies_part_of(first);
+    push->blob = first->blob;
+    push->bytes = first->bytes;
     push->waiting_count = 1;
     push->asked_count = 1;
     push->asked[0] = peer->id;
@@ -712,6 +902,20 @@ static void check_copy(struct node_core *core, const struct core_peer *peer, con
     effect->u.push.to = peer->id;
     effect->u.push.attempt = push->attempt;
     effect->u.push.step = push->step;
+}
+
+static void check_copy(struct node_core *core, const struct core_peer *peer, const struct view_trial *trial)
+{
+    const struct view_manifest *newest = core_checkpoints_newest(core, trial);
+    if (newest != NULL && newest->set == NULL) {
+        check_blob(core, peer, newest);
+    }
+    for (uint32_t part = 0; newest != NULL && newest->set != NULL && part < newest->set->key.count; part++) {
+        const struct view_manifest *first = view_set_part(newest->set, part);
+        if (first != NULL && core_has_room(core, 64, 1u << 16)) {
+            check_blob(core, peer, first);
+        }
+    }
 }
 
 /* Checks the node's copies once in each of its boots, some trials a pass if many pushes are under way. */
@@ -766,6 +970,7 @@ void core_checkpoints_housekeep(struct node_core *core)
     if (core->rotate % (CORE_REPAIR_MS / CORE_HOUSEKEEP_MS) == 0) {
         publish_ended(core);
         core_outputs_housekeep(core);
+        tell_awaited(core);
     }
     if (core->now_ms < core->copies->repair_ms || core->members->syncing || core->leaving) {
         return;

@@ -25,8 +25,12 @@ void core_checkpoints_forget(struct node_core *core, experiment_id experiment);
 /* The code of the experiment is on this node's disk now: copies of it may be made. */
 void core_checkpoints_fetched(struct node_core *core, experiment_id experiment);
 
-/* The manifest of a step is on disk: the worker in the slot is told that the step is durable. */
-void core_checkpoints_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step);
+/* The manifest of a step is on disk: the worker in the slot is told that the step is durable. Of a part of the checkpoint `set`
+ * (fact_part_name; none: the whole checkpoint) the worker is told once all parts are durable. */
+void core_checkpoints_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step, hash256 set);
+
+/* True if a living node has a copy of the checkpoint, or of each of its parts, and has not answered that chunks are missing. */
+bool core_checkpoint_is_there(const struct node_core *core, const struct view_manifest *checkpoint);
 
 /* As view_manifest_unite, with good holders first: alive, and not known to have lost the copy or a part of it. */
 const struct view_manifest *core_checkpoints_unite(const struct node_core *core, const struct view_manifest *first,
@@ -40,7 +44,7 @@ bool core_checkpoints_next(const struct node_core *core, const struct view_manif
 const struct view_manifest *core_checkpoints_newest(const struct node_core *core, const struct view_trial *trial);
 
 /* The checkpoint that the trial's next attempt begins with: its own newest one, else, of pbt, the newest one of its parent. NULL: it begins
- * from nothing, or `*is_awaited`: its parent has checkpoints, and no living node is known to hold one. */
+ * from nothing, or `*is_awaited`: a node with a checkpoint of the parent may return, as of core_checkpoints_may_return. */
 const struct view_manifest *core_checkpoints_beginning(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial,
                                                        bool *is_awaited);
 

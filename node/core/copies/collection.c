@@ -159,7 +159,7 @@ void core_collection_told(struct node_core *core, const struct record *record)
     if (core->copies->confirmations == NULL) {
         return;
     }
-    if (record->kind == FACT_MANIFEST && fact_manifest_read(record, &fact) == 0) {
+    if ((record->kind == FACT_MANIFEST || record->kind == FACT_PART) && fact_manifest_read(record, &fact) == 0) {
         forgive(core, fact.blob, fact.holders, fact.holder_count);
     } else if (record->kind == FACT_OUTPUT && fact_output_read(record, &output) == 0) {
         forgive(core, output.blob, output.holders, output.holder_count);
@@ -192,8 +192,14 @@ static bool begins_with_output(const struct view_attempt *attempt, hash256 blob)
 static void doubt(struct node_core *core, const struct view_trial *trial, const struct view_attempt *attempt, bool is_begun)
 {
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        if (row->step <= attempt->start_step && hash256_equal(row->blob, attempt->checkpoint) == is_begun) {
+        if (row->step > attempt->start_step || hash256_equal(row->blob, attempt->checkpoint) != is_begun) {
+            continue;
+        }
+        if (row->set == NULL) {
             doubt_copies(core, row->blob, row->holders, row->holder_count, is_begun);
+        }
+        for (const struct view_manifest *part = row->set != NULL ? row->set->rows : NULL; part != NULL; part = part->next) {
+            doubt_copies(core, part->blob, part->holders, part->holder_count, is_begun);
         }
     }
     for (const struct view_output *row = trial->outputs; row != NULL && attempt->beginning_count > 0; row = row->next) {
@@ -265,6 +271,38 @@ static uint32_t copies_wanted(const struct node_core *core, const struct view_ex
     return wanted < nodes ? wanted : nodes;
 }
 
+/* On how many nodes the united checkpoint or part has just been confirmed. `is_asked`: the other holders are asked. */
+static uint32_t count_confirmed(struct node_core *core, const struct view_manifest *united, bool is_asked)
+{
+    uint32_t confirmed = 0;
+    for (uint32_t i = 0; i < united->holder_count; i++) {
+        const struct core_confirmation *last = find_confirmation(core, united->blob, united->holders[i]);
+        if (last != NULL && is_within(core, last->held_ms, CORE_CONFIRM_FRESH_MS)) {
+            confirmed++;
+        } else if (is_asked && core_node_alive(core, united->holders[i]) &&
+                   !core_copy_is_doubtful(core, united->blob, united->holders[i])) {
+            ask(core, united->blob, united->holders[i], false);
+        }
+    }
+    return confirmed;
+}
+
+/* The same for the part of the set that is confirmed on the fewest nodes. */
+static uint32_t count_confirmed_parts(struct node_core *core, const struct view_set *set, bool is_asked)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t part = 0; part < set->key.count; part++) {
+        struct view_manifest united = {0};
+        const struct view_manifest *first = view_set_part(set, part);
+        if (first != NULL) {
+            (void)core_checkpoints_unite(core, first, &united);
+        }
+        uint32_t confirmed = count_confirmed(core, &united, is_asked);
+        least = confirmed < least ? confirmed : least;
+    }
+    return least;
+}
+
 /* Marks the checkpoints of the trial with enough confirmed copies as safe, and asks the holders of checkpoints to keep if they
  * have not confirmed lately. `only_best`: asks only about the best of the experiment. */
 static void mark_safe(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial,
@@ -274,16 +312,9 @@ static void mark_safe(struct node_core *core, const struct view_experiment *expe
     for (struct view_manifest *row = trial->manifests; row != NULL;) {
         struct view_manifest checkpoint;
         const struct view_manifest *end = core_checkpoints_unite(core, row, &checkpoint);
-        uint32_t confirmed = 0;
-        for (uint32_t i = 0; i < checkpoint.holder_count; i++) {
-            const struct core_confirmation *last = find_confirmation(core, checkpoint.blob, checkpoint.holders[i]);
-            if (last != NULL && is_within(core, last->held_ms, CORE_CONFIRM_FRESH_MS)) {
-                confirmed++;
-            } else if ((only_best ? checkpoint.is_best : checkpoint.is_kept) && core_node_alive(core, checkpoint.holders[i]) &&
-                       !core_copy_is_doubtful(core, checkpoint.blob, checkpoint.holders[i])) {
-                ask(core, checkpoint.blob, checkpoint.holders[i], false);
-            }
-        }
+        bool is_asked = only_best ? checkpoint.is_best : checkpoint.is_kept;
+        uint32_t confirmed = checkpoint.set == NULL ? count_confirmed(core, &checkpoint, is_asked)
+                                                    : count_confirmed_parts(core, checkpoint.set, is_asked);
         for (; row != end; row = row->next) {
             row->is_safe = confirmed >= wanted;
         }
@@ -299,7 +330,12 @@ static void let_go(struct node_core *core, const struct view_manifest *row)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_manifest_pack(&writer, &fact);
-    (void)core_put(core, FACT_MANIFEST, fact_key_manifest(&row->attempt, row->step), &writer);
+    struct fact_part_key part = copies_part_of(row);
+    if (part.count > 0) {
+        (void)core_put(core, FACT_PART, fact_key_part(&row->attempt, &part), &writer);
+    } else {
+        (void)core_put(core, FACT_MANIFEST, fact_key_manifest(&row->attempt, row->step), &writer);
+    }
 }
 
 /* True while copies of the blob are under way. */
@@ -313,18 +349,31 @@ static bool is_pushed(const struct node_core *core, hash256 blob)
     return false;
 }
 
+/* The row of the checkpoint that the row is of, or of a part of. */
+static const struct view_manifest *whole_of(const struct view_manifest *row)
+{
+    return row->set != NULL ? row->set->whole : row;
+}
+
 /* True if this node has to decide about the manifest, which is not kept: its own, or the manifest of a writer that is gone. */
 static bool has_work(const struct node_core *core, const struct view_manifest *row)
 {
-    return row->holder_count > 0 && !row->is_kept && !is_pushed(core, row->blob) &&
+    return row->holder_count > 0 && !whole_of(row)->is_kept && !is_pushed(core, row->blob) &&
            (node_id_equal(row->writer, core->options.self) || (!row->is_passed_over && is_gone(core, row->writer)));
 }
 
 static bool trial_has_work(const struct node_core *core, const struct view_trial *trial)
 {
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        if (has_work(core, row)) {
+        if (row->set == NULL && has_work(core, row)) {
             return true;
+        }
+    }
+    for (const struct view_set *set = trial->sets; set != NULL; set = set->next) {
+        for (const struct view_manifest *row = set->rows; row != NULL; row = row->next) {
+            if (has_work(core, row)) {
+                return true;
+            }
         }
     }
     return false;
@@ -342,21 +391,35 @@ static bool forget_safe(struct view_trial *trial)
     return has_best;
 }
 
-static void let_go_of_trial(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial)
+/* Lets go of the rows of a list: of checkpoints, or of the parts of one, which go together. An incomplete one goes as if it
+ * were complete: once newer ones are safe, it would. */
+static void let_go_of_rows(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                           struct view_manifest *rows, bool are_parts)
 {
-    for (struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        if (!has_work(core, row) || !retention_may_go(experiment, trial, row)) {
+    for (struct view_manifest *row = rows; row != NULL; row = row->next) {
+        bool is_other = !are_parts && row->set != NULL;
+        if (is_other || !has_work(core, row) || !retention_may_go(experiment, trial, whole_of(row))) {
             continue;
         }
         if (!node_id_equal(row->writer, core->options.self)) {
             MARK(row_of_the_gone_passed_over);
             row->is_passed_over = true;
         } else if (core_has_room(core, 256, 1u << 18)) {
-            TRACE(&core->options.trace, "%s trial %u: the checkpoint of step %llu is kept no longer",
-                  experiment->config->name, trial->index, (unsigned long long)row->step);
+            if (row->part == 0) { /* of several parts one tells */
+                TRACE(&core->options.trace, "%s trial %u: the checkpoint of step %llu is kept no longer",
+                      experiment->config->name, trial->index, (unsigned long long)row->step);
+            }
             MARK(checkpoint_let_go);
             let_go(core, row);
         }
+    }
+}
+
+static void let_go_of_trial(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial)
+{
+    let_go_of_rows(core, experiment, trial, trial->manifests, false);
+    for (struct view_set *set = trial->sets; set != NULL; set = set->next) {
+        let_go_of_rows(core, experiment, trial, set->rows, true);
     }
 }
 
@@ -408,6 +471,30 @@ static void name_blob(struct named *named, hash256 blob)
     named->count++;
 }
 
+/* True if a running attempt began with the checkpoint. */
+static bool is_beginning(const struct view_trial *trial, const struct view_set *set)
+{
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        if (a->assigned && a->verdicts == NULL && hash256_equal(a->checkpoint, set->name)) {
+            return !BUG(beginning_collected, "what a running attempt began with is not collected");
+        }
+    }
+    return false;
+}
+
+/* Names the blobs of the rows that have not been let go; all of them if a running attempt began with them. */
+static void name_rows(const struct node_core *core, const struct view_manifest *rows, bool has_begun, struct named *named)
+{
+    for (const struct view_manifest *row = rows; row != NULL; row = row->next) {
+        bool is_kept = whole_of(row)->is_kept;
+        bool is_let_go = !is_kept && row->is_passed_over && is_gone(core, row->writer);
+        bool is_missed = !is_kept && BUG(collected_too_early, "a copy is collected once its checkpoint was let go");
+        if (has_begun || (row->holder_count > 0 && !is_let_go && !is_missed)) {
+            name_blob(named, row->blob); /* the name of a checkpoint of several parts is that of no blob */
+        }
+    }
+}
+
 /* The checkpoints with which running attempts began, and all checkpoints that have not been let go. */
 static void name_trial(const struct node_core *core, const struct view_trial *trial, bool keeps_outputs, struct named *named)
 {
@@ -427,12 +514,9 @@ static void name_trial(const struct node_core *core, const struct view_trial *tr
             name_blob(named, a->checkpoint);
         }
     }
-    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        bool is_let_go = !row->is_kept && row->is_passed_over && is_gone(core, row->writer);
-        bool is_missed = !row->is_kept && BUG(collected_too_early, "a copy is collected once its checkpoint was let go");
-        if (row->holder_count > 0 && !is_let_go && !is_missed) {
-            name_blob(named, row->blob);
-        }
+    name_rows(core, trial->manifests, false, named);
+    for (const struct view_set *set = trial->sets; set != NULL; set = set->next) {
+        name_rows(core, set->rows, is_beginning(trial, set), named);
     }
 }
 

@@ -32,6 +32,7 @@ struct core_push {
     attempt_id attempt;
     uint32_t slot; /* SAVE: of the worker that waits */
     uint64_t step;
+    struct fact_part_key part; /* count 0: the blob is the whole checkpoint */
     hash256 blob;
     uint64_t bytes;
     uint32_t wanted;       /* SAVE, REPAIR: copies, this node's included */
@@ -65,6 +66,7 @@ struct core_repair {
     struct core_repair *next;
     attempt_id attempt;
     uint64_t step;
+    uint32_t part;
     hash256 blob;
     uint32_t living_copies; /* at the begin of the repair */
     uint64_t nodes;         /* digest of the nodes that could take a copy at the begin */
@@ -107,7 +109,18 @@ struct core_confirmation {
     uint64_t refused_ms; /* when the copy was damaged or missing, or no answer came; 0: never, or whole in the last answer */
 };
 
+/* A worker's part of a checkpoint is durable, and the worker is told once all parts are. Never on disk: after a restart of the daemon
+ * the worker hears of its next checkpoint. */
+struct core_awaited {
+    struct core_awaited *next;
+    attempt_id attempt;
+    uint32_t slot;
+    uint64_t step;
+    hash256 set; /* fact_part_name */
+};
+
 struct core_copies {
+    struct core_awaited *awaited; /* the newest first */
     struct core_push *pushes;
     struct core_output *outputs;
     struct core_code *codes; /* by experiment id */
@@ -136,6 +149,9 @@ enum advanced copies_push_advance(struct node_core *core, struct core_push *push
 
 /* Takes an answer. True for the first answer of each asked node. */
 bool copies_push_answers(struct core_push *push, const struct node_event *event);
+
+/* Of which part of which checkpoint the row is; count 0: it is of a whole one. */
+struct fact_part_key copies_part_of(const struct view_manifest *row);
 
 /* True if the list of `count` ids has the node. */
 bool copies_list_has(const node_id *list, uint32_t count, node_id node);

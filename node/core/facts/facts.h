@@ -43,7 +43,8 @@
     ROW(RESULT, 30, result, true, fold_result) /* what a trial had reached at a rung of its search */ \
     ROW(SEARCH_LOG, 31, search_log, true, fold_search_log) /* what a coordinator has decided in a search, and from what */ \
     ROW(SEARCH_STOP, 32, search_stop, true, fold_search_stop) /* the search has stopped one trial */ \
-    ROW(SEARCH_PAUSE, 35, search_pause, true, fold_search_pause) /* the search has paused the attempts of one trial */
+    ROW(SEARCH_PAUSE, 35, search_pause, true, fold_search_pause) /* the search has paused the attempts of one trial */ \
+    ROW(PART, 39, part, true, fold_part) /* one part of a checkpoint of several parts, and its holders */
 
 enum fact_kind {
 #define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
@@ -65,6 +66,7 @@ enum fact_kind {
 #define FACT_METRICS_BYTES_MAX 1024 /* of a packed map of group -> name -> number */
 #define FACT_TAIL_BYTES 768         /* the end of a worker's log */
 #define FACT_HOLDERS_MAX 8 /* of one checkpoint, by one writer */
+#define FACT_PARTS_MAX FACT_MEMBERS_MAX /* of one checkpoint */
 #define FACT_OUTPUTS_MAX 64 /* copies of outputs that one attempt begins with */
 #define FACT_OUTPUT_PLACES 3 /* of one worker: two in turn, and one for its last output */
 #define FACT_ADOPTED_MAX 64   /* prefixes of other logs in one record SEARCH_LOG */
@@ -104,6 +106,7 @@ struct fact_slot_info {
 #define FACT_READS_EXTENSION (UINT64_C(1) << 7) /* MAX_TRIALS and MAX_SLOTS of ANNOTATION: the node knows trials that were added to a search,
                                                  * and begins no trial without the checkpoint of checkpoint.begin_from */
 #define FACT_READS_DRAWN_PROMOTION (UINT64_C(1) << 10) /* the sampler tpe in searches that promote paused trials */
+#define FACT_READS_PARTS (UINT64_C(1) << 11) /* PART: the node keeps, copies and begins with checkpoints of several parts */
 
 /* A node about itself. Key: empty. */
 struct fact_node {
@@ -507,6 +510,19 @@ struct fact_manifest {
     double metric; /* the searcher's metric, as last reported before the save; finite */
 };
 
+/* Which part of which checkpoint a record of PART is about: a part of its key. The records with one attempt, step, save and count
+ * are those of one checkpoint, a set. */
+struct fact_part_key {
+    uint64_t step;
+    uint64_t save;  /* tells the saves of an attempt apart: a number that all ranks agree on and that no other save has */
+    uint32_t count; /* parts of the checkpoint: 1 ... FACT_PARTS_MAX */
+    uint32_t part;  /* below count */
+};
+
+/* One part of a checkpoint that several ranks have saved together: its body is a struct fact_manifest. Key: attempt key, coordinator id,
+ * u64 step, u64 save, u16 count, u16 part. The writer is the node that has stored the part first, or a node that has copied it since.
+ * A checkpoint counts while every part has a holder, and is durable when every part is. */
+
 #define FACT_SAVED_NAME_BYTES 64
 
 /* The files that a worker has left so far (store/snapshot.h). Key: attempt key, coordinator id, u16 number, u8 place; the places
@@ -559,6 +575,7 @@ struct fact_key fact_key_attempt(const attempt_id *attempt); /* ATTEMPT, ATTEMPT
 struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t number); /* WORKER; number <= UINT16_MAX */
 struct fact_key fact_key_verdict(const attempt_id *attempt); /* VERDICT, DEATH, GENERATION, GENERATION_LARGE */
 struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step); /* MANIFEST */
+struct fact_key fact_key_part(const attempt_id *attempt, const struct fact_part_key *key); /* PART */
 struct fact_key fact_key_output(const attempt_id *attempt, uint32_t number, uint32_t place); /* OUTPUT; place < 3 */
 
 /* ANNOTATION; `name`: of a label, 1 ... FACT_LABEL_BYTES - 1 bytes; of MAX_TRIALS the number, without leading zeros; else "". */
@@ -578,10 +595,12 @@ int fact_key_read_trial(const struct record *record, experiment_id *experiment, 
 /* ANNOTATION: experiment and subject, which may be of a later version; the bytes behind them are a label's name or a number. */
 int fact_key_read_annotation(const struct record *record, experiment_id *experiment, uint32_t *subject);
 int fact_key_read_max_trials(const struct record *record, uint32_t *out); /* ANNOTATION, MAX_TRIALS: 1 ... SEARCH_TRIALS_MAX */
-int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT ... MANIFEST, DEATH, GENERATION, OUTPUT, RESULT */
+int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT ... MANIFEST, DEATH, GENERATION, OUTPUT, RESULT, PART */
 int fact_key_read_number(const struct record *record, uint32_t *out);    /* WORKER, OUTPUT */
 int fact_key_read_place(const struct record *record, uint32_t *out);     /* OUTPUT: below FACT_OUTPUT_PLACES */
 int fact_key_read_step(const struct record *record, uint64_t *out);      /* MANIFEST */
+hash256 fact_part_name(const attempt_id *attempt, const struct fact_part_key *key); /* of all parts together: view_find_set */
+int fact_key_read_part(const struct record *record, struct fact_part_key *out); /* PART */
 int fact_key_read_rung(const struct record *record, uint32_t *out);      /* RESULT: below FACT_RUNGS_MAX */
 int fact_key_read_log(const struct record *record, struct fact_log_name *log, uint32_t *number); /* SEARCH_LOG */
 int fact_key_read_slot(const struct record *record, uint32_t *out);      /* SLOT */
@@ -623,6 +642,7 @@ void fact_attempt_large_pack(struct pack_writer *writer, const struct fact_attem
 void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact);
 void fact_verdict_pack(struct pack_writer *writer, const struct fact_verdict *fact);
 void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact);
+void fact_part_pack(struct pack_writer *writer, const struct fact_manifest *fact);
 void fact_output_pack(struct pack_writer *writer, const struct fact_output *fact);
 void fact_eviction_pack(struct pack_writer *writer, const struct fact_eviction *fact);
 void fact_drain_pack(struct pack_writer *writer, const struct fact_drain *fact);
@@ -656,6 +676,7 @@ int fact_attempt_large_read(const struct record *record, struct fact_attempt *ou
 int fact_worker_read(const struct record *record, struct fact_worker *out);
 int fact_verdict_read(const struct record *record, struct fact_verdict *out);
 int fact_manifest_read(const struct record *record, struct fact_manifest *out);
+int fact_part_read(const struct record *record, struct fact_manifest *out);
 #define FACT_SEQUENCE_MAX ((uint64_t)1 << 62) /* so that the next one is a number, too */
 int fact_output_read(const struct record *record, struct fact_output *out);
 int fact_eviction_read(const struct record *record, struct fact_eviction *out);

@@ -1,5 +1,7 @@
 #include "node/core/facts/inside.h"
 
+#include <sodium/crypto_generichash.h>
+
 #include "base/check.h"
 #include "base/err.h"
 #include "train/search/search.h"
@@ -94,6 +96,16 @@ struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step)
     struct fact_key key = fact_key_verdict(attempt);
     bytes_put_u64(key.bytes + KEY_VERDICT_BYTES, step);
     key.count = KEY_MANIFEST_BYTES;
+    return key;
+}
+
+struct fact_key fact_key_part(const attempt_id *attempt, const struct fact_part_key *part)
+{
+    struct fact_key key = fact_key_manifest(attempt, part->step);
+    bytes_put_u64(key.bytes + KEY_MANIFEST_BYTES, part->save);
+    bytes_put_u16(key.bytes + KEY_MANIFEST_BYTES + 8, (uint16_t)part->count);
+    bytes_put_u16(key.bytes + KEY_MANIFEST_BYTES + 10, (uint16_t)part->part);
+    key.count = KEY_PART_BYTES;
     return key;
 }
 
@@ -226,6 +238,7 @@ int fact_key_read_attempt(const struct record *record, attempt_id *out)
                       : record->kind == FACT_WORKER           ? KEY_WORKER_BYTES
                       : record->kind == FACT_OUTPUT           ? KEY_OUTPUT_BYTES
                       : record->kind == FACT_RESULT           ? KEY_RESULT_BYTES
+                      : record->kind == FACT_PART             ? KEY_PART_BYTES
                                                               : KEY_MANIFEST_BYTES;
     attempt_id id;
     memset(&id, 0, sizeof id);
@@ -271,6 +284,36 @@ int fact_key_read_step(const struct record *record, uint64_t *out)
         return ERR_MALFORMED;
     }
     *out = bytes_get_u64(record->key + KEY_VERDICT_BYTES);
+    return 0;
+}
+
+hash256 fact_part_name(const attempt_id *attempt, const struct fact_part_key *part)
+{
+    static const char label[] = "shoal parts 1";
+    uint8_t bytes[sizeof label + KEY_PART_BYTES];
+    const struct fact_part_key first = {part->step, part->save, part->count, 0};
+    const struct fact_key key = fact_key_part(attempt, &first);
+    hash256 name;
+    memcpy(bytes, label, sizeof label);
+    memcpy(bytes + sizeof label, key.bytes, KEY_PART_BYTES);
+    (void)crypto_generichash(name.bytes, sizeof name.bytes, bytes, sizeof bytes, NULL, 0);
+    return name;
+}
+
+int fact_key_read_part(const struct record *record, struct fact_part_key *out)
+{
+    if (record->key_bytes != KEY_PART_BYTES) {
+        return ERR_MALFORMED;
+    }
+    const uint8_t *bytes = record->key + KEY_VERDICT_BYTES;
+    struct fact_part_key key = {.step = bytes_get_u64(bytes),
+                                .save = bytes_get_u64(bytes + 8),
+                                .count = bytes_get_u16(bytes + 16),
+                                .part = bytes_get_u16(bytes + 18)};
+    if (key.count == 0 || key.count > FACT_PARTS_MAX || key.part >= key.count) {
+        return ERR_MALFORMED;
+    }
+    *out = key;
     return 0;
 }
 

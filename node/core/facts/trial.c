@@ -690,6 +690,16 @@ int fact_manifest_read(const struct record *record, struct fact_manifest *out)
     return 0;
 }
 
+void fact_part_pack(struct pack_writer *writer, const struct fact_manifest *fact)
+{
+    fact_manifest_pack(writer, fact);
+}
+
+int fact_part_read(const struct record *record, struct fact_manifest *out)
+{
+    return fact_manifest_read(record, out);
+}
+
 void fact_output_pack(struct pack_writer *writer, const struct fact_output *fact)
 {
     bool has_saved = fact->saved.name[0] != '\0';

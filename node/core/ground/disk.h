@@ -66,6 +66,7 @@ struct core_pending {
     uint64_t term;      /* LED */
     uint32_t slot;      /* DURABLE */
     uint64_t step;      /* DURABLE */
+    hash256 set;        /* DURABLE: of a part, the name of its checkpoint (fact_part_name); else none */
     struct message message; /* SEND */
 };
 

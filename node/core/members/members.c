@@ -216,17 +216,22 @@ bool core_node_accepts(const struct node_core *core, node_id node)
     return core_node_trusted(core, node) && core_node_speaks(core, node) && !core_node_drained(core, node);
 }
 
-bool core_node_reads(const struct node_core *core, node_id node, const struct view_experiment *experiment)
+bool core_node_knows(const struct node_core *core, node_id node, uint64_t reads)
 {
     const struct view_member *member = view_find_member(&core->view, node);
+    return node_id_equal(node, core->options.self) || (member != NULL && (member->reads & reads) == reads);
+}
+
+bool core_node_reads(const struct node_core *core, node_id node, const struct view_experiment *experiment)
+{
     bool is_plain = !experiment->is_large && experiment->config->max_slots <= FACT_MEMBERS_PLAIN;
     uint64_t wanted = (is_plain ? 0 : FACT_READS_LARGE) | (experiment->needs_search ? FACT_READS_SEARCH : 0) |
                       (view_experiment_is_extended(experiment) || experiment->config->begin_from[0] != '\0' ? FACT_READS_EXTENSION : 0) |
                       (experiment->is_drawn ? FACT_READS_DRAWN : 0) | (experiment->needs_promotion ? FACT_READS_PROMOTION : 0) |
                       (experiment->config->searcher == SEARCH_PBT ? FACT_READS_POPULATION : 0) |
-                      (experiment->is_drawn && experiment->needs_promotion ? FACT_READS_DRAWN_PROMOTION : 0);
-    uint64_t reads = member != NULL ? member->reads : 0;
-    return node_id_equal(node, core->options.self) || (reads & wanted) == wanted;
+                      (experiment->is_drawn && experiment->needs_promotion ? FACT_READS_DRAWN_PROMOTION : 0) |
+                      (experiment->has_sets ? FACT_READS_PARTS : 0);
+    return core_node_knows(core, node, wanted);
 }
 
 /* Records of a node in step come here as they are written, and no earlier record of the node is still to come. So a record's

@@ -123,6 +123,9 @@ bool core_node_accepts(const struct node_core *core, node_id node);
 /* True if the node's version can read the experiment's record, and so run the experiment. */
 bool core_node_reads(const struct node_core *core, node_id node, const struct view_experiment *experiment);
 
+/* True if the node's version reads these kinds of records (FACT_READS_...). */
+bool core_node_knows(const struct node_core *core, node_id node, uint64_t reads);
+
 /* True if everything the node has published is here, or if CORE_SYNC_PATIENCE_MS have passed since the node came up or we
  * woke. False for our own id. Records of a node in step tell what happens there now, by our clock. */
 bool core_node_in_step(const struct node_core *core, node_id node);

@@ -125,8 +125,8 @@ static struct remains checkpoints_left(const struct node_core *core, const struc
     struct remains left = {.is_any = trial->manifests != NULL};
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
         bool is_let_go = (row->is_passed_over && !row->is_kept) || !view_trial_continues(trial, &row->attempt);
+        left.is_there |= !is_let_go && core_checkpoint_is_there(core, row);
         for (uint32_t i = 0; i < row->holder_count && !is_let_go; i++) {
-            left.is_there |= core_node_alive(core, row->holders[i]) && !core_copy_is_missing(core, row->blob, row->holders[i]);
             left.holder = left.is_away ? left.holder : row->holders[i];
             left.is_away = true;
         }

@@ -49,7 +49,7 @@ void on_disk_run(struct node_core *core, const struct core_pending *pending)
         core_coordinator_grouped(core, &pending->attempt, pending->version);
         break;
     case CORE_ACTION_DURABLE:
-        core_checkpoints_durable(core, &pending->attempt, pending->slot, pending->step);
+        core_checkpoints_durable(core, &pending->attempt, pending->slot, pending->step, pending->set);
         break;
     }
 }

@@ -12,6 +12,7 @@
 #include "node/core/owner/owner.h"
 #include "node/core/owner/slots.h"
 #include "node/core/requests/members.h"
+#include "node/core/requests/trials.h"
 #include "node/core/view/retention.h"
 
 const struct view *node_core_view(const struct node_core *core)
@@ -220,6 +221,20 @@ const struct view_manifest *node_core_unite_checkpoint(const struct node_core *c
 bool node_core_next_checkpoint(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out)
 {
     return core_checkpoints_next(core, row, out);
+}
+
+bool node_core_part(const struct node_core *core, const struct view_set *set, uint32_t part, struct view_manifest *out)
+{
+    const struct view_manifest *first = view_set_part(set, part);
+    if (first != NULL) {
+        (void)core_checkpoints_unite(core, first, out);
+    }
+    return first != NULL;
+}
+
+const struct view_member *node_core_lacks_parts(const struct node_core *core)
+{
+    return requests_find_unable(core, FACT_READS_PARTS);
 }
 
 bool node_core_waiting_reason(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial, char *out,

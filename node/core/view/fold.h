@@ -47,6 +47,7 @@ int fold_worker(struct view *view, const struct records_entry *entry);
 int fold_verdict(struct view *view, const struct records_entry *entry); /* ERR_MALFORMED: the writer's verdict is removed */
 int fold_death(struct view *view, const struct records_entry *entry);
 int fold_manifest(struct view *view, const struct records_entry *entry);
+int fold_part(struct view *view, const struct records_entry *entry);
 int fold_output(struct view *view, const struct records_entry *entry);
 
 /* For kinds without rows in the fold: readers look such records up in the table of records. */

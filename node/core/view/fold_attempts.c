@@ -326,6 +326,18 @@ static int manifest_order(const void *row, const void *wanted)
     return order != 0 ? order : node_id_compare(a->writer, b->writer);
 }
 
+static void manifest_take(struct view_manifest *manifest, const struct fact_manifest *fact)
+{
+    manifest->blob = fact->blob;
+    manifest->bytes = fact->bytes;
+    manifest->holder_count = fact->holder_count;
+    memcpy(manifest->holders, fact->holders, sizeof manifest->holders);
+    manifest->durable = fact->durable;
+    manifest->has_metric = fact->has_metric;
+    manifest->metric = fact->metric;
+    manifest->is_passed_over = false;
+}
+
 int fold_manifest(struct view *view, const struct records_entry *entry)
 {
     const struct record *record = &entry->record;
@@ -347,14 +359,114 @@ int fold_manifest(struct view *view, const struct records_entry *entry)
     if (manifest == NULL) {
         return ERR_FULL;
     }
-    manifest->blob = fact.blob;
-    manifest->bytes = fact.bytes;
-    manifest->holder_count = fact.holder_count;
-    memcpy(manifest->holders, fact.holders, sizeof manifest->holders);
-    manifest->durable = fact.durable;
-    manifest->has_metric = fact.has_metric;
-    manifest->metric = fact.metric;
-    manifest->is_passed_over = false;
+    manifest_take(manifest, &fact);
+    experiment->changed = true;
+    return 0;
+}
+
+static int set_order(const void *row, const void *wanted)
+{
+    const struct view_set *a = row, *b = wanted;
+    if (a->key.step != b->key.step) {
+        return a->key.step > b->key.step ? -1 : 1;
+    }
+    int order = attempt_id_compare_order(&b->attempt, &a->attempt);
+    if (order != 0) {
+        return order;
+    }
+    if (a->key.save != b->key.save) {
+        return a->key.save < b->key.save ? -1 : 1;
+    }
+    return a->key.count < b->key.count ? -1 : a->key.count > b->key.count;
+}
+
+static int part_order(const void *row, const void *wanted)
+{
+    const struct view_manifest *a = row, *b = wanted;
+    if (a->part != b->part) {
+        return a->part < b->part ? -1 : 1;
+    }
+    return node_id_compare(a->writer, b->writer);
+}
+
+/* What the records of the parts say together. The row is there from the first part on, so that it does not depend on the order in which
+ * records came; without holders it is no checkpoint. */
+static void set_settle(struct view_set *set)
+{
+    struct view_manifest *whole = set->whole;
+    bool is_whole = true;
+    view_manifest_clear_holders(whole);
+    whole->bytes = 0;
+    whole->durable = true;
+    whole->has_metric = false;
+    whole->metric = 0;
+    for (uint32_t part = 0; part < set->key.count; part++) {
+        const struct view_manifest *first = view_set_part(set, part);
+        struct view_manifest united;
+        if (first == NULL) {
+            is_whole &= BUG(part_missing, "a checkpoint with a missing part is none");
+            continue;
+        }
+        (void)view_manifest_unite(first, &united);
+        whole->bytes += united.bytes;
+        whole->durable &= united.durable;
+        if (united.has_metric && !whole->has_metric) {
+            whole->has_metric = true;
+            whole->metric = united.metric;
+        }
+        for (uint32_t i = 0; i < united.holder_count; i++) {
+            view_manifest_add_holder(whole, united.holders[i]);
+        }
+    }
+    if (!is_whole) {
+        MARK(part_is_missing);
+        view_manifest_clear_holders(whole);
+        whole->durable = false;
+    }
+    whole->is_passed_over = false;
+}
+
+/* Finds or makes the set, its row in the list of checkpoints, and the part's row. NULL: the arena is full. */
+static struct view_manifest *part_row(struct view *view, struct view_trial *trial, const attempt_id *attempt,
+                                      const struct fact_part_key *key, node_id writer)
+{
+    struct view_set wanted_set = {.attempt = *attempt, .key = *key, .name = fact_part_name(attempt, key)};
+    wanted_set.key.part = 0;
+    struct view_set *set = view_row(view, &trial->sets, &wanted_set, sizeof wanted_set, set_order);
+    if (set == NULL) {
+        return NULL;
+    }
+    struct view_manifest wanted = {.attempt = *attempt, .step = key->step, .blob = set->name, .set = set};
+    memcpy(wanted.writer.bytes, set->name.bytes, sizeof wanted.writer.bytes); /* of no node: it gives sets of one step an order */
+    set->whole = set->whole != NULL ? set->whole : view_row(view, &trial->manifests, &wanted, sizeof wanted, manifest_order);
+    wanted.writer = writer;
+    wanted.part = key->part;
+    return set->whole != NULL ? view_row(view, &set->rows, &wanted, sizeof wanted, part_order) : NULL;
+}
+
+int fold_part(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_manifest fact;
+    struct fact_part_key key;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_part_read(record, &fact) != 0 || fact_key_read_part(record, &key) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = view_rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    experiment->has_sets = true;
+    struct view_manifest *row = part_row(view, trial, &id, &key, record->writer);
+    if (row == NULL) {
+        return ERR_FULL;
+    }
+    manifest_take(row, &fact);
+    set_settle(row->set);
     experiment->changed = true;
     return 0;
 }

@@ -24,7 +24,7 @@ const struct view_manifest *view_manifest_unite(const struct view_manifest *firs
     *out = *first;
     view_manifest_clear_holders(out);
     const struct view_manifest *row = first;
-    for (; row != NULL && row->step == first->step && attempt_id_equal(&row->attempt, &first->attempt) &&
+    for (; row != NULL && row->step == first->step && row->part == first->part && attempt_id_equal(&row->attempt, &first->attempt) &&
            hash256_equal(row->blob, first->blob);
          row = row->next) {
         out->durable |= row->durable;
@@ -38,6 +38,30 @@ const struct view_manifest *view_manifest_unite(const struct view_manifest *firs
     }
     out->next = NULL;
     return row;
+}
+
+const struct view_set *view_find_set(const struct view_trial *trial, hash256 name)
+{
+    const struct view_set *set = trial->sets;
+    while (set != NULL && !hash256_equal(set->name, name)) {
+        set = set->next;
+    }
+    return set;
+}
+
+const struct view_manifest *view_set_part(const struct view_set *set, uint32_t part)
+{
+    const struct view_manifest *first = NULL;
+    for (const struct view_manifest *row = set->rows; row != NULL && row->part <= part; row = row->next) {
+        if (row->part != part || row->holder_count == 0) {
+            continue;
+        }
+        if (first != NULL && !hash256_equal(row->blob, first->blob)) {
+            return NULL;
+        }
+        first = first == NULL ? row : first;
+    }
+    return first;
 }
 
 bool view_metric(const uint8_t *metrics, uint32_t bytes, const char *group, const char *name, double *out)

@@ -55,6 +55,14 @@ static void attempt_free(struct arena *arena, struct view_attempt *attempt)
     arena_give(arena, attempt, sizeof *attempt);
 }
 
+static void manifests_free(struct arena *arena, struct view_manifest *first)
+{
+    for (struct view_manifest *manifest = first, *next; manifest != NULL; manifest = next) {
+        next = manifest->next;
+        arena_give(arena, manifest, sizeof *manifest);
+    }
+}
+
 static void trial_free(struct view *view, struct view_trial *trial)
 {
     struct arena *arena = view->arena;
@@ -75,9 +83,11 @@ static void trial_free(struct view *view, struct view_trial *trial)
         next = attempt->next;
         attempt_free(arena, attempt);
     }
-    for (struct view_manifest *manifest = trial->manifests, *next; manifest != NULL; manifest = next) {
-        next = manifest->next;
-        arena_give(arena, manifest, sizeof *manifest);
+    manifests_free(arena, trial->manifests);
+    for (struct view_set *set = trial->sets, *next; set != NULL; set = next) {
+        next = set->next;
+        manifests_free(arena, set->rows);
+        arena_give(arena, set, sizeof *set);
     }
     for (struct view_output *output = trial->outputs, *next; output != NULL; output = next) {
         next = output->next;

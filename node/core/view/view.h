@@ -198,9 +198,15 @@ struct view_attempt {
 
 /* ---- rows: experiments -------------------------------------------------------------------------------------------------- */
 
-/* A checkpoint, by the record of one writer (struct fact_manifest); view_manifest_unite joins the rows of all writers. */
+struct view_set;
+
+/* A checkpoint, by the record of one writer (struct fact_manifest); view_manifest_unite joins the rows of all writers. A checkpoint of
+ * several parts is one row, too, in place of all of its records: `blob` is its name (fact_part_name), `bytes` are those of all parts,
+ * `writer` is made up, and there are holders, of any part, only while every part has one. */
 struct view_manifest {
     struct view_manifest *next; /* the newest first: by step, then attempt, descending; then by writer */
+    struct view_set *set;       /* of a checkpoint of several parts, and of a part's row; else NULL */
+    uint32_t part;              /* of a part's row */
     attempt_id attempt;
     uint64_t step;
     node_id writer;
@@ -215,6 +221,16 @@ struct view_manifest {
     bool is_best;        /* the checkpoint is among the best of the experiment, as of the last retention_mark */
     bool is_safe;        /* enough holders have lately confirmed whole copies; set by copies/collection.c */
     bool is_passed_over; /* the writer is gone, and this node has let the checkpoint go; false again after a newer record */
+};
+
+/* A checkpoint of several parts: what the records of its parts say. */
+struct view_set {
+    struct view_set *next; /* as the checkpoints: by step, then attempt, descending; then by save and count */
+    attempt_id attempt;
+    struct fact_part_key key; /* without a part */
+    hash256 name;
+    struct view_manifest *rows;  /* of the parts, by part, then by writer */
+    struct view_manifest *whole; /* in the trial's list of checkpoints; NULL: the arena was full */
 };
 
 /* Files that a worker has left, by the record of one writer. */
@@ -265,6 +281,7 @@ struct view_trial {
     struct view_search_pause *search_pauses;
     struct view_attempt *attempts;
     struct view_manifest *manifests;
+    struct view_set *sets; /* of the checkpoints of several parts */
     struct view_output *outputs;
 };
 
@@ -374,6 +391,7 @@ struct view_experiment {
     bool needs_search;     /* config_needs_search */
     bool is_drawn;         /* config_is_drawn */
     bool needs_promotion;  /* config_needs_promotion */
+    bool has_sets;         /* some checkpoint of it has several parts */
     struct config *config; /* its borrowed parts point into config_bytes */
     uint8_t *config_bytes;
     uint32_t config_byte_count;
@@ -784,10 +802,16 @@ enum view_quarantine view_trial_quarantine(const struct view_trial *trial, enum 
 
 /* ---- results.c: checkpoints and metrics --------------------------------------------------------------------------------- */
 
-/* Unites the rows of one checkpoint: `first` and the rows behind it with the same step, attempt and blob. `*out` gets the
+/* Unites the rows of one checkpoint, or of one part: `first` and the rows behind it with the same step, attempt, part and blob. `*out` gets the
  * holders of all rows (the first FACT_HOLDERS_MAX; none: the checkpoint is not kept any more), is durable if a row is, and
  * gets the metric of the first row with a metric; out->next is NULL. Returns the first row of the next checkpoint, or NULL. */
 const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out);
+
+/* The checkpoint of several parts with this name, which attempts that begin with it have for the hash of a blob; or NULL. */
+const struct view_set *view_find_set(const struct view_trial *trial, hash256 name);
+
+/* The first row of the part that has holders. NULL: none has, or such rows name different bytes, and then nobody knows which are right. */
+const struct view_manifest *view_set_part(const struct view_set *set, uint32_t part);
 
 /* The holders of a united checkpoint in another order: clear, then add the preferred holders of all rows first. All rows
  * together may name more holders than a manifest has room for. Adding a listed holder again, or more than FACT_HOLDERS_MAX,
