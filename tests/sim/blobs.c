@@ -20,6 +20,17 @@ struct sim_blob *blobs_find(struct sim *sim, hash256 hash)
     return hash256_is_none(blob->hash) ? NULL : blob;
 }
 
+struct sim_blob *blobs_part(struct sim *sim, hash256 set, uint32_t part)
+{
+    for (uint32_t i = 0; i < BLOBS_MAX; i++) {
+        struct sim_blob *blob = &sim->blobs.all[i];
+        if (blob->parts > 0 && blob->part == part && hash256_equal(blob->set, set)) {
+            return blob;
+        }
+    }
+    return NULL;
+}
+
 void blobs_put(struct sim *sim, hash256 hash, int node, bool is_code, uint64_t step)
 {
     struct sim_blob *blob = place(sim, hash);

@@ -26,6 +26,8 @@ struct sim_blob {
     bool is_output; /* files that a worker has left */
     uint64_t step;
     attempt_id attempt; /* of a checkpoint: who saved it */
+    hash256 set;        /* of a part of one: fact_part_name; else none */
+    uint32_t part, parts;
 };
 
 struct sim_blobs {
@@ -47,6 +49,9 @@ struct blobs_push {
 
 /* NULL: nobody ever made it. */
 struct sim_blob *blobs_find(struct sim *sim, hash256 hash);
+
+/* The part of the checkpoint with this name (fact_part_name), or NULL: nobody ever saved it. */
+struct sim_blob *blobs_part(struct sim *sim, hash256 set, uint32_t part);
 
 void blobs_put(struct sim *sim, hash256 hash, int node, bool is_code, uint64_t step);
 

@@ -75,6 +75,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_10_CLEANED] = "10: at the end a disk was looked through for what is deleted",
     [PREMISE_10_UNASKED] = "10: a node knew of an experiment that nobody had asked to end, pause or delete",
     [PREMISE_11_HANDED_ON] = "11: a member of a group got steps from another's memory",
+    [PREMISE_11_PARTS_BEGUN] = "11: an attempt began with a checkpoint of several parts",
+    [PREMISE_11_PARTS_TOLD] = "11: a worker was told that a checkpoint of several parts is durable",
     [PREMISE_11_DURABLE] = "11: a checkpoint was called durable",
     [PREMISE_11_RESUMED] = "11: an attempt began at a checkpoint",
     [PREMISE_11_FILES] = "11: an attempt began with files of an earlier one",
@@ -213,6 +215,7 @@ void checkers_on_record(struct sim *sim, int node, const struct record *record, 
         checkers_on_verdict(sim, node, record);
         break;
     case FACT_MANIFEST:
+    case FACT_PART:
         checkers_on_manifest(sim, node, record);
         break;
     case FACT_SLOT:

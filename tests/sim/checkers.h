@@ -127,6 +127,8 @@ enum checkers_premise {
     PREMISE_17_PROMOTED,
     PREMISE_17_CLOSED,
     PREMISE_18_PAUSED_BY_SEARCH,
+    PREMISE_11_PARTS_BEGUN, /* an attempt began with a checkpoint of several parts */
+    PREMISE_11_PARTS_TOLD,  /* a worker was told that such a checkpoint is durable */
     PREMISE_18_PAUSE_OBEYED, /* a worker of a paused attempt was asked to leave */
     PREMISE_COUNT
 };
@@ -172,6 +174,9 @@ void checkers_on_owner_heard(struct sim *sim, const struct owners_request *reque
 
 /* The program of the attempt has made its last step. */
 void checkers_on_program_done(struct sim *sim, const attempt_id *attempt);
+
+/* NODE_EFFECT_DURABLE. */
+void checkers_on_durable(struct sim *sim, int node, const struct node_effect *effect);
 
 /* A worker has handed a checkpoint over. */
 void checkers_on_saved(struct sim *sim, int node, const attempt_id *attempt, uint64_t step, hash256 blob);

@@ -11,6 +11,94 @@
 #define SIDE_MS (CORE_GANG_RESERVE_MS + 1000) /* a gang that was begun before has come together, or has been given up */
 #define MINORITY_MS 6000 /* what was begun before may still be recorded */
 
+/* This node reaches the holder, which has the blob and never lost it. */
+static bool is_held(struct sim *sim, int node, const struct view_manifest *row, node_id holder)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    bool is_reachable = node_id_equal(holder, sim->nodes[node].id) || swim_state_of(&core->members->swim, holder) == SWIM_ALIVE;
+    const struct sim_blob *blob = blobs_find(sim, row->blob);
+    int machine = sim_find_node(sim, holder);
+    /* Disks are lost, too; and of two machines with one key one answers, perhaps the one that does not have it. */
+    bool is_there = blob != NULL && machine >= 0 && !sim->nodes[machine].is_twin && (blob->holders >> machine & 1) != 0;
+    return is_reachable && is_there && (blob->struck >> machine & 1) == 0; /* not everybody hears that it is whole again */
+}
+
+/* Each part is held so. */
+static bool is_held_in_parts(struct sim *sim, int node, const struct view_set *set)
+{
+    uint32_t held = 0;
+    for (uint32_t part = 0; part < set->key.count; part++) {
+        bool is_part_held = false;
+        for (const struct view_manifest *row = view_set_part(set, part); row != NULL && row->part == part; row = row->next) {
+            for (uint32_t i = 0; i < row->holder_count; i++) {
+                is_part_held |= is_held(sim, node, row, row->holders[i]);
+            }
+        }
+        held += is_part_held;
+    }
+    return held == set->key.count;
+}
+
+/* An attempt begins with parts of one save of its own trial, and with all of them. */
+static void check_parts(struct sim *sim, int node, const struct fact_attempt *fact, const attempt_id *attempt)
+{
+    const struct sim_blob *some = NULL;
+    for (uint32_t part = 0; part < FACT_PARTS_MAX && some == NULL && !hash256_is_none(fact->checkpoint) &&
+                            blobs_find(sim, fact->checkpoint) == NULL && part < PLAN_NODES_MAX * PLAN_SLOTS_MAX; part++) {
+        some = blobs_part(sim, fact->checkpoint, part);
+    }
+    if (some == NULL) {
+        return;
+    }
+    checkers_met(sim, PREMISE_11_PARTS_BEGUN);
+    for (uint32_t part = 0; part < some->parts; part++) {
+        const struct sim_blob *blob = blobs_part(sim, fact->checkpoint, part);
+        if (blob == NULL) {
+            sim_fail(sim, 11, "n%d begins attempt %u of trial %u with step %llu, of which part %u of %u was never saved", node,
+                     attempt->number, attempt->trial, (unsigned long long)fact->start_step, part, some->parts);
+        } else if (blob->step != fact->start_step || blob->attempt.trial != attempt->trial ||
+                   !attempt_id_equal(&blob->attempt, &some->attempt)) {
+            sim_fail(sim, 11, "n%d begins attempt %u of trial %u with parts of different saves", node, attempt->number, attempt->trial);
+        }
+    }
+}
+
+/* A worker is told of a step once each part of its checkpoint was on as many disks as asked for. */
+void checkers_on_durable(struct sim *sim, int node, const struct node_effect *effect)
+{
+    uint32_t parts = 0, good = 0;
+    int experiment = checkers_experiment(sim, effect->u.worker.attempt.experiment);
+    bool is_looked_at = experiment >= 0 && sim->plan.experiments[experiment].saves_parts;
+    for (uint32_t i = 0; i < BLOBS_MAX && is_looked_at; i++) {
+        const struct sim_blob *blob = &sim->blobs.all[i];
+        if (blob->step != effect->u.worker.step || blob->is_code || blob->is_output ||
+            !attempt_id_equal(&blob->attempt, &effect->u.worker.attempt)) {
+            continue;
+        }
+        if (blob->parts == 0 || sim->plan.has[FAULT_CLONE]) {
+            return; /* perhaps it is this one that the worker hears of; its record was looked at */
+        }
+        uint32_t whole = 0;
+        if (blob->part > 0) {
+            continue; /* of each checkpoint one part is looked at, and the others then */
+        }
+        for (uint32_t part = 0; part < blob->parts; part++) {
+            const struct sim_blob *other = blobs_part(sim, blob->set, part);
+            uint32_t disks = other != NULL ? other->holders | other->struck : 0;
+            whole += other != NULL && (uint32_t)__builtin_popcount(disks) >= sim->plan.experiments[experiment].replicas;
+        }
+        parts = blob->parts;
+        good = whole == blob->parts ? parts : good;
+    }
+    if (parts > 0) {
+        checkers_met(sim, PREMISE_11_PARTS_TOLD);
+    }
+    if (good < parts) {
+        sim_fail(sim, 11, "n%d tells a worker of trial %u that step %llu is durable, and a part of it is not", node,
+                 effect->u.worker.attempt.trial, (unsigned long long)effect->u.worker.step);
+    }
+}
+
 /* Lost progress is at most one checkpoint: of those that somebody who lives holds, the newest is taken. */
 static void check_start_step(struct sim *sim, int node, const struct record *record, const attempt_id *attempt)
 {
@@ -24,21 +112,22 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
     }
     for (const struct view_manifest *saved = trial != NULL ? trial->manifests : NULL; saved != NULL;
          saved = saved->next) {
+        if (saved->step <= fact.start_step) {
+            continue;
+        }
+        if (saved->set != NULL && saved->holder_count > 0 && is_held_in_parts(sim, node, saved->set)) {
+            sim_fail(sim, 11, "n%d starts attempt %u of trial %u at step %llu, though all parts of step %llu are held", node,
+                     attempt->number, attempt->trial, (unsigned long long)fact.start_step, (unsigned long long)saved->step);
+        }
         for (uint32_t i = 0; i < saved->holder_count; i++) {
-            bool is_reachable = node_id_equal(saved->holders[i], sim->nodes[node].id) ||
-                                swim_state_of(&core->members->swim, saved->holders[i]) == SWIM_ALIVE;
-            const struct sim_blob *blob = blobs_find(sim, saved->blob);
-            int holder = sim_find_node(sim, saved->holders[i]);
-            /* Disks are lost, too; and of two machines with one key one answers, perhaps the one that does not have it. */
-            bool is_there = blob != NULL && holder >= 0 && !sim->nodes[holder].is_twin && (blob->holders >> holder & 1) != 0;
-            is_there = is_there && (blob->struck >> holder & 1) == 0; /* not everybody hears that it is whole again */
-            if (is_reachable && is_there && saved->step > fact.start_step) {
+            if (is_held(sim, node, saved, saved->holders[i])) {
                 sim_fail(sim, 11, "n%d starts attempt %u of trial %u at step %llu, though n%d lives and has step %llu",
                          node, attempt->number, attempt->trial, (unsigned long long)fact.start_step,
                          sim_find_node(sim, saved->holders[i]), (unsigned long long)saved->step);
             }
         }
     }
+    check_parts(sim, node, &fact, attempt);
     if (fact.retried != view_trial_retried(trial)) {
         sim_fail(sim, 9, "n%d makes attempt %u of trial %u and records retry %llu, though it knows of %llu", node, attempt->number,
                  attempt->trial, (unsigned long long)fact.retried, (unsigned long long)view_trial_retried(trial));

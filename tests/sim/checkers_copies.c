@@ -89,15 +89,24 @@ static bool is_gone(const struct sim *sim, node_id id)
 /* DESIGN 10: only with fresh confirmations from those that should hold it. So a copy goes when no record that anybody knows
  * says any more that it is there (but for those of writers that are gone for good); while the disk is full, of those who
  * can be reached. */
+static void check_kept_by(struct sim *sim, int node, const struct sim_blob *blob, const struct view_manifest *rows, const char *does)
+{
+    for (const struct view_manifest *row = rows; row != NULL; row = row->next) {
+        bool is_kept = row->set != NULL ? row->set->whole->is_kept : row->is_kept;
+        if ((is_kept || !is_gone(sim, row->writer)) && hash256_equal(row->blob, blob->hash) &&
+            is_named(row, sim->nodes[node].id)) {
+            sim_fail(sim, 11, "n%d %s its copy of step %llu of trial %u, which %s there", node, does,
+                     (unsigned long long)blob->step, blob->attempt.trial, is_kept ? "is kept" : "a record says to be");
+        }
+    }
+}
+
 static void check_kept(struct sim *sim, int node, const struct sim_blob *blob, const struct view_trial *trial,
                        const char *does)
 {
-    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        if ((row->is_kept || !is_gone(sim, row->writer)) && hash256_equal(row->blob, blob->hash) &&
-            is_named(row, sim->nodes[node].id)) {
-            sim_fail(sim, 11, "n%d %s its copy of step %llu of trial %u, which %s there", node, does,
-                     (unsigned long long)blob->step, blob->attempt.trial, row->is_kept ? "is kept" : "a record says to be");
-        }
+    check_kept_by(sim, node, blob, trial->manifests, does);
+    for (const struct view_set *set = trial->sets; set != NULL; set = set->next) {
+        check_kept_by(sim, node, blob, set->rows, does);
     }
 }
 
@@ -129,7 +138,8 @@ static void check_beginning(struct sim *sim, int node, const struct sim_blob *bl
             runs_here |= process->is_alive && attempt_id_equal(&process->attempt, &a->id);
         }
         bool is_last = (copies_good(blob) & sim->plan.core & ~(1u << node)) == 0;
-        if (hash256_equal(a->checkpoint, blob->hash) && (runs_here || is_last)) {
+        bool is_its = hash256_equal(a->checkpoint, blob->hash) || (blob->parts > 0 && hash256_equal(a->checkpoint, blob->set));
+        if (is_its && (runs_here || is_last)) {
             sim_fail(sim, 11, "n%d deletes its copy of step %llu of trial %u, with which attempt %u begins%s", node,
                      (unsigned long long)blob->step, blob->attempt.trial, a->id.number, runs_here ? " there" : "");
         }
@@ -265,6 +275,20 @@ void checkers_on_rotten(struct sim *sim)
 /* Copies of it that are whole, or were when they could have been asked last. */
 static uint32_t count_confirmed(struct sim *sim, const struct view_manifest *checkpoint)
 {
+    if (checkpoint->set != NULL &&
+        node_id_equal(checkpoint->set->whole->writer, checkpoint->writer)) {
+        uint32_t least = UINT32_MAX;
+        for (uint32_t part = 0; part < checkpoint->set->key.count; part++) {
+            struct view_manifest united = {0};
+            const struct view_manifest *first = view_set_part(checkpoint->set, part);
+            if (first != NULL) {
+                (void)view_manifest_unite(first, &united);
+            }
+            uint32_t count = count_confirmed(sim, &united);
+            least = count < least ? count : least;
+        }
+        return least;
+    }
     const struct sim_blob *blob = blobs_find(sim, checkpoint->blob);
     uint32_t count = 0;
     for (uint32_t i = 0; blob != NULL && i < checkpoint->holder_count; i++) {
@@ -283,9 +307,14 @@ void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
     const struct node_core *core = sim->nodes[node].core;
     attempt_id attempt;
     uint64_t step;
-    if (fact_key_read_attempt(record, &attempt) != 0 || fact_key_read_step(record, &step) != 0 || has_ambiguous_names(sim)) {
+    struct fact_part_key part = {0};
+    bool is_part = record->kind == FACT_PART;
+    if (fact_key_read_attempt(record, &attempt) != 0 ||
+        (is_part ? fact_key_read_part(record, &part) : fact_key_read_step(record, &step)) != 0 || has_ambiguous_names(sim)) {
         return;
     }
+    step = is_part ? part.step : step;
+    hash256 name = is_part ? fact_part_name(&attempt, &part) : (hash256){{0}};
     const struct view_experiment *experiment = view_find_experiment(&core->view, attempt.experiment);
     const struct view_trial *trial =
         experiment != NULL && experiment->known ? view_find_trial(experiment, attempt.trial) : NULL;
@@ -298,7 +327,7 @@ void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
         return; /* of the other side's draw: nothing goes on from it any more */
     }
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        if (a->assigned && a->verdicts == NULL && hash256_equal(a->checkpoint, fact.blob)) {
+        if (a->assigned && a->verdicts == NULL && hash256_equal(a->checkpoint, is_part ? name : fact.blob)) {
             sim_fail(sim, 11, "n%d lets step %llu of trial %u go, with which attempt %u begins", node,
                      (unsigned long long)step, attempt.trial, a->id.number);
         }
@@ -314,7 +343,7 @@ void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
     for (const struct view_manifest *row = trial->manifests; row != NULL;) {
         struct view_manifest united;
         row = view_manifest_unite(row, &united);
-        bool is_it = united.step == step && attempt_id_equal(&united.attempt, &attempt);
+        bool is_it = united.step == step && attempt_id_equal(&united.attempt, &attempt) && (!is_part || hash256_equal(united.blob, name));
         if (united.step < step || is_it) {
             break;
         }
@@ -332,6 +361,14 @@ void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
 /* Whoever is named as its holder has it, unless a fault has taken it there: then it may not have been mended yet. */
 static void check_holders(struct sim *sim, const struct view_manifest *checkpoint)
 {
+    if (blobs_find(sim, checkpoint->blob) == NULL) { /* it has parts */
+        for (uint32_t part = 0; part < checkpoint->set->key.count; part++) {
+            struct view_manifest united;
+            (void)view_manifest_unite(view_set_part(checkpoint->set, part), &united);
+            check_holders(sim, &united);
+        }
+        return;
+    }
     const struct sim_blob *blob = blobs_find(sim, checkpoint->blob);
     for (uint32_t i = 0; i < checkpoint->holder_count; i++) {
         int holder = find_holder(sim, checkpoint->holders[i]);

@@ -88,6 +88,12 @@ static uint64_t hash_trial(const struct view_experiment *experiment, const struc
         mix(&hash, manifest->blob.bytes, sizeof manifest->blob.bytes);
         mix_word(&hash, manifest->step << 8 | manifest->holder_count);
     }
+    for (const struct view_set *set = trial->sets; set != NULL; set = set->next) {
+        for (const struct view_manifest *row = set->rows; row != NULL; row = row->next) {
+            mix(&hash, row->blob.bytes, sizeof row->blob.bytes);
+            mix_word(&hash, (uint64_t)row->part << 8 | row->holder_count);
+        }
+    }
     return hash;
 }
 

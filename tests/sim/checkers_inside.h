@@ -100,6 +100,7 @@ struct save {
     hash256 blob;
     int node;
     uint32_t asked; /* bits: who took copies then, as far as the node knew */
+    bool is_part;     /* of a checkpoint of several parts */
     bool is_complete; /* it was named soon, with all that were asked for */
 };
 

@@ -23,7 +23,8 @@ void checkers_on_saved(struct sim *sim, int node, const attempt_id *attempt, uin
         asked |= other != node && core_node_accepts(sim->nodes[node].core, sim->nodes[other].id) ? 1u << other : 0;
     }
     progress->saves[progress->save_count++ % SAVES_MAX] = (struct save){
-        .attempt = *attempt, .step = step, .blob = blob, .node = node, .asked = asked, .at_ms = sim->now_ms};
+        .attempt = *attempt, .step = step, .blob = blob, .node = node, .asked = asked, .at_ms = sim->now_ms,
+        .is_part = blobs_find(sim, blob)->parts > 0};
 }
 
 /* Of those that the node could ask for a copy: how many can take one; UINT32_MAX: one of them may not answer. */
@@ -69,8 +70,12 @@ static void check_saved(struct sim *sim, struct save *save)
     }
     uint32_t holders = 0; /* bits */
     bool is_named = false, is_let_go = false;
-    for (const struct view_manifest *row = trial != NULL ? trial->manifests : NULL; row != NULL; row = row->next) {
-        bool is_it = row->step == save->step && attempt_id_equal(&row->attempt, &save->attempt);
+    const struct view_set *set =
+        trial != NULL && save->is_part ? view_find_set(trial, blobs_find(sim, save->blob)->set) : NULL;
+    const struct view_manifest *rows = set != NULL ? set->rows : trial != NULL && !save->is_part ? trial->manifests : NULL;
+    for (const struct view_manifest *row = rows; row != NULL; row = row->next) {
+        bool is_it = row->step == save->step && attempt_id_equal(&row->attempt, &save->attempt) &&
+                     (save->is_part ? hash256_equal(row->blob, save->blob) : row->set == NULL);
         is_named |= is_it;
         is_let_go |= is_it && row->holder_count == 0;
         for (uint32_t i = 0; is_it && i < row->holder_count; i++) {
@@ -123,7 +128,8 @@ void checkers_on_restart(struct sim *sim, int node, const attempt_id *attempt, u
     uint32_t kept = progress->save_count < SAVES_MAX ? progress->save_count : SAVES_MAX;
     for (uint32_t i = 0; i < kept; i++) {
         const struct save *save = &progress->saves[i];
-        if (!save->is_complete || save->attempt.trial != attempt->trial ||
+        /* A part alone is nothing to go on from; check_start_step looks at whole checkpoints. */
+        if (!save->is_complete || save->is_part || save->attempt.trial != attempt->trial ||
             !experiment_id_equal(save->attempt.experiment, attempt->experiment)) {
             continue;
         }
@@ -242,6 +248,17 @@ static void check_newest(struct sim *sim, int node, const struct view_trial *tri
     for (const struct view_manifest *row = newest; row != NULL && row->step == newest->step; row = row->next) {
         for (uint32_t i = 0; hash256_equal(row->blob, newest->blob) && i < row->holder_count; i++) {
             is_named |= node_id_equal(row->holders[i], sim->nodes[node].id);
+        }
+    }
+    for (const struct view_manifest *row = newest != NULL && newest->set != NULL ? newest->set->rows : NULL; row != NULL; row = row->next) {
+        bool is_its = false;
+        for (uint32_t i = 0; i < row->holder_count; i++) {
+            is_its |= node_id_equal(row->holders[i], sim->nodes[node].id);
+        }
+        const struct sim_blob *part = is_its ? blobs_find(sim, row->blob) : NULL;
+        if (part != NULL && (part->struck >> node & 1) == 0 && (part->holders >> node & 1) == 0) {
+            sim_fail(sim, 11, "n%d does not have part %u of step %llu of trial %u, the newest of a live trial, which it is said to hold",
+                     node, row->part, (unsigned long long)newest->step, newest->attempt.trial);
         }
     }
     const struct sim_blob *blob = is_named ? blobs_find(sim, newest->blob) : NULL;

@@ -172,6 +172,13 @@ static uint32_t sources(const struct sim *sim, int node, const struct sim_blob *
             is_ours |= node_id_equal(checkpoint.holders[i], sim->nodes[node].id);
         }
     }
+    const struct view_set *set = trial != NULL && blob->parts > 0 ? view_find_set(trial, blob->set) : NULL;
+    bool is_part = set != NULL && node_core_part(core, set, blob->part, &checkpoint);
+    for (uint32_t i = 0; is_part && i < checkpoint.holder_count; i++) {
+        int holder = sim_find_node(sim, checkpoint.holders[i]);
+        machines |= holder >= 0 ? 1u << holder : 0;
+        is_ours |= node_id_equal(checkpoint.holders[i], sim->nodes[node].id);
+    }
     return blob->is_code ? UINT32_MAX : is_ours ? machines : 0;
 }
 

@@ -321,8 +321,13 @@ static void one_step(struct sim *sim, struct elastic_group *group)
     workers_report(sim, group->ranks[0].node, group->ranks[0].slot, group->step);
     if (group->step >= plan->steps) {
         complete(sim, group);
-    } else if (group->step % plan->save_every == 0) {
+    } else if (group->step % plan->save_every == 0 && !plan->saves_parts) {
         workers_save(sim, group->ranks[0].node, group->ranks[0].slot, group->step);
+    } else if (group->step % plan->save_every == 0) {
+        for (uint32_t rank = 0; rank < group->size; rank++) {
+            workers_save_part(sim, group->ranks[rank].node, group->ranks[rank].slot, group->step, 1u << 31 | group->serial, rank,
+                              group->size);
+        }
     }
 }
 

@@ -841,5 +841,10 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
         random_init_stream(&population, run->seed, 1090 + i);
         draw_population(&plan->experiments[i], &population);
     }
+    for (uint32_t i = 0; i < plan->experiment_count && plan->version > 17; i++) {
+        struct random parts;
+        random_init_stream(&parts, run->seed, 1100 + i);
+        plan->experiments[i].saves_parts = sim_chance(&parts, 400) && plan->experiments[i].population == 0;
+    }
     allow_time(plan, plan->end_ms); /* for the further trials, too */
 }

@@ -93,6 +93,7 @@ struct plan_experiment {
     hash256 code;
     uint8_t config[PLAN_CONFIG_BYTES_MAX];
     uint32_t config_bytes;
+    bool saves_parts; /* each rank saves a part of the checkpoint */
     uint32_t trials, slots, min_slots, max_slots, steps, step_ms, save_every, max_restarts, replicas;
     uint32_t exit_barrier_s, stall_timeout_s; /* from version 12 on */
     bool is_elastic; /* its workers go from one group to the next */
@@ -150,7 +151,7 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 17 /* the newest; 10 is as 9 */
+#define PLAN_VERSION 18 /* the newest; 10 is as 9 */
 #define PLAN_DEFAULT 17 /* where no version is asked for */
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */

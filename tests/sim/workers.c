@@ -28,6 +28,8 @@ void workers_prepare(struct sim *sim, int node, const struct node_effect *effect
     prepare->attempt = effect->u.worker.attempt;
     prepare->code = effect->u.worker.code;
     prepare->checkpoint = effect->u.worker.checkpoint;
+    prepare->number = effect->u.worker.number;
+    prepare->size = effect->u.worker.size;
     prepare->beginning_count = effect->byte_count / (uint32_t)sizeof prepare->beginnings[0];
     CHECK(prepare->beginning_count <= PLAN_NODES_MAX * PLAN_SLOTS_MAX);
     if (effect->byte_count > 0) {
@@ -37,6 +39,25 @@ void workers_prepare(struct sim *sim, int node, const struct node_effect *effect
     prepare->until_ms = sim->now_ms + WORKERS_FETCH_MS;
 }
 
+/* The checkpoint that an attempt begins with is here, or the worker's share of its parts. */
+static bool fetch_checkpoint(struct sim *sim, int node, const struct workers_prepare *prepare)
+{
+    const struct view *view = node_core_view(sim->nodes[node].core);
+    const struct view_experiment *experiment = view_find_experiment(view, prepare->attempt.experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, prepare->attempt.trial) : NULL;
+    const struct view_set *set = trial != NULL ? view_find_set(trial, prepare->checkpoint) : NULL;
+    if (set == NULL) {
+        return hash256_is_none(prepare->checkpoint) || blobs_fetch(sim, prepare->checkpoint, node, UINT32_MAX);
+    }
+    bool is_here = true;
+    for (uint32_t part = 0; part < set->key.count && is_here; part++) {
+        struct view_manifest found;
+        bool is_its = part % (prepare->size > 0 ? prepare->size : 1) == prepare->number;
+        is_here = !is_its || (node_core_part(sim->nodes[node].core, set, part, &found) && blobs_fetch(sim, found.blob, node, UINT32_MAX));
+    }
+    return is_here;
+}
+
 static void prepared(struct sim *sim, struct sim_event *event)
 {
     const struct workers_prepare *prepare = event->payload;
@@ -44,8 +65,7 @@ static void prepared(struct sim *sim, struct sim_event *event)
     if (!sim_daemon_up(sim, node) || sim->nodes[node].life != prepare->life) {
         return;
     }
-    bool is_here = blobs_fetch(sim, prepare->code, node, UINT32_MAX) &&
-                   (hash256_is_none(prepare->checkpoint) || blobs_fetch(sim, prepare->checkpoint, node, UINT32_MAX));
+    bool is_here = blobs_fetch(sim, prepare->code, node, UINT32_MAX) && fetch_checkpoint(sim, node, prepare);
     for (uint32_t i = 0; i < prepare->beginning_count && is_here; i++) {
         is_here = blobs_fetch(sim, prepare->beginnings[i].blob, node, UINT32_MAX);
     }
@@ -280,7 +300,9 @@ void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
         return; /* a failure; checkers_on_spawn has said so */
     }
     if (effect->u.worker.step > 0) {
-        const struct sim_blob *blob = blobs_find(sim, sim->nodes[node].prepared[slot]);
+        hash256 prepared = sim->nodes[node].prepared[slot];
+        const struct sim_blob *blob = blobs_find(sim, prepared);
+        blob = blob == NULL ? blobs_part(sim, prepared, 0) : blob;
         const struct view_attempt *seen = view_find_attempt(&sim->nodes[node].core->view, &effect->u.worker.attempt);
         uint32_t parent = experiment->population > 0 && seen != NULL ? seen->parent : FACT_NO_TRIAL;
         if (blob != NULL && ((blob->attempt.trial != effect->u.worker.attempt.trial && blob->attempt.trial != parent) ||
@@ -433,7 +455,7 @@ void workers_stop(struct sim *sim, int node, const struct node_effect *effect)
     }
 }
 
-void workers_save(struct sim *sim, int node, uint32_t slot, uint64_t step)
+static void push_save(struct sim *sim, int node, uint32_t slot, uint64_t step, const struct fact_part_key *part)
 {
     const struct worker_process *process = &sim->nodes[node].processes[slot];
     uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 20, 1000);
@@ -443,6 +465,18 @@ void workers_save(struct sim *sim, int node, uint32_t slot, uint64_t step)
     struct workers_save *save = sim_payload(sim, event, sizeof *save);
     save->attempt = process->attempt;
     save->step = step;
+    save->part = *part;
+}
+
+void workers_save(struct sim *sim, int node, uint32_t slot, uint64_t step)
+{
+    push_save(sim, node, slot, step, &(struct fact_part_key){0});
+}
+
+void workers_save_part(struct sim *sim, int node, uint32_t slot, uint64_t step, uint64_t serial, uint32_t rank, uint32_t size)
+{
+    const struct fact_part_key part = {step, random_mix(serial << 32 ^ step), size, rank};
+    push_save(sim, node, slot, step, &part);
 }
 
 void workers_end(struct sim *sim, int node, uint32_t slot, uint64_t delay_ms)
@@ -487,7 +521,10 @@ static void stopped(struct sim *sim, struct sim_event *event)
     }
     const struct worker_group *group = &sim->workers.groups[process->group];
     uint64_t step = process->is_elastic ? process->applied : process->generation > 0 ? group->step : 0;
-    if (process->rank == 0 && step > 0) {
+    bool saves_parts = !process->is_elastic && sim->plan.experiments[group->experiment].saves_parts;
+    if (saves_parts && step > 0) {
+        workers_save_part(sim, event->node, event->slot, step, group->serial, process->rank, group->size);
+    } else if (process->rank == 0 && step > 0) {
         workers_save(sim, event->node, event->slot, step);
     }
     process_gone(sim, event->node, event->slot, 0, false, true);
@@ -647,8 +684,14 @@ static void step(struct sim *sim, struct sim_event *event)
         }
         return;
     }
-    if (group->step % experiment->save_every == 0) {
+    bool is_save = group->step % experiment->save_every == 0;
+    if (is_save && !experiment->saves_parts) {
         workers_save(sim, group->ranks[0].node, group->ranks[0].slot, group->step);
+    }
+    for (uint32_t rank = 0; rank < group->size && is_save && experiment->saves_parts; rank++) {
+        if (group->ranks[rank].is_set) {
+            workers_save_part(sim, group->ranks[rank].node, group->ranks[rank].slot, group->step, group->serial, rank, group->size);
+        }
     }
     push_step(sim, group);
 }
@@ -686,13 +729,23 @@ static void checkpoint(struct sim *sim, struct sim_event *event)
         return; /* a checkpoint with a token that is no longer valid is refused */
     }
     hash256 blob = blob_of(&save->attempt, save->step);
+    if (save->part.count > 0) {
+        bytes_put_u64(blob.bytes, random_mix(bytes_get_u64(blob.bytes) ^ save->part.save) + save->part.part + 1);
+    }
     blobs_put(sim, blob, node, false, save->step);
-    blobs_find(sim, blob)->attempt = save->attempt;
+    struct sim_blob *stored = blobs_find(sim, blob);
+    stored->attempt = save->attempt;
+    if (save->part.count > 0) {
+        stored->set = fact_part_name(&save->attempt, &save->part);
+        stored->part = save->part.part;
+        stored->parts = save->part.count;
+    }
     checkers_on_saved(sim, node, &save->attempt, save->step, blob);
     struct node_event core_event = {.kind = NODE_EVENT_CHECKPOINT};
     core_event.u.blob.slot = event->slot;
     core_event.u.blob.attempt = save->attempt;
     core_event.u.blob.step = save->step;
+    core_event.u.blob.part = save->part;
     core_event.u.blob.blob = blob;
     core_event.u.blob.bytes = 1000;
     core_event.u.blob.node = sim->nodes[node].id;

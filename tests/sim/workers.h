@@ -84,6 +84,7 @@ struct workers {
 struct workers_prepare {
     attempt_id attempt;
     hash256 code, checkpoint;
+    uint32_t number, size;
     uint32_t beginning_count;
     struct fact_beginning beginnings[PLAN_NODES_MAX * PLAN_SLOTS_MAX];
     uint32_t life;
@@ -100,6 +101,7 @@ struct workers_exit {
 struct workers_save {
     attempt_id attempt;
     uint64_t step;
+    struct fact_part_key part; /* count 0: the whole checkpoint */
 };
 
 /* Effects of a node. */
@@ -115,6 +117,9 @@ void workers_wait(struct sim *sim, int node, uint32_t slot);
 void workers_end(struct sim *sim, int node, uint32_t slot, uint64_t delay_ms);
 void workers_report(struct sim *sim, int node, uint32_t slot, uint64_t step);
 void workers_save(struct sim *sim, int node, uint32_t slot, uint64_t step);
+
+/* The process saves its rank's part of the group's checkpoint. `serial`: of the group; a group saves a step once. */
+void workers_save_part(struct sim *sim, int node, uint32_t slot, uint64_t step, uint64_t serial, uint32_t rank, uint32_t size);
 
 /* When the step of an experiment that begins now is over there: later in a slot that is slow. The heal ends that too. */
 uint64_t workers_step_ends_ms(const struct sim *sim, uint32_t experiment, int node, uint32_t slot);
