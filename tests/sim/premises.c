@@ -58,7 +58,7 @@ static bool is_of_groups(int premise)
     return premise == PREMISE_9_RENUMBERED || premise == PREMISE_9_REGROUPED || premise == PREMISE_9_GROUP_LOST || premise == PREMISE_11_HANDED_ON;
 }
 
-/* Ranks save checkpoints in parts in plans from version 19 on. */
+/* Ranks save checkpoints in parts in plans from version 18 on. */
 static bool is_of_parts(int premise)
 {
     return premise == PREMISE_11_PARTS_BEGUN || premise == PREMISE_11_PARTS_TOLD;

@@ -299,6 +299,10 @@ static void serve_save(struct fake_daemon *d, struct fake_client *c, uint64_t id
     (void)close(fd);
     uint64_t of_step = pack_read_u64(&step);
     CHECK(!step.failed && !length.failed);
+    struct pack_reader save = pack_find(request, "save"), parts = pack_find(request, "parts"), part = pack_find(request, "part");
+    d->saved_part.save = pack_read_u64(&save);
+    d->saved_part.parts = (uint32_t)pack_read_u64(&parts);
+    d->saved_part.part = (uint32_t)pack_read_u64(&part);
     if (d->refuse_saves > 0) {
         d->refuse_saves--;
         free(bytes);
@@ -319,10 +323,22 @@ static void serve_save(struct fake_daemon *d, struct fake_client *c, uint64_t id
     }
 }
 
-static void serve_load(struct fake_daemon *d, struct fake_client *c, uint64_t id)
+static void serve_parts(const struct fake_daemon *d, const struct fake_client *c, uint64_t id)
 {
     uint8_t bytes[128];
     struct pack_writer w;
+    reply_begin(&w, bytes, sizeof bytes, id, 1);
+    pack_text(&w, "parts");
+    pack_u64(&w, d->loadable_parts);
+    reply_send(c->fd, &w, -1);
+}
+
+static void serve_load(struct fake_daemon *d, struct fake_client *c, uint64_t id, const struct pack_reader *request)
+{
+    uint8_t bytes[128];
+    struct pack_writer w;
+    struct pack_reader part = pack_find(request, "part");
+    d->loaded_part = part.failed ? UINT64_MAX : pack_read_u64(&part);
     if (d->checkpoint == NULL) {
         reply_begin(&w, bytes, sizeof bytes, id, 1);
         pack_text(&w, "found");
@@ -365,11 +381,13 @@ static void serve(struct fake_daemon *d, struct fake_client *c, const uint8_t *b
     } else if (strcmp(op, "worker_progress") == 0) {
         struct pack_reader step = pack_find(&request, "step");
         d->progress_step = pack_read_u64(&step);
-    } else if (strcmp(op, "worker_save") == 0) {
+    } else if (strcmp(op, "worker_save") == 0 || strcmp(op, "worker_save_part") == 0) {
         serve_save(d, c, id, &request);
+    } else if (strcmp(op, "worker_parts") == 0) {
+        serve_parts(d, c, id);
     } else {
         CHECK(strcmp(op, "worker_load") == 0);
-        serve_load(d, c, id);
+        serve_load(d, c, id, &request);
     }
 }
 

@@ -47,6 +47,12 @@ struct fake_daemon {
     uint64_t seed;
     uint8_t hyperparameters[4096];
     size_t hyperparameters_bytes;
+    struct {
+        uint64_t save;
+        uint32_t part, parts;
+    } saved_part;            /* of the last save; 0: it was a whole checkpoint */
+    uint32_t loadable_parts; /* the answer to worker_parts */
+    uint64_t loaded_part;    /* of the last worker_load; UINT64_MAX: none was named */
     uint8_t *checkpoint; /* the newest, given to worker_load */
     size_t checkpoint_bytes;
     uint64_t checkpoint_step;

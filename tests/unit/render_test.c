@@ -814,7 +814,7 @@ static void checkpoints_are_listed_newest_first(void **state)
     assert_string_equal(json_of(&writer), "{\"checkpoints\":[]}");
     const char *states[] = {"ok"};
     pack_writer_init(&writer, frame, sizeof frame);
-    render_checkpoint(f->core, 1, experiment->trials[1]->manifests, states, &writer);
+    render_checkpoint(f->core, 1, experiment->trials[1]->manifests, 0, states, &writer);
     assert_has(json_of(&writer), "\"name\":\"b\",\"state\":\"ok\"}]");
 }
 

@@ -270,9 +270,45 @@ static void cuts_of_a_save_are_optional_and_bounded(void **state)
     assert_int_equal(request_save_read(&request.map, &save), ERR_MALFORMED);
 }
 
+static void a_part_of_a_save_is_below_their_number(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t parts, part;
+        int error;
+    } tries[] = {{1, 0, 0},
+                 {FACT_PARTS_MAX, FACT_PARTS_MAX - 1, 0},
+                 {0, 0, ERR_MALFORMED},
+                 {3, 3, ERR_MALFORMED},
+                 {FACT_PARTS_MAX + 1, 0, ERR_MALFORMED},
+                 {UINT64_MAX, UINT64_MAX - 1, ERR_MALFORMED}};
+    static const char *const keys[] = {"step", "bytes", "save", "parts", "part"};
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        for (size_t missing = 0; missing <= 5; missing++) {
+            struct request request;
+            struct request_save save = {0};
+            const uint64_t values[] = {7, 1000, UINT64_MAX, tries[i].parts, tries[i].part};
+            begin(missing < 5 ? 4 : 5, 1, "worker_save_part");
+            for (size_t key = 0; key < 5; key++) {
+                if (key != missing) {
+                    pack_text(&writer, keys[key]);
+                    pack_u64(&writer, values[key]);
+                }
+            }
+            assert_int_equal(read_request(&request), 0);
+            assert_true(request.wants_fd);
+            int error = missing < 5 ? ERR_MALFORMED : tries[i].error;
+            assert_int_equal(request_save_part_read(&request.map, &save), error);
+            assert_int_equal(save.part.count, error == 0 ? tries[i].parts : 0);
+            assert_true(error != 0 || (save.part.part == tries[i].part && save.part.save == UINT64_MAX && save.part.step == 7));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_part_of_a_save_is_below_their_number),
         cmocka_unit_test(a_request_is_a_map_with_v_id_and_op),
         cmocka_unit_test(a_request_of_another_version_is_told_apart),
         cmocka_unit_test(a_submission_is_read_whole),

@@ -459,6 +459,52 @@ static void test_cuts_travel_behind_the_checkpoint(void **state)
     fake_daemon_stop(&daemon);
 }
 
+static void test_parts_of_checkpoints(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    char error[SHOAL_ERROR_BYTES];
+    struct shoal *shoal;
+    fake_daemon_environment(&daemon, 0);
+    assert_int_equal(shoal_open_link(&shoal, error), 0);
+    uint32_t parts = 9;
+    void *room;
+    assert_int_equal(shoal_checkpoint_parts(shoal, &parts), 0);
+    assert_int_equal(parts, 0);
+    const struct shoal_part part = {.save = UINT64_MAX - 1, .part = 3, .parts = 4};
+    assert_int_equal(shoal_checkpoint_begin(shoal, 100, &room), 0);
+    memset(room, 5, 100);
+    assert_int_equal(shoal_checkpoint_commit_part(shoal, 6, &part, NULL, 0), 0);
+    flush(shoal, &daemon);
+    assert_int_equal(daemon.checkpoint_step, 6);
+    assert_true(daemon.saved_part.save == part.save && daemon.saved_part.part == 3 && daemon.saved_part.parts == 4);
+    static const struct shoal_part bad[] = {{1, 4, 4}, {1, 0, 0}, {1, 0, SHOAL_PARTS_OF_CHECKPOINT_MAX + 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(shoal_checkpoint_begin(shoal, 100, &room), 0);
+        assert_int_equal(shoal_checkpoint_commit_part(shoal, 7, &bad[i], NULL, 0), ERR_USAGE);
+    }
+    assert_int_equal(shoal_checkpoint_save(shoal, 8, "whole", 6), 0);
+    flush(shoal, &daemon);
+    assert_int_equal(daemon.saved_part.parts, 0);
+    daemon.loadable_parts = 4;
+    assert_int_equal(shoal_checkpoint_parts(shoal, &parts), 0);
+    assert_int_equal(parts, 4);
+    int fd;
+    size_t count;
+    uint64_t step;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(shoal_checkpoint_open_part(shoal, i, &fd, &count, &step), 0);
+        assert_true(daemon.loaded_part == i && count == 6 && step == 8);
+        close(fd);
+    }
+    assert_int_equal(shoal_checkpoint_open(shoal, &fd, &count, &step), 0);
+    assert_true(daemon.loaded_part == UINT64_MAX);
+    close(fd);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
 static void test_a_link_joins_its_group_later(void **state)
 {
     (void)state;
@@ -852,6 +898,7 @@ int main(void)
         cmocka_unit_test(test_a_malformed_packed_report_is_refused_after_the_good_ones),
         cmocka_unit_test(test_a_link_without_a_group_reports_and_loads),
         cmocka_unit_test(test_cuts_travel_behind_the_checkpoint),
+        cmocka_unit_test(test_parts_of_checkpoints),
         cmocka_unit_test(test_a_link_joins_its_group_later),
         cmocka_unit_test(test_a_rank_that_joins_alone_gives_up_in_time),
         cmocka_unit_test(test_a_refused_worker_says_why),

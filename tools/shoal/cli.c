@@ -309,7 +309,8 @@ const struct command cli_commands[] = {
      command_checkpoint_ls},
     {"checkpoint get", "EXP[/TRIAL[@STEP]] DIR", "write a checkpoint, the newest or that of STEP, into DIR",
      "Writes DIR/checkpoint and DIR/metadata.json; DIR is made if it is not there. With --unpack DIR/state.msgpack and\n"
-     "DIR/NAME.safetensors stand in the place of DIR/checkpoint; files that are there already are replaced.\n" EXPERIMENT_DETAILS
+     "DIR/NAME.safetensors stand in the place of DIR/checkpoint; files that are there already are replaced. Of a checkpoint of\n"
+     "several parts each part comes into a directory DIR/part-N.\n" EXPERIMENT_DETAILS
      ONLY_TRIAL_DETAILS "STEP is one from shoal checkpoint ls.\n", checkpoint_get_options, 2, 2,
      command_checkpoint_get},
     {"checkpoint verify", "EXP/TRIAL", "let every node that holds a copy read it and check its hash", trial_details,

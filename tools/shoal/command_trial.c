@@ -534,9 +534,13 @@ static void render_checkpoints(struct cli *cli, const msgpack_object *document)
     table_column(&table, "DURABLE", false);
     table_column(&table, "HOLDERS", false);
     msgpack_object_array list = document_list(document, "checkpoints");
-    bool has_paths = false;
+    bool has_paths = false, has_parts = false;
     for (uint32_t i = 0; i < list.size; i++) {
         has_paths |= document_has(&list.ptr[i], "path");
+        has_parts |= document_has(&list.ptr[i], "parts");
+    }
+    if (has_parts) {
+        table_column(&table, "PARTS", false);
     }
     if (has_paths) {
         table_column(&table, "FILE", false);
@@ -553,6 +557,14 @@ static void render_checkpoints(struct cli *cli, const msgpack_object *document)
         table_cell(&table, durable ? RENDER_GREEN : RENDER_YELLOW, "%s", durable ? "yes" : "not yet");
         holders_text(item, text, sizeof text);
         table_cell(&table, copies_are_ok(item) ? RENDER_PLAIN : RENDER_RED, "%s", text);
+        if (has_parts && document_has(item, "part")) {
+            table_cell(&table, RENDER_PLAIN, "%llu of %llu", (unsigned long long)document_number(item, "part"),
+                       (unsigned long long)document_number(item, "parts"));
+        } else if (has_parts && document_has(item, "parts")) {
+            table_cell(&table, RENDER_PLAIN, "%llu", (unsigned long long)document_number(item, "parts"));
+        } else if (has_parts) {
+            table_cell(&table, RENDER_PLAIN, "-");
+        }
         if (has_paths) {
             document_text(item, "path", text, sizeof text);
             table_cell(&table, RENDER_PLAIN, "%s%s", text[0] != '\0' ? "checkpoint/" : "-", text);
@@ -714,9 +726,10 @@ static int unpack_checkpoint(struct cli *cli, int from, uint64_t bytes, const ch
     return code;
 }
 
-static int save_checkpoint(struct cli *cli, const struct reply *reply, bool unpacks, const char *dir)
+/* `part`: of a checkpoint of several parts, else 0. */
+static int save_checkpoint(struct cli *cli, const struct reply *reply, uint32_t part, bool unpacks, const char *dir)
 {
-    uint64_t bytes = document_number(&reply->document, "bytes");
+    uint64_t bytes = document_number(&reply->document, "bytes"), parts = document_number(&reply->document, "parts");
     if (reply->fd < 0) {
         return cli_fail(cli, CLI_REFUSED,
                         "the daemon's answer carries no checkpoint; are shoal and shoald of the same version?");
@@ -733,6 +746,9 @@ static int save_checkpoint(struct cli *cli, const struct reply *reply, bool unpa
     } else if (code == CLI_DONE) {
         char size[RENDER_UNIT_BYTES];
         render_bytes(size, bytes);
+        if (parts > 0) {
+            (void)fprintf(cli->out, "part %u of %llu of the ", part, (unsigned long long)parts);
+        }
         (void)fprintf(cli->out, "checkpoint of trial %llu at step %llu, %s, in %s\n",
                       (unsigned long long)document_number(&reply->document, "trial"),
                       (unsigned long long)document_number(&reply->document, "step"), size, dir);
@@ -740,32 +756,65 @@ static int save_checkpoint(struct cli *cli, const struct reply *reply, bool unpa
     return code;
 }
 
-int command_checkpoint_get(struct cli *cli, const struct arguments *arguments)
+/* What is known of a checkpoint after its first part. */
+struct parts {
+    uint32_t count; /* 0: the checkpoint is one blob */
+    char set[80];   /* its name in the requests for further parts */
+};
+
+/* Gets the checkpoint into `dir`, or a part of it into `dir`/part-N. */
+static int get_part(struct cli *cli, const struct target *target, uint32_t part, struct parts *parts, bool unpacks, const char *dir)
 {
-    struct target target;
     struct client client;
     struct reply reply;
-    int code = target_read_one(cli, arguments->operands[0], true, &target);
-    if (code == CLI_DONE) {
-        code = target_begin(cli, "checkpoint_get", &target, target.has_step ? 1 : 0, &client);
-    }
+    char path[PATH_MAX];
+    bool is_set_known = parts->set[0] != '\0';
+    int code = target_begin(cli, "checkpoint_get", target, (target->has_step ? 2u : 1u) + is_set_known, &client);
     if (code != CLI_DONE) {
         return code;
     }
-    if (target.has_step) {
+    if (target->has_step) {
         pack_text(&client.request, "step");
-        pack_u64(&client.request, target.step);
+        pack_u64(&client.request, target->step);
+    }
+    pack_text(&client.request, "part"); /* older daemons, which have no parts, pass over it */
+    pack_u64(&client.request, part);
+    if (is_set_known) {
+        pack_text(&client.request, "set");
+        pack_text(&client.request, parts->set);
     }
     code = client_send(&client, -1);
     if (code == CLI_DONE) {
         code = client_next(&client, -1, true, &reply);
     }
     if (code == CLI_DONE) {
-        code = save_checkpoint(cli, &reply, options_has(arguments, "unpack"), arguments->operands[1]);
+        uint64_t count = document_number(&reply.document, "parts");
+        parts->count = count <= UINT16_MAX ? (uint32_t)count : 0;
+        document_text(&reply.document, "set", parts->set, sizeof parts->set);
+        int length = parts->count > 0 ? snprintf(path, sizeof path, "%s/part-%u", dir, part) : snprintf(path, sizeof path, "%s", dir);
+        code = length < 0 || (size_t)length >= sizeof path ? cli_fail(cli, CLI_USAGE, "the path of the directory is too long")
+               : parts->count > 0                          ? make_dir(cli, dir)
+                                                           : CLI_DONE;
+        code = code == CLI_DONE ? save_checkpoint(cli, &reply, part, unpacks, path) : code;
         if (reply.fd >= 0) {
             (void)close(reply.fd);
         }
     }
     client_close(&client);
+    return code;
+}
+
+int command_checkpoint_get(struct cli *cli, const struct arguments *arguments)
+{
+    struct target target;
+    struct parts parts = {0};
+    bool unpacks = options_has(arguments, "unpack");
+    int code = target_read_one(cli, arguments->operands[0], true, &target);
+    if (code == CLI_DONE) {
+        code = get_part(cli, &target, 0, &parts, unpacks, arguments->operands[1]);
+    }
+    for (uint32_t part = 1; part < parts.count && code == CLI_DONE; part++) {
+        code = get_part(cli, &target, part, &parts, unpacks, arguments->operands[1]);
+    }
     return code;
 }

@@ -205,7 +205,8 @@ static int write_cuts(struct shoal *s, const struct client_save *save, const uin
     return error;
 }
 
-int shoal_checkpoint_commit_cut(struct shoal *s, uint64_t step, const uint64_t *cuts, size_t cut_count)
+/* `part`: NULL for a whole checkpoint. */
+static int commit(struct shoal *s, uint64_t step, const struct shoal_part *part, const uint64_t *cuts, size_t cut_count)
 {
     if (s->state == CLIENT_ALONE) {
         return 0;
@@ -220,19 +221,43 @@ int shoal_checkpoint_commit_cut(struct shoal *s, uint64_t step, const uint64_t *
     uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
-    client_link_begin(&writer, bytes, id, "worker_save", 3);
+    client_link_begin(&writer, bytes, id, part != NULL ? "worker_save_part" : "worker_save", part != NULL ? 6 : 3);
     pack_text(&writer, "step");
     pack_u64(&writer, step);
     pack_text(&writer, "bytes");
     pack_u64(&writer, save->count);
     pack_text(&writer, "cuts");
     pack_u64(&writer, cut_count);
+    if (part != NULL) {
+        pack_text(&writer, "save");
+        pack_u64(&writer, part->save);
+        pack_text(&writer, "parts");
+        pack_u64(&writer, part->parts);
+        pack_text(&writer, "part");
+        pack_u64(&writer, part->part);
+    }
     error = client_link_push(s, &writer, id, save->fd, CLIENT_QUEUE_SLOTS - 1);
     if (error != 0) {
         return error;
     }
     save->request_id = id;
     return client_link_pump(s);
+}
+
+int shoal_checkpoint_commit_cut(struct shoal *s, uint64_t step, const uint64_t *cuts, size_t cut_count)
+{
+    return commit(s, step, NULL, cuts, cut_count);
+}
+
+int shoal_checkpoint_commit_part(struct shoal *s, uint64_t step, const struct shoal_part *part, const uint64_t *cuts,
+                                 size_t cut_count)
+{
+    if (s->state != CLIENT_ALONE && (part->parts == 0 || part->parts > SHOAL_PARTS_OF_CHECKPOINT_MAX || part->part >= part->parts)) {
+        s->filling = -1;
+        return client_fail(s, ERR_USAGE, "a checkpoint has 1 to %d parts, numbered from 0; there is no part %u of %u",
+                           SHOAL_PARTS_OF_CHECKPOINT_MAX, part->part, part->parts);
+    }
+    return commit(s, step, part, cuts, cut_count);
 }
 
 int shoal_checkpoint_commit(struct shoal *s, uint64_t step)
@@ -268,7 +293,34 @@ static int read_checkpoint(struct shoal *s, int fd, size_t count, void **out)
     return 0;
 }
 
-int shoal_checkpoint_open(struct shoal *s, int *fd, size_t *count, uint64_t *step)
+int shoal_checkpoint_parts(struct shoal *s, uint32_t *parts)
+{
+    *parts = 0;
+    if (s->state == CLIENT_ALONE) {
+        return 0;
+    }
+    uint8_t request[CLIENT_REQUEST_BYTES_MAX];
+    struct pack_writer writer;
+    uint64_t id = ++s->last_id;
+    client_link_begin(&writer, request, id, "worker_parts", 0);
+    int error = client_link_call(s, &writer, id, CLIENT_ANSWER_MS);
+    if (error == 0) {
+        struct pack_reader reply;
+        bool failed = false;
+        pack_reader_init(&reply, s->answer, s->answer_bytes);
+        uint64_t count = client_link_find_u64(&reply, "parts", SHOAL_PARTS_OF_CHECKPOINT_MAX, &failed);
+        if (failed) {
+            error = client_fail(s, ERR_MALFORMED, "the daemon's answer to worker_parts does not follow the protocol");
+        } else {
+            *parts = (uint32_t)count;
+        }
+    }
+    client_link_drop_answer(s);
+    return error == ERR_REFUSED ? 0 : error; /* an older daemon, which has no checkpoints of several parts */
+}
+
+/* `part`: NULL for a whole checkpoint. */
+static int open_checkpoint(struct shoal *s, const uint32_t *part, int *fd, size_t *count, uint64_t *step)
 {
     if (s->state == CLIENT_ALONE) {
         return ERR_NOT_FOUND;
@@ -276,7 +328,11 @@ int shoal_checkpoint_open(struct shoal *s, int *fd, size_t *count, uint64_t *ste
     uint8_t request[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
-    client_link_begin(&writer, request, id, "worker_load", 0);
+    client_link_begin(&writer, request, id, "worker_load", part != NULL ? 1 : 0);
+    if (part != NULL) {
+        pack_text(&writer, "part");
+        pack_u64(&writer, *part);
+    }
     int error = client_link_call(s, &writer, id, CLIENT_ANSWER_MS);
     if (error == 0) {
         struct pack_reader reply;
@@ -306,6 +362,16 @@ int shoal_checkpoint_open(struct shoal *s, int *fd, size_t *count, uint64_t *ste
     }
     client_link_drop_answer(s);
     return error;
+}
+
+int shoal_checkpoint_open(struct shoal *s, int *fd, size_t *count, uint64_t *step)
+{
+    return open_checkpoint(s, NULL, fd, count, step);
+}
+
+int shoal_checkpoint_open_part(struct shoal *s, uint32_t part, int *fd, size_t *count, uint64_t *step)
+{
+    return open_checkpoint(s, &part, fd, count, step);
 }
 
 int shoal_checkpoint_load(struct shoal *s, void **bytes, size_t *count, uint64_t *step)

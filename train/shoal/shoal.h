@@ -328,6 +328,31 @@ int shoal_checkpoint_commit(struct shoal *shoal, uint64_t step);
 #define SHOAL_CUTS_MAX 65536
 int shoal_checkpoint_commit_cut(struct shoal *shoal, uint64_t step, const uint64_t *cuts, size_t cut_count);
 
+/* A checkpoint of several parts: each rank saves a part of its own, and the ranks of a later attempt, perhaps more or fewer, read
+ * the parts that they need. All parts of one save have the same `save` and `parts`. `save` is a number that all ranks agree on and that
+ * no other save of the attempt has: a random one of rank 0, for example, broadcast. `part` is 0 to parts - 1, each of one
+ * rank. Until all parts are stored the checkpoint is not there: an attempt then begins with an earlier one. It is durable
+ * (shoal_durable_step) once every part is. */
+#define SHOAL_PARTS_OF_CHECKPOINT_MAX 256
+struct shoal_part {
+    uint64_t save;
+    uint32_t part, parts;
+};
+
+/* As shoal_checkpoint_commit_cut, of a part: between shoal_checkpoint_begin and this no other call. Also ERR_USAGE: part or parts
+ * are out of bounds. The daemon refuses the part (ERR_REFUSED, of a later save or of shoal_flush) while a node of the mesh is of a
+ * version without such checkpoints. */
+int shoal_checkpoint_commit_part(struct shoal *shoal, uint64_t step, const struct shoal_part *part, const uint64_t *cuts,
+                                 size_t cut_count);
+
+/* How many parts the checkpoint to start from has; 0: it is a whole one (or there is none). ERR_CLOSED, ERR_TIMEOUT, ERR_MALFORMED. */
+int shoal_checkpoint_parts(struct shoal *shoal, uint32_t *parts);
+
+/* As shoal_checkpoint_open, of one part. It may come from another node: a node fetches a rank's share of the parts before the
+ * program begins, and the others when they are asked for. (shoal_checkpoint_open of a checkpoint of several parts is
+ * ERR_REFUSED.) ERR_REFUSED: no node that has it can be reached. */
+int shoal_checkpoint_open_part(struct shoal *shoal, uint32_t part, int *fd, size_t *count, uint64_t *step);
+
 /* Waits until the daemon has answered all reports and saves, at most timeout_ms. The daemon answers what is on its disk. 0,
  * ERR_TIMEOUT, ERR_CLOSED, ERR_REFUSED (the daemon refused one, of a full disk for example; returned once). Call it before leaving after shoal_should_stop. */
 int shoal_flush(struct shoal *shoal, int timeout_ms);

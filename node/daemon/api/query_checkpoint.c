@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/outputs/outputs.h"
@@ -28,6 +29,8 @@ struct query_blob {
     uint64_t step, bytes;
     uint32_t attempt;
     hash256 blob;
+    uint32_t parts; /* of the checkpoint `set`; 0: it is the blob */
+    hash256 set;
     node_id holders[DAEMON_HOLDERS_MAX];
     uint32_t holder_count;
     uint32_t tries;
@@ -153,7 +156,7 @@ static void get_done(void *context, struct job *job)
         reply_worker_load(daemon, client, wanted);
     } else if (client != NULL && wanted->wanted_for == FOR_CODE) {
         reply_code(daemon, client, wanted);
-    } else if (client != NULL && client_reply_begin(&reply, wanted->id, true, 6)) {
+    } else if (client != NULL && client_reply_begin(&reply, wanted->id, true, wanted->parts > 0 ? 8 : 6)) {
         char hex[2 * HASH_BYTES + 1];
         struct pack_writer *w = &reply.writer;
         bytes_to_hex(hex, wanted->experiment.bytes, EXPERIMENT_ID_BYTES);
@@ -170,6 +173,13 @@ static void get_done(void *context, struct job *job)
         bytes_to_hex(hex, wanted->blob.bytes, HASH_BYTES);
         pack_text(w, "hash");
         pack_text(w, hex);
+        if (wanted->parts > 0) {
+            pack_text(w, "parts");
+            pack_u64(w, wanted->parts);
+            bytes_to_hex(hex, wanted->set.bytes, HASH_BYTES);
+            pack_text(w, "set");
+            pack_text(w, hex);
+        }
         client_reply_send(daemon, client, &reply, wanted->fd);
         wanted->fd = -1;
     }
@@ -219,6 +229,34 @@ static const char *saved_name(const struct daemon *daemon, const struct view_exp
     return NULL;
 }
 
+/* The blob of the checkpoint, or of the part that the request names. False, after an error reply: there is no such part. */
+static bool find_part(struct daemon *daemon, struct client_request *request, const struct view_set *set, hash256 *blob)
+{
+    uint64_t part = 0;
+    struct view_manifest found;
+    bool is_named = client_argument_u64(request, "part", &part);
+    if (!is_named && set->key.count > 1) {
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "The checkpoint of step %llu has %u parts, which are read one by one: this shoal or libshoal is of an older version.",
+                           (unsigned long long)set->key.step, set->key.count);
+        return false;
+    }
+    if (part >= set->key.count) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "The checkpoint of step %llu has %u parts, and no part %llu.", (unsigned long long)set->key.step, set->key.count,
+                           (unsigned long long)part);
+        return false;
+    }
+    if (!node_core_part(daemon->core, set, (uint32_t)part, &found)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "No node is known to hold part %llu of the checkpoint of step %llu (any more).", (unsigned long long)part,
+                           (unsigned long long)set->key.step);
+        return false;
+    }
+    *blob = found.blob;
+    return true;
+}
+
 void query_checkpoint_get(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;
@@ -235,6 +273,26 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request,
     bool is_found = node_core_next_checkpoint(daemon->core, &row, &found);
     while (is_found && !any_step && found.step != step) {
         is_found = node_core_next_checkpoint(daemon->core, &row, &found);
+    }
+    /* The parts of a checkpoint are got one by one. Between two requests a newer save of the same step may have come. */
+    char set_name[2 * HASH_BYTES + 1] = "", asked_name[2 * HASH_BYTES + 1] = "";
+    bool is_set_named = request_text(&request->map, "set", asked_name, sizeof asked_name);
+    while (is_found && is_set_named) {
+        bytes_to_hex(set_name, found.blob.bytes, HASH_BYTES);
+        if (found.set != NULL && strcmp(set_name, asked_name) == 0) {
+            break;
+        }
+        is_found = node_core_next_checkpoint(daemon->core, &row, &found);
+    }
+    const struct view_set *set = is_found ? found.set : NULL;
+    hash256 set_blob = {{0}};
+    if (set != NULL && !find_part(daemon, request, set, &set_blob)) {
+        return;
+    }
+    if (set != NULL) {
+        uint64_t part = 0;
+        (void)client_argument_u64(request, "part", &part);
+        (void)node_core_part(daemon->core, set, (uint32_t)part, &found);
     }
     struct query_blob *wanted = is_found ? calloc(1, sizeof *wanted) : NULL;
     const char *saved = is_found ? NULL : saved_name(daemon, experiment, trial);
@@ -265,6 +323,8 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request,
     wanted->bytes = found.bytes;
     wanted->attempt = found.attempt.number;
     wanted->blob = found.blob;
+    wanted->parts = set != NULL ? set->key.count : 0;
+    wanted->set = set != NULL ? set->name : (hash256){{0}};
     wanted->holder_count = found.holder_count;
     memcpy(wanted->holders, found.holders, sizeof found.holders);
     wanted->fd = -1;
@@ -412,6 +472,12 @@ void query_code_get(struct daemon *daemon, struct client_request *request, int w
 
 void query_worker_load(struct daemon *daemon, struct client_request *request, const struct daemon_worker *worker)
 {
+    const struct node_effect *effect = &worker->prepare;
+    const struct view_set *set = daemon_set(daemon, &effect->u.worker.attempt, effect->u.worker.checkpoint);
+    hash256 blob = effect->u.worker.checkpoint;
+    if (set != NULL && !find_part(daemon, request, set, &blob)) {
+        return;
+    }
     struct query_blob *wanted = calloc(1, sizeof *wanted);
     if (wanted == NULL) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "The checkpoint cannot be read: no memory.");
@@ -423,7 +489,7 @@ void query_worker_load(struct daemon *daemon, struct client_request *request, co
     wanted->wanted_for = FOR_WORKER;
     wanted->name = "checkpoint";
     wanted->step = worker->prepare.u.worker.step;
-    wanted->blob = worker->prepare.u.worker.checkpoint;
+    wanted->blob = blob;
     wanted->holder_count = daemon_holders_checkpoint(daemon, &worker->prepare.u.worker.attempt, wanted->blob, wanted->holders);
     wanted->fd = -1;
     wanted->next = daemon->api->blob_requests;

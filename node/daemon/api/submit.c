@@ -192,6 +192,14 @@ static void bring_checkpoint(struct daemon *daemon, struct submit_job *submit, s
     while (!is_found && node_core_next_checkpoint(daemon->core, &row, &found)) {
         is_found = found.step == begin->step;
     }
+    if (is_found && found.set != NULL) {
+        client_reply_error(daemon, client, submit->id, EXIT_REFUSED,
+                           "The checkpoint of step %llu has %u parts, and a trial of another experiment cannot begin with such a "
+                           "checkpoint; let the program save a whole state, and name a step of these.",
+                           (unsigned long long)begin->step, found.set->key.count);
+        submit_free(submit);
+        return;
+    }
     if (is_found) {
         submit->checkpoint = found.blob;
         submit->checkpoint_bytes = found.bytes;

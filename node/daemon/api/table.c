@@ -61,7 +61,9 @@ static const struct api_row rows[] = {
     {"worker_progress", API_WORKER, api_worker_progress, 0},
     {"worker_blocked", API_WORKER, api_worker_blocked, 0},
     {"worker_save", API_WORKER, api_worker_save, 0},
+    {"worker_save_part", API_WORKER, api_worker_save, 1},
     {"worker_load", API_WORKER, api_worker_load, 0},
+    {"worker_parts", API_WORKER, api_worker_parts, 0},
 };
 
 const struct api_row *api_rows(size_t *count)

@@ -10,7 +10,8 @@
 #define VERIFY_ROWS_PER_PART 256 /* a row has 1.5 KB at most: FACT_HOLDERS_MAX names and ids */
 
 struct verify_row {
-    struct view_manifest manifest; /* as of the request; without `next` */
+    struct view_manifest manifest; /* as of the request; without `next` and `set` */
+    uint32_t parts;                /* of the checkpoint that it is a part of; 0: it is a whole one */
     const char *states[FACT_HOLDERS_MAX]; /* NULL: not known yet */
 };
 
@@ -104,7 +105,7 @@ static void verify_reply(struct daemon *daemon, struct client *client, const str
         pack_text(&reply.writer, "checkpoints");
         pack_array(&reply.writer, count);
         for (uint32_t i = from; i < from + count; i++) {
-            render_checkpoint(daemon->core, verify->trial, &verify->rows[i].manifest, verify->rows[i].states, &reply.writer);
+            render_checkpoint(daemon->core, verify->trial, &verify->rows[i].manifest, verify->rows[i].parts, verify->rows[i].states, &reply.writer);
         }
         client_reply_send(daemon, client, &reply, -1);
         from += count;
@@ -170,6 +171,22 @@ void query_verify_answered(struct daemon *daemon, uint64_t request, int code)
     verify_step(daemon, verify);
 }
 
+/* Adds the checkpoint, or each of its parts. */
+static void verify_add(struct daemon *daemon, struct query_verify_run *verify, const struct view_manifest *checkpoint)
+{
+    if (checkpoint->set == NULL) {
+        verify->rows[verify->row_count++].manifest = *checkpoint;
+    }
+    for (uint32_t part = 0; checkpoint->set != NULL && part < checkpoint->set->key.count; part++) {
+        struct verify_row *row = &verify->rows[verify->row_count];
+        if (node_core_part(daemon->core, checkpoint->set, part, &row->manifest)) {
+            row->parts = checkpoint->set->key.count;
+            row->manifest.set = NULL; /* the core's, until its next step */
+            verify->row_count++;
+        }
+    }
+}
+
 void query_verify(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;
@@ -180,7 +197,7 @@ void query_verify(struct daemon *daemon, struct client_request *request, int arg
         return;
     }
     for (const struct view_manifest *m = trial->manifests; m != NULL; m = m->next) {
-        count++;
+        count += m->set != NULL ? m->set->key.count : 1;
     }
     struct query_verify_run *verify = calloc(1, sizeof *verify + (count + 1) * sizeof verify->rows[0]);
     if (verify == NULL) {
@@ -192,8 +209,9 @@ void query_verify(struct daemon *daemon, struct client_request *request, int arg
     verify->id = request->id;
     verify->trial = trial->index;
     const struct view_manifest *row = trial->manifests;
-    while (node_core_next_checkpoint(daemon->core, &row, &verify->rows[verify->row_count].manifest)) {
-        verify->row_count++;
+    struct view_manifest found;
+    while (node_core_next_checkpoint(daemon->core, &row, &found)) {
+        verify_add(daemon, verify, &found);
     }
     verify->next = daemon->api->verifies;
     daemon->api->verifies = verify;

@@ -402,6 +402,7 @@ static void save_done(void *context, struct job *job)
         event.u.blob.slot = save->slot;
         event.u.blob.attempt = save->attempt;
         event.u.blob.step = save->wanted.step;
+        event.u.blob.part = save->wanted.part;
         event.u.blob.blob = save->blob;
         event.u.blob.bytes = save->wanted.bytes;
         event.bytes = save->metrics;
@@ -426,14 +427,28 @@ static void save_done(void *context, struct job *job)
     free(save);
 }
 
-void api_worker_save(struct daemon *daemon, struct client_request *request, int argument)
+/* An older node would take no notice of the parts, and could not go on from them. */
+static bool refused_parts(struct daemon *daemon, struct client_request *request)
 {
-    (void)argument;
+    const struct view_member *older = node_core_lacks_parts(daemon->core);
+    if (older != NULL) {
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "the checkpoint of several parts is not saved: %s runs a version of Shoal that does not know such "
+                           "checkpoints; update that node first, or save the whole state on one rank",
+                           view_label(node_core_view(daemon->core), older->id).text);
+    }
+    return older != NULL;
+}
+
+void api_worker_save(struct daemon *daemon, struct client_request *request, int is_part)
+{
     struct daemon_worker *worker = request->worker;
     struct save_job *save = calloc(1, sizeof *save);
     struct stat status;
     int fd = client_take_file(request);
-    bool ok = save != NULL && request_save_read(&request->map, &save->wanted) == 0 && fd >= 0 && fstat(fd, &status) == 0 &&
+    int error = save == NULL ? ERR_MEMORY : is_part ? request_save_part_read(&request->map, &save->wanted)
+                                                    : request_save_read(&request->map, &save->wanted);
+    bool ok = error == 0 && fd >= 0 && fstat(fd, &status) == 0 &&
               (uint64_t)status.st_size >= save->wanted.bytes;
     if (!ok) {
         free(save);
@@ -441,8 +456,13 @@ void api_worker_save(struct daemon *daemon, struct client_request *request, int 
             (void)close(fd);
         }
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "worker_save wants `step`, `bytes`, at most %u `cuts`, and a descriptor with as many bytes.",
-                           REQUEST_CUTS_MAX);
+                           "worker_save wants `step`, `bytes`, at most %u `cuts`, and a descriptor with as many bytes%s.",
+                           REQUEST_CUTS_MAX, is_part ? "; and a part `save`, `parts` (256 at most) and `part`" : "");
+        return;
+    }
+    if (is_part && refused_parts(daemon, request)) {
+        free(save);
+        (void)close(fd);
         return;
     }
     save->job = (struct job){.work = save_work, .done = save_done};
@@ -455,6 +475,20 @@ void api_worker_save(struct daemon *daemon, struct client_request *request, int 
     save->fd = fd;
     worker->saves++;
     jobs_run(daemon->blob_jobs, &save->job);
+}
+
+void api_worker_parts(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    struct daemon_worker *worker = request->worker;
+    const struct node_effect *effect = &worker->prepare;
+    const struct view_set *set = daemon_set(daemon, &effect->u.worker.attempt, effect->u.worker.checkpoint);
+    struct client_reply reply;
+    if (client_reply_begin(&reply, request->id, true, 1)) {
+        pack_text(&reply.writer, "parts");
+        pack_u64(&reply.writer, set != NULL ? set->key.count : 0);
+        client_reply_send(daemon, request->client, &reply, -1);
+    }
 }
 
 void api_worker_load(struct daemon *daemon, struct client_request *request, int argument)

@@ -18,7 +18,8 @@ void api_worker_report(struct daemon *daemon, struct client_request *request, in
 void api_worker_progress(struct daemon *daemon, struct client_request *request, int argument);
 void api_worker_blocked(struct daemon *daemon, struct client_request *request, int argument);
 /* Answered once the bytes are stored on this disk. */
-void api_worker_save(struct daemon *daemon, struct client_request *request, int argument);
+void api_worker_save(struct daemon *daemon, struct client_request *request, int is_part);
+void api_worker_parts(struct daemon *daemon, struct client_request *request, int argument);
 void api_worker_load(struct daemon *daemon, struct client_request *request, int argument);
 
 /* Sets request->worker. False, and an error of code EXIT_REFUSED: the connection is no worker's, or the lease has

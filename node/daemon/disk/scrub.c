@@ -154,19 +154,33 @@ static void wanted_code(const struct daemon *daemon, struct repair_job *repair, 
     wanted->holder_count = daemon_holders_code(daemon, experiment->id, 0, wanted->holders);
 }
 
+static void wanted_checkpoint(const struct daemon *daemon, struct repair_job *repair, const struct view_manifest *checkpoint)
+{
+    bool is_ours = false;
+    for (uint32_t i = 0; i < checkpoint->holder_count; i++) {
+        is_ours |= node_id_equal(checkpoint->holders[i], daemon->keys.id);
+    }
+    struct wanted_blob *wanted = is_ours ? wanted_add(repair, checkpoint->blob) : NULL;
+    if (wanted != NULL) {
+        wanted->must_be_here = true;
+        wanted->holder_count = checkpoint->holder_count;
+        memcpy(wanted->holders, checkpoint->holders, checkpoint->holder_count * sizeof checkpoint->holders[0]);
+    }
+}
+
 static void wanted_checkpoints(const struct daemon *daemon, struct repair_job *repair, const struct view_trial *trial)
 {
     struct view_manifest checkpoint;
     for (const struct view_manifest *row = trial->manifests; node_core_next_checkpoint(daemon->core, &row, &checkpoint);) {
-        bool is_ours = false;
-        for (uint32_t i = 0; i < checkpoint.holder_count; i++) {
-            is_ours |= node_id_equal(checkpoint.holders[i], daemon->keys.id);
+        if (checkpoint.set == NULL) {
+            wanted_checkpoint(daemon, repair, &checkpoint);
         }
-        struct wanted_blob *wanted = is_ours ? wanted_add(repair, checkpoint.blob) : NULL;
-        if (wanted != NULL) {
-            wanted->must_be_here = true;
-            wanted->holder_count = checkpoint.holder_count;
-            memcpy(wanted->holders, checkpoint.holders, checkpoint.holder_count * sizeof checkpoint.holders[0]);
+    }
+    for (const struct view_set *set = trial->sets; set != NULL; set = set->next) {
+        for (uint32_t part = 0; part < set->key.count; part++) {
+            if (node_core_part(daemon->core, set, part, &checkpoint)) {
+                wanted_checkpoint(daemon, repair, &checkpoint);
+            }
         }
     }
 }

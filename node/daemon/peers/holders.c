@@ -83,17 +83,27 @@ static const struct view_trial *trial_of(const struct daemon *daemon, const atte
     return experiment != NULL ? view_find_trial(experiment, of_parent ? parent : attempt->trial) : NULL;
 }
 
+static const struct view_manifest *find_row(const struct view_manifest *rows, hash256 blob)
+{
+    while (rows != NULL && !hash256_equal(rows->blob, blob)) {
+        rows = rows->next;
+    }
+    return rows;
+}
+
 static uint32_t add_holders_of_checkpoint(const struct daemon *daemon, const struct view_trial *trial, hash256 blob,
                                           node_id out[DAEMON_HOLDERS_MAX])
 {
-    for (const struct view_manifest *m = trial != NULL ? trial->manifests : NULL; m != NULL; m = m->next) {
-        if (hash256_equal(m->blob, blob)) {
-            struct view_manifest united;
-            (void)node_core_unite_checkpoint(daemon->core, m, &united);
-            return add(daemon, out, 0, united.holders, united.holder_count);
-        }
+    const struct view_manifest *found = trial != NULL ? find_row(trial->manifests, blob) : NULL;
+    for (const struct view_set *set = trial != NULL ? trial->sets : NULL; set != NULL && found == NULL; set = set->next) {
+        found = find_row(set->rows, blob);
     }
-    return 0;
+    struct view_manifest united;
+    if (found == NULL) {
+        return 0;
+    }
+    (void)node_core_unite_checkpoint(daemon->core, found, &united);
+    return add(daemon, out, 0, united.holders, united.holder_count);
 }
 
 uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
@@ -106,6 +116,12 @@ uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id
     node_id all[NODE_MEMBERS_MAX + 1];
     uint32_t count = ranked_of_trial(daemon, attempt, all);
     return add(daemon, out, holder_count, all, count);
+}
+
+const struct view_set *daemon_set(const struct daemon *daemon, const attempt_id *attempt, hash256 checkpoint)
+{
+    const struct view_trial *trial = trial_of(daemon, attempt, false);
+    return trial != NULL && !hash256_is_none(checkpoint) ? view_find_set(trial, checkpoint) : NULL;
 }
 
 static uint32_t add_holders_of_output(const struct daemon *daemon, const struct view_trial *trial, hash256 blob,

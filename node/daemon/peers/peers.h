@@ -123,7 +123,11 @@ uint32_t daemon_holders_code(const struct daemon *daemon, experiment_id id, uint
 /* Whether that round of daemon_holders_code has nodes that no earlier round had. */
 bool daemon_holders_any(const struct daemon *daemon, uint32_t round);
 
-/* Writes the nodes to ask for the checkpoint `blob` of the attempt's trial to `out`, the likeliest first, without this
+/* The checkpoint of several parts with which the attempt begins, or NULL: `checkpoint`, as the attempt's record has it, is none
+ * or the hash of a blob. */
+const struct view_set *daemon_set(const struct daemon *daemon, const attempt_id *attempt, hash256 checkpoint);
+
+/* Writes the nodes to ask for the checkpoint, or the part of one, `blob` of the attempt's trial to `out`, the likeliest first, without this
  * node; returns their number. */
 uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
                                    node_id out[DAEMON_HOLDERS_MAX]);

@@ -6,11 +6,18 @@
 #include "node/daemon/render/put.h"
 #include "node/daemon/render/render.h"
 
-void render_checkpoint(const struct node_core *core, uint32_t trial, const struct view_manifest *manifest,
+void render_checkpoint(const struct node_core *core, uint32_t trial, const struct view_manifest *manifest, uint32_t parts,
                        const char *const *states, struct pack_writer *frame)
 {
     msgpack_packer packer = render_packer(frame);
-    (void)msgpack_pack_map(&packer, 6);
+    bool is_part = parts > 0 && states != NULL;
+    (void)msgpack_pack_map(&packer, 6u + (parts > 0) + is_part);
+    if (parts > 0) {
+        render_put_u64(&packer, "parts", parts);
+    }
+    if (is_part) {
+        render_put_u64(&packer, "part", manifest->part);
+    }
     render_put_u64(&packer, "trial", trial);
     render_put_u64(&packer, "step", manifest->step);
     render_put_u64(&packer, "attempt", manifest->attempt.number);
@@ -75,7 +82,7 @@ bool render_checkpoints(const struct node_core *core, const struct view_experime
         struct view_manifest united;
         while (fits && node_core_next_checkpoint(core, &m, &united)) {
             if (position >= *from) {
-                render_checkpoint(core, i, &united, NULL, frame);
+                render_checkpoint(core, i, &united, united.set != NULL ? united.set->key.count : 0, NULL, frame);
                 fits = render_list_took_row(&list);
             }
             position += fits;

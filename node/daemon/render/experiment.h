@@ -75,8 +75,8 @@ bool render_checkpoints(const struct node_core *core, const struct view_experime
                         uint32_t *from, struct pack_writer *frame);
 
 /* Writes one row of checkpoints as one value, a map. `states` (one text per holder, or NULL) is the result of a
- * verification. */
-void render_checkpoint(const struct node_core *core, uint32_t trial, const struct view_manifest *manifest,
+ * verification, of one of the checkpoint's parts if it has several. `parts`: how many; 0: the checkpoint is one blob. */
+void render_checkpoint(const struct node_core *core, uint32_t trial, const struct view_manifest *manifest, uint32_t parts,
                        const char *const *states, struct pack_writer *frame);
 
 /* Writes `outputs`: the files of these workers of the trial, as they would begin the next attempt. */

@@ -14,7 +14,8 @@ int request_read(const uint8_t *bytes, size_t count, struct request *out)
     struct pack_reader op = pack_find(&request.map, "op");
     request.op = pack_read_text(&op, &request.op_bytes);
     request.wants_fd = pack_text_is(request.op, request.op_bytes, "submit") ||
-                       pack_text_is(request.op, request.op_bytes, "worker_save");
+                       pack_text_is(request.op, request.op_bytes, "worker_save") ||
+                       pack_text_is(request.op, request.op_bytes, "worker_save_part");
     (void)request_u64(&request.map, "id", &request.id);
     bool has_version = request_u64(&request.map, "v", &request.version);
     *out = request;
@@ -144,6 +145,21 @@ int request_save_read(const struct pack_reader *map, struct request_save *out)
     if (!request_u64(map, "step", &save.step) || !request_u64(map, "bytes", &save.bytes)) {
         return ERR_MALFORMED;
     }
+    *out = save;
+    return 0;
+}
+
+int request_save_part_read(const struct pack_reader *map, struct request_save *out)
+{
+    struct request_save save = {0};
+    uint64_t parts, part;
+    if (request_save_read(map, &save) != 0 || !request_u64(map, "save", &save.part.save) || !request_u64(map, "parts", &parts) ||
+        !request_u64(map, "part", &part) || parts == 0 || parts > FACT_PARTS_MAX || part >= parts) {
+        return ERR_MALFORMED;
+    }
+    save.part.step = save.step;
+    save.part.count = (uint32_t)parts;
+    save.part.part = (uint32_t)part;
     *out = save;
     return 0;
 }

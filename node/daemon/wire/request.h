@@ -9,6 +9,7 @@
 
 #include "base/id.h"
 #include "base/pack.h"
+#include "node/core/facts/facts.h"
 
 #define REQUEST_PROTOCOL_VERSION 1
 #define REQUEST_OVERRIDES_MAX 64
@@ -74,14 +75,18 @@ struct request_report {
 /* Reads the arguments of `worker_report`. 0 or ERR_MALFORMED, and `*out` is then unchanged. */
 int request_report_read(const struct pack_reader *map, struct request_report *out);
 
-/* The arguments of `worker_save`. */
+/* The arguments of `worker_save`, and of `worker_save_part`. */
 struct request_save {
     uint64_t step;
+    struct fact_part_key part; /* with the step; count 0: the whole checkpoint */
     uint64_t bytes;     /* of the checkpoint, at the beginning of the request's descriptor */
     uint32_t cut_count; /* big-endian u64 behind the checkpoint, at most REQUEST_CUTS_MAX; 0: none */
 };
 
 /* Reads the arguments of `worker_save`. 0 or ERR_MALFORMED, and `*out` is then unchanged. */
 int request_save_read(const struct pack_reader *map, struct request_save *out);
+
+/* Reads the arguments of `worker_save_part` likewise. */
+int request_save_part_read(const struct pack_reader *map, struct request_save *out);
 
 #endif

@@ -332,17 +332,38 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
     jobs_run(daemon->file_jobs, &unpack->job);
 }
 
-/* The part that is fetched now. */
-static hash256 part_of(const struct daemon_worker *worker)
+/* Of a checkpoint of several parts a worker's node fetches the parts that the worker is likely to read: its share of them, in rank
+ * order, at least one. So all parts are here or there before the program begins, and each is where it is needed if the ranks are as
+ * many as before. Others are fetched when the program asks for them. */
+static void share_parts(const struct daemon *daemon, struct daemon_worker *worker)
 {
     const struct node_effect *effect = &worker->prepare;
+    const struct view_set *set = daemon_set(daemon, &effect->u.worker.attempt, effect->u.worker.checkpoint);
+    uint32_t rank = effect->u.worker.number, size = effect->u.worker.size;
+    worker->part = worker->parts_until = 0;
+    if (set != NULL && rank < size) {
+        worker->part = set->key.count * rank / size;
+        worker->parts_until = (set->key.count * (rank + 1) + size - 1) / size;
+    }
+}
+
+/* The part that is fetched now; none: there is no record of it (any more). */
+static hash256 part_of(const struct daemon *daemon, const struct daemon_worker *worker)
+{
+    const struct node_effect *effect = &worker->prepare;
+    const struct view_set *set;
+    struct view_manifest part;
     switch (worker->fetching) {
     case WORKER_CODE:
         break;
     case WORKER_CONFIG:
         return effect->u.worker.config;
     case WORKER_CHECKPOINT:
-        return effect->u.worker.checkpoint;
+        set = daemon_set(daemon, &effect->u.worker.attempt, effect->u.worker.checkpoint);
+        if (set == NULL) {
+            return effect->u.worker.checkpoint;
+        }
+        return node_core_part(daemon->core, set, worker->part, &part) ? part.blob : (hash256){{0}};
     case WORKER_OUTPUT:
         return worker->beginnings[worker->fetched_outputs - 1].blob;
     }
@@ -355,7 +376,7 @@ static void fetch(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     const struct node_effect *effect = &worker->prepare;
-    hash256 blob = part_of(worker);
+    hash256 blob = part_of(daemon, worker);
     const attempt_id *attempt = &effect->u.worker.attempt;
     node_id holders[DAEMON_HOLDERS_MAX];
     uint32_t holder_count = 0;
@@ -380,12 +401,17 @@ static void fetch(struct daemon *daemon, uint32_t slot)
 }
 
 /* The next part is to be fetched. False: all parts are here. */
-static bool fetch_next(struct daemon_worker *worker)
+static bool fetch_next(const struct daemon *daemon, struct daemon_worker *worker)
 {
+    if (worker->fetching == WORKER_CHECKPOINT && worker->part + 1 < worker->parts_until) {
+        worker->part++;
+        return true;
+    }
     while (worker->fetching < WORKER_CHECKPOINT) {
         worker->fetching++;
         worker->asked_rounds = 0;
-        if (!hash256_is_none(part_of(worker))) {
+        bool is_set = worker->fetching == WORKER_CHECKPOINT && worker->parts_until > 0;
+        if (is_set || !hash256_is_none(part_of(daemon, worker))) {
             return true;
         }
     }
@@ -412,7 +438,7 @@ void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, c
             (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s", parts[worker->fetching], text);
             daemon_blocked_append(daemon, why, sizeof why);
             prepared(daemon, slot, code, 0, why);
-        } else if (fetch_next(worker)) {
+        } else if (fetch_next(daemon, worker)) {
             fetch(daemon, slot);
         } else {
             unpack_start(daemon, slot);
@@ -430,6 +456,7 @@ void daemon_workers_prepare(struct daemon *daemon, const struct node_effect *eff
     worker->prepare = *effect;
     worker_move(worker, WORKER_FETCHING);
     worker->size = effect->u.worker.size;
+    share_parts(daemon, worker);
     worker->beginning_count = effect->byte_count / (uint32_t)sizeof worker->beginnings[0];
     if (effect->byte_count > 0) {
         memcpy(worker->beginnings, effect->bytes, effect->byte_count);

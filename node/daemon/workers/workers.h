@@ -57,6 +57,7 @@ struct daemon_worker {
     uint64_t port_until_ms; /* when a worker that waits for a free port is given up; 0: it has one */
     pid_t packages_pid;     /* of the process that makes the packages ready (packages.h); 0: none */
     bool lacks_packages;    /* it has failed: the worker ends at once, with its lines as the log */
+    uint32_t part, parts_until; /* of a checkpoint of several parts: the part that is fetched, and behind the last one */
     uint32_t fetched_outputs; /* of `beginnings` */
     uint32_t beginning_count; /* the files with which the attempt begins */
     struct fact_beginning beginnings[FACT_OUTPUTS_MAX];
