@@ -10,7 +10,7 @@ import os
 import threading
 from contextlib import AbstractContextManager
 from ctypes import CFUNCTYPE, POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from ._errors import CheckpointError, DaemonLost, GroupBroken, ShoalError, StepLost
 
@@ -44,6 +44,21 @@ def _candidates() -> list[str]:
     return [path for path in found if os.path.exists(path)] + [NAME]
 
 
+class Part(NamedTuple):
+    """Which part of which checkpoint."""
+
+    save: int
+    """Random; the same on all ranks, another at each save."""
+    part: int
+    parts: int
+
+
+class _Part(ctypes.Structure):
+    """struct shoal_part"""
+
+    _fields_ = [("save", c_uint64), ("part", c_uint32), ("parts", c_uint32)]
+
+
 def _declare(library: ctypes.CDLL) -> None:
     context = c_void_p
     table = {
@@ -68,6 +83,12 @@ def _declare(library: ctypes.CDLL) -> None:
         "shoal_durable_step": (c_uint64, [context]),
         "shoal_checkpoint_begin": (c_int, [context, c_size_t, POINTER(c_void_p)]),
         "shoal_checkpoint_commit_cut": (c_int, [context, c_uint64, POINTER(c_uint64), c_size_t]),
+        "shoal_checkpoint_commit_part": (c_int, [context, c_uint64, POINTER(_Part), POINTER(c_uint64), c_size_t]),
+        "shoal_checkpoint_parts": (c_int, [context, POINTER(c_uint32)]),
+        "shoal_checkpoint_open_part": (
+            c_int,
+            [context, c_uint32, POINTER(c_int), POINTER(c_size_t), POINTER(c_uint64)],
+        ),
         "shoal_checkpoint_open": (c_int, [context, POINTER(c_int), POINTER(c_size_t), POINTER(c_uint64)]),
         "shoal_all_gather": (c_int, [context, c_void_p, c_size_t, c_int]),
         "shoal_broadcast": (c_int, [context, c_void_p, c_size_t, c_uint32]),
@@ -211,21 +232,38 @@ class Link:
         assert room.value is not None
         return memoryview((ctypes.c_ubyte * count).from_address(room.value)).cast("B")
 
-    def save_commit(self, step: int, cuts: list[int]) -> None:
-        """Hands the checkpoint over. cuts: ascending offsets where chunks should begin, at most SHOAL_CUTS_MAX."""
+    def save_commit(self, step: int, cuts: list[int], part: Part | None = None) -> None:
+        """Hands the checkpoint over, or a part of one. cuts: ascending offsets where chunks should begin, at most
+        SHOAL_CUTS_MAX."""
         array = (c_uint64 * len(cuts))(*cuts)
-        code = self._library.shoal_checkpoint_commit_cut(self._open(), step, array, len(cuts))
+        if part is None:
+            code = self._library.shoal_checkpoint_commit_cut(self._open(), step, array, len(cuts))
+        else:
+            code = self._library.shoal_checkpoint_commit_part(self._open(), step, byref(_Part(*part)), array, len(cuts))
         self._check(code, "Saving", CheckpointError)
 
     def locked(self) -> AbstractContextManager[object]:
         """The lock, for `save_begin` to `save_commit`."""
         return self._lock
 
-    def load(self) -> tuple[int, int, int] | None:
-        """The descriptor of the checkpoint to start from (the caller closes it), its bytes, its step; None: there is none."""
+    def parts(self) -> int:
+        """How many parts the checkpoint to start from has; 0: it is a whole one, or there is none."""
+        parts = c_uint32()
+        with self._lock:
+            code = self._library.shoal_checkpoint_parts(self._open(), byref(parts))
+            self._check(code, "Loading the checkpoint", CheckpointError)
+        return parts.value
+
+    def load(self, part: int | None = None) -> tuple[int, int, int] | None:
+        """The descriptor of the checkpoint to start from, or of a part of it (the caller closes it), its bytes, its step; None:
+        there is none."""
         fd, count, step = c_int(), c_size_t(), c_uint64()
         with self._lock:
-            code = self._library.shoal_checkpoint_open(self._open(), byref(fd), byref(count), byref(step))
+            out = byref(fd), byref(count), byref(step)
+            if part is None:
+                code = self._library.shoal_checkpoint_open(self._open(), *out)
+            else:
+                code = self._library.shoal_checkpoint_open_part(self._open(), part, *out)
             if code == NOT_FOUND:
                 return None
             self._check(code, "Loading the checkpoint", CheckpointError)

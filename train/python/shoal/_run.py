@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
 from . import _checkpoint, _directories, _msgpack, _reports
 from ._alone import Alone
 from ._errors import CheckpointError, DaemonLost, GroupBroken, ShoalError
-from ._library import Link
+from ._library import Link, Part
 
 if TYPE_CHECKING:
     from ._elastic import ElasticRun
@@ -426,23 +426,31 @@ class Run:
 
     # ---- checkpoints ----
 
-    def save(self, state: Any, step: int, *, pickle: bool = False) -> None:
+    def save(self, state: Any, step: int, *, sharded: bool = False, pickle: bool = False) -> None:
         """Saves a checkpoint. Returns when the state is copied; it is durable once enough nodes have it (`durable_step`).
 
         state: a dict (or list, ...) of tensors of PyTorch, arrays of NumPy and plain values, nested as you like, for example
         ``{"model": model.state_dict(), "optimizer": opt.state_dict()}``. Tensors go into safetensors files.
         step: steps that the state has seen, an int or a whole number of NumPy or PyTorch.
+        sharded: each rank saves a state of its own, a part of the checkpoint, and all ranks call it at the same place. The
+            checkpoint is there once every part is stored; with a part missing it never is. `load` then gives each rank its own
+            part, if the ranks are as many as before, and any part by its number. (For FSDP and DTensors see
+            `shoal.torch_checkpoint`, which loads on any number of ranks.)
         pickle: allows values of other types, by pickle.
 
-        All ranks may call it with the same state; rank 0's is saved, and a rank with other keys in its state, or that has saved
-        another number of times, is a CheckpointError on all ranks at the next `should_stop` or barrier.
+        Without `sharded` all ranks may call it with the same state; rank 0's is saved, and a rank with other keys in its state,
+        or that has saved another number of times, is a CheckpointError on all ranks at the next `should_stop` or barrier.
 
         NotSerialisable names the path of what cannot be saved; CheckpointError: no memory, or the daemon has refused this save
-        or the last one (a full disk). After an error all is as before: training may go on, and the next save works.
+        or the last one (a full disk). After an error all is as before: training may go on, and the next save works. An error of
+        one rank with `sharded` is an error of all.
         """
         if os.getpid() != self._pid or self._closed:
             self._unusable("save")
         step = _step(step)
+        if sharded and (self.size > 1 or self._link is not None):
+            self._save_sharded(state, step, pickle)
+            return
         self._saves = (self._saves[0] + 1, bytes(16), [])
         try:
             layout = _checkpoint.lay_out(state, step, pickle, self._steps)
@@ -459,7 +467,26 @@ class Run:
                 f"The checkpoint of step {step} is not saved, for no memory is left; training may go on."
             ) from error
 
-    def _save(self, layout: _checkpoint.Layout, step: int) -> None:
+    def _save_sharded(self, state: Any, step: int, pickle: bool) -> None:
+        """Each rank's own state. All ranks learn what went wrong on one before any of them hands a part over."""
+        layout, error = None, ""
+        try:
+            layout = _checkpoint.lay_out(state, step, pickle, self._steps)
+        except (ShoalError, MemoryError) as wrong:
+            error = str(wrong) or "no memory is left"
+        number = int.from_bytes(os.urandom(8), "big") if self.rank == 0 else 0
+        everyone = self.all_gather([step, error, number])
+        for rank, (other, fault, _) in enumerate(everyone):
+            if fault:
+                raise CheckpointError(f"The checkpoint of step {step} is not saved; on rank {rank}: {fault}")
+            if other != step:
+                raise CheckpointError(
+                    f"Rank {rank} saves step {other}, and rank {self.rank} step {step}; a checkpoint in parts is of one step."
+                )
+        assert layout is not None
+        self._save(layout, step, Part(everyone[0][2], self.rank, self.size))
+
+    def _save(self, layout: _checkpoint.Layout, step: int, part: Part | None = None) -> None:
         if self._link is None:
             assert self._alone is not None
             self._alone.save(layout, step)
@@ -467,13 +494,15 @@ class Run:
         self._sender.send()  # the daemon judges the checkpoint by the metrics that it has
         with self._link.locked():  # what is begun and not committed does not count, and the next save begins anew
             layout.write(self._link.save_begin(layout.bytes))
-            self._link.save_commit(step, layout.cuts)
+            self._link.save_commit(step, layout.cuts, part)
 
-    def load(self, like: Any = None, *, map_location: Any = None, pickle: bool = False) -> Any:
+    def load(self, like: Any = None, *, part: int | None = None, map_location: Any = None, pickle: bool = False) -> Any:
         """The state of the newest durable checkpoint, as `save` got it, or None if there is none; `step` is its step.
 
         like: a state as it would be saved now; if the checkpoint's has other keys, shapes or types, CheckpointError names
         what differs. Without it, a checkpoint of another model fails in the model's own ``load_state_dict``.
+        part: of a checkpoint that was saved with ``sharded=True``, the part of the rank that had this number; `parts` tells how
+            many there are. None: this rank's own, where the ranks are as many as when it was saved; else a CheckpointError.
         map_location: device of the tensors; default: the processor. Tensors share memory that is mapped from a file.
         pickle: allows values that were saved with ``pickle=True``.
 
@@ -482,7 +511,7 @@ class Run:
         if os.getpid() != self._pid or self._closed:
             self._unusable("load")
         try:
-            files = self._load_files()
+            files = self._load_files(self._part_of(part))
             if files is None:
                 return None
             state, step, reported = _checkpoint.read_state(files, pickle)
@@ -495,9 +524,12 @@ class Run:
                     f"The checkpoint of step {step} is of another state than this program's: {'; '.join(different)}."
                     f" {self._without_checkpoint()}"
                 )
+        self._loaded(step, reported)
+        return _to_device(state, map_location) if map_location is not None else state
+
+    def _loaded(self, step: int, reported: dict[str, int] | None) -> None:
         self.step = step
         self._steps, self._first = ({}, step) if reported is None else (reported, 0)
-        return _to_device(state, map_location) if map_location is not None else state
 
     def _without_checkpoint(self) -> str:
         """What to do about a checkpoint that is of no use."""
@@ -507,12 +539,36 @@ class Run:
         place = os.path.join(self._alone.directory, "checkpoints")
         return f"Move it out of {place} to begin without it, or set SHOAL_RUN_DIR to another directory."
 
-    def _load_files(self) -> _checkpoint.Files | None:
+    @property
+    def parts(self) -> int:
+        """How many parts the checkpoint that `load` gives has: the number of ranks that saved it with ``sharded=True``. 0: it
+        is a whole one, or there is none. CheckpointError."""
+        if os.getpid() != self._pid or self._closed:
+            self._unusable("parts")
+        return self._link.parts() if self._link is not None else 0
+
+    def _part_of(self, asked: int | None) -> int | None:
+        """The part to load; None: the checkpoint is a whole one. CheckpointError."""
+        parts = self.parts
+        if asked is not None and not 0 <= asked < max(parts, 1):
+            has = f"{parts} parts" if parts else "no parts: it is a whole one, or there is none"
+            raise CheckpointError(f"There is no part {asked}; the checkpoint has {has}.")
+        if parts == 0:
+            return None
+        if asked is None and parts != self.size:
+            raise CheckpointError(
+                f"The checkpoint has {parts} parts, each of another rank, and this trial has {self.size}"
+                f" rank{'s' * (self.size != 1)}; load them one by one, run.load(part=0) to run.load(part={parts - 1}), or save"
+                " and load sharded tensors with shoal.torch_checkpoint."
+            )
+        return self.rank if asked is None else asked
+
+    def _load_files(self, part: int | None = None) -> _checkpoint.Files | None:
         if self._link is None:
             assert self._alone is not None
             found = self._alone.load()
             return None if found is None else found[0]
-        opened = self._link.load()
+        opened = self._link.load(part)
         if opened is None:
             return None
         fd, count, _ = opened

@@ -86,3 +86,12 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
     def __len__(self) -> int:
         """Steps of the epoch that comes next, or goes on."""
         return self.steps_per_epoch - self._next[1]
+
+
+def __getattr__(name: str) -> Any:
+    """`checkpoint` is `shoal.torch_checkpoint`, which is imported when it is used: it takes a second."""
+    if name != "checkpoint":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import torch_checkpoint
+
+    return torch_checkpoint

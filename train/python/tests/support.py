@@ -65,6 +65,8 @@ class FakeLink:
         self.rank, self.size, self.group = rank, size, group
         self.reported, self.saved, self.calls = bytearray(), [], []
         self.order = []  # "report", "save"
+        self.parts_saved = []  # of each save
+        self.loadable = []  # the parts of the checkpoint to start from
         self.stop, self.lock, self.closed = False, threading.RLock(), False
 
     def report(self, packed):
@@ -92,7 +94,8 @@ class FakeLink:
         self.room = bytearray(count)
         return memoryview(self.room)
 
-    def save_commit(self, step, cuts):
+    def save_commit(self, step, cuts, part=None):
+        self.parts_saved.append(part)
         assert cuts == sorted(set(cuts)) and cuts[-1] < len(self.room)
         self.saved.append((step, bytes(self.room)))
         self.order.append("save")
@@ -103,8 +106,15 @@ class FakeLink:
     def forget_threads(self):
         self.lock = threading.RLock()
 
-    def load(self):
-        return None
+    def parts(self):
+        return len(self.loadable)
+
+    def load(self, part=None):
+        if part is None:
+            return None
+        fd = os.memfd_create("part")
+        os.write(fd, self.loadable[part])
+        return fd, len(self.loadable[part]), 1
 
     def all_gather(self, mine, doing):
         self.calls.append(doing)

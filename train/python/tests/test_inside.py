@@ -351,7 +351,7 @@ class ForeignCheckpoints(unittest.TestCase):
         with inside() as link, open("checkpoint", "wb+") as file:
             file.write(data)
             file.flush()
-            link.load = lambda: (os.dup(file.fileno()), len(data), 4)
+            link.load = lambda part=None: (os.dup(file.fileno()), len(data), 4)
             return shoal.init().load(**arguments)
 
     def test_what_differs_and_what_to_do_is_said(self):
