@@ -34,26 +34,30 @@ static bool is_of_searcher(const struct config_option *option, const struct conf
 {
     const struct {
         const char *key;
-        bool asha, adaptive, tpe, pbt;
-    } rows[] = {{"searcher.num_rungs", true, false, false, false},
-                {"searcher.max_rungs", false, true, false, false},
-                {"searcher.divisor", true, true, false, false},
-                {"searcher.max_time", true, true, true, false},
-                {"searcher.time_metric", true, true, true, true},
-                {"searcher.mode", false, true, false, false},
-                {"searcher.stop_once", true, true, false, false},
-                {"searcher.bracket_rungs", false, true, false, false},
-                {"searcher.population_size", false, false, false, true},
-                {"searcher.num_rounds", false, false, false, true},
-                {"searcher.length_per_round", false, false, false, true},
-                {"searcher.truncate_fraction", false, false, false, true},
-                {"searcher.resample_probability", false, false, false, true},
-                {"searcher.perturb_factor", false, false, false, true},
-                {"searcher.n_startup_trials", config_is_drawn(config), config_is_drawn(config), true, false}};
+        bool asha, adaptive, tpe, pbt, custom;
+    } rows[] = {{"searcher.num_rungs", .asha = true},
+                {"searcher.max_rungs", .adaptive = true},
+                {"searcher.divisor", .asha = true, .adaptive = true},
+                {"searcher.max_time", .asha = true, .adaptive = true, .tpe = true, .custom = true},
+                {"searcher.time_metric", true, true, true, true, true},
+                {"searcher.mode", .adaptive = true},
+                {"searcher.stop_once", .asha = true, .adaptive = true},
+                {"searcher.bracket_rungs", .adaptive = true},
+                {"searcher.population_size", .pbt = true},
+                {"searcher.num_rounds", .pbt = true},
+                {"searcher.length_per_round", .pbt = true},
+                {"searcher.truncate_fraction", .pbt = true},
+                {"searcher.resample_probability", .pbt = true},
+                {"searcher.perturb_factor", .pbt = true},
+                {"searcher.entrypoint", .custom = true},
+                {"searcher.every", .custom = true},
+                {"searcher.timeout", .custom = true},
+                {"searcher.n_startup_trials", .asha = config_is_drawn(config), .adaptive = config_is_drawn(config), .tpe = true}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (is_key(option, rows[i].key)) {
             return (rows[i].asha && config->searcher == SEARCH_ASHA) || (rows[i].adaptive && config->searcher == SEARCH_ADAPTIVE_ASHA) ||
-                   (rows[i].tpe && config->searcher == SEARCH_TPE) || (rows[i].pbt && config->searcher == SEARCH_PBT);
+                   (rows[i].tpe && config->searcher == SEARCH_TPE) || (rows[i].pbt && config->searcher == SEARCH_PBT) ||
+                   (rows[i].custom && config->searcher == SEARCH_CUSTOM);
         }
     }
     if (is_key(option, "searcher.max_trials") && config->searcher == SEARCH_PBT) {

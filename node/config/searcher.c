@@ -15,6 +15,7 @@
 #define ADAPTIVE (1u << SEARCH_ADAPTIVE_ASHA)
 #define TPE (1u << SEARCH_TPE)
 #define PBT (1u << SEARCH_PBT)
+#define CUSTOM (1u << SEARCH_CUSTOM)
 
 /* Which searchers an option means something to, and which of them do not work without it. */
 static const struct rule {
@@ -22,15 +23,19 @@ static const struct rule {
     unsigned meant_for, needed_by;
     const char *use; /* the searchers in words */
 } rules[] = {
-    {"metric", ~0u, ASHA | ADAPTIVE | TPE | PBT, ""},
-    {"max_trials", RANDOM | ASHA | ADAPTIVE | TPE, RANDOM | ASHA | ADAPTIVE | TPE, "random, asha, adaptive_asha or tpe"},
-    {"max_concurrent_trials", GRID | RANDOM | ASHA | ADAPTIVE | TPE | PBT, 0, "grid, random, asha, adaptive_asha, tpe or pbt"},
+    {"metric", ~0u, ASHA | ADAPTIVE | TPE | PBT | CUSTOM, ""},
+    {"max_trials", RANDOM | ASHA | ADAPTIVE | TPE | CUSTOM, RANDOM | ASHA | ADAPTIVE | TPE | CUSTOM,
+     "random, asha, adaptive_asha, tpe or custom"},
+    {"max_concurrent_trials", GRID | RANDOM | ASHA | ADAPTIVE | TPE | PBT | CUSTOM, 0, "grid, random, asha, adaptive_asha, tpe, pbt or custom"},
     {"n_startup_trials", ASHA | ADAPTIVE | TPE, 0, "tpe, or asha or adaptive_asha with sampler: tpe"},
     {"sampler", RANDOM | ASHA | ADAPTIVE, 0, "random, asha or adaptive_asha"},
     {"initial", RANDOM | ASHA | ADAPTIVE | TPE, 0, "random, asha, adaptive_asha or tpe"},
     {"warm_start", RANDOM | ASHA | ADAPTIVE | TPE, 0, "random, asha, adaptive_asha or tpe"},
-    {"max_time", ASHA | ADAPTIVE | TPE, ASHA | ADAPTIVE, "asha, adaptive_asha or tpe"},
-    {"time_metric", ASHA | ADAPTIVE | TPE | PBT, 0, "asha, adaptive_asha, tpe or pbt"},
+    {"max_time", ASHA | ADAPTIVE | TPE | CUSTOM, ASHA | ADAPTIVE | CUSTOM, "asha, adaptive_asha, tpe or custom"},
+    {"time_metric", ASHA | ADAPTIVE | TPE | PBT | CUSTOM, 0, "asha, adaptive_asha, tpe, pbt or custom"},
+    {"entrypoint", CUSTOM, CUSTOM, "custom"},
+    {"every", CUSTOM, 0, "custom"},
+    {"timeout", CUSTOM, 0, "custom"},
     {"divisor", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
     {"stop_once", ASHA | ADAPTIVE, 0, "asha or adaptive_asha"},
     {"num_rungs", ASHA, ASHA, "asha"},
@@ -84,6 +89,9 @@ static void check_rule(struct reading *reading, const struct rule *rule)
         (void)tree_fail(reading->tree, reading->searcher, "searcher.%s is missing; searcher.name %s needs it, allowed are %llu ... %llu%s",
                         rule->word, name, (unsigned long long)option->min, (unsigned long long)option->max,
                         is_time ? ", in steps (searcher.time_metric may name another unit)" : "");
+    } else if (strcmp(rule->word, "entrypoint") == 0) {
+        (void)tree_fail(reading->tree, reading->searcher,
+                        "searcher.entrypoint is missing; searcher.name custom needs the command of your program, such as python3 my_search.py");
     } else {
         (void)tree_fail(reading->tree, reading->searcher,
                         "searcher.%s is missing; searcher.name %s compares trials by it, so write a metric that the program reports in "
@@ -230,6 +238,26 @@ static void read_population(struct reading *reading)
     }
 }
 
+/* The results of a trial are few: each has a record. */
+static void check_every(struct reading *reading)
+{
+    const struct config *config = reading->config;
+    const struct tree_node *node = given(reading, "every");
+    if (node == NULL || config->every == 0 || config->max_time == 0) {
+        return;
+    }
+    if (config->every > config->max_time) {
+        (void)tree_fail(reading->tree, node, "searcher.every is %llu, longer than a whole trial (searcher.max_time %llu); make it shorter, or leave it out",
+                        (unsigned long long)config->every, (unsigned long long)config->max_time);
+    } else if (config_report_count(config) > SEARCH_RUNGS_MAX) {
+        (void)tree_fail(reading->tree, node,
+                        "searcher.every is %llu, so a trial would report %llu times until searcher.max_time; allowed are %d times: make it at "
+                        "least %llu",
+                        (unsigned long long)config->every, (unsigned long long)config_report_count(config), SEARCH_RUNGS_MAX,
+                        (unsigned long long)((config->max_time - 1) / SEARCH_RUNGS_MAX + 1));
+    }
+}
+
 void searcher_finish(struct tree *tree, const struct tree_node *searcher, const struct tree_node *const nodes[CONFIG_OPTIONS_MAX],
                      struct config *config)
 {
@@ -247,7 +275,9 @@ void searcher_finish(struct tree *tree, const struct tree_node *searcher, const 
     } else if (search_judges(config->searcher)) {
         read_max_length(&reading);
     }
-    if (search_draws(config->searcher)) {
+    if (config->searcher == SEARCH_CUSTOM) {
+        check_every(&reading);
+    } else if (search_draws(config->searcher)) {
         read_warm_start(&reading);
     }
     if (config->searcher != SEARCH_SINGLE && given(&reading, "max_concurrent_trials") == NULL) {
@@ -258,5 +288,5 @@ void searcher_finish(struct tree *tree, const struct tree_node *searcher, const 
 bool searcher_has_length(const char *name)
 {
     return strcmp(name, "asha") == 0 || strcmp(name, "async_halving") == 0 || strcmp(name, "adaptive_asha") == 0 ||
-           strcmp(name, "tpe") == 0;
+           strcmp(name, "tpe") == 0 || strcmp(name, "custom") == 0;
 }

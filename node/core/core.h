@@ -87,6 +87,10 @@ enum node_event_kind {
     NODE_EVENT_SLOT_BUSY,      /* u.busy: whether a program outside Shoal uses the slot's device; repeated now and then */
     NODE_EVENT_PROGRAMS,       /* bytes: which programs this machine has, the body of a record (fact_programs_pack); repeated
                                   now and then */
+    NODE_EVENT_SEARCHER_STARTED, /* u.searcher: the process of the program runs; its first words are to come */
+    NODE_EVENT_SEARCHER_READY,   /* u.searcher: the program waits for its first event */
+    NODE_EVENT_SEARCHER_ANSWER,  /* u.searcher: event, has_more; bytes: the actions, an array (docs/wire.md) */
+    NODE_EVENT_SEARCHER_ENDED,   /* u.searcher: the program is gone, or was never there; text */
     NODE_EVENT_FOREIGN,        /* u.foreign: a message of a version that is not spoken here was refused */
     NODE_EVENT_MALFORMED       /* a message or a request to join could not be decoded; node_core_counters counts it */
 };
@@ -229,6 +233,13 @@ struct node_event {
             struct fact_saved saved;
         } output;
         struct {
+            experiment_id experiment;
+            uint64_t life; /* as in NODE_EFFECT_SEARCHER_START */
+            uint64_t event;
+            bool has_more;
+            const char *text; /* why, the end of a sentence; borrowed for the call; may be NULL */
+        } searcher;
+        struct {
             bool full;
         } disk;
         struct {
@@ -274,6 +285,10 @@ enum node_effect_kind {
                                  * to ask: the next output may come */
     NODE_EFFECT_PUSH,           /* u.push: copy a blob to a peer; answer: NODE_EVENT_PUSHED */
     NODE_EFFECT_CONFIRM,        /* u.push: ask the node whether it holds the blob undamaged; answer: NODE_EVENT_CONFIRMED */
+    NODE_EFFECT_SEARCHER_START, /* u.searcher: start the program that decides in a search, in a copy of the code; `life` tells it from
+                                 * earlier ones. Answers: NODE_EVENT_SEARCHER_..., for certain ENDED in the end */
+    NODE_EFFECT_SEARCHER_TELL,  /* u.searcher: event; bytes: the event, a map (docs/wire.md), for the program that waits for it */
+    NODE_EFFECT_SEARCHER_STOP,  /* u.searcher: end the program; no answer is wanted */
     NODE_EFFECT_COLLECT,        /* u.collect; bytes: hashes of blobs, end to end: chunks of none of these blobs, and
                                  * untouched for idle_s, may be deleted from the disk */
     NODE_EFFECT_REPLY,          /* u.reply: the answer to a request */
@@ -337,6 +352,11 @@ struct node_effect {
             attempt_id attempt; /* checkpoints; zero for code */
             uint64_t step;
         } push;
+        struct {
+            experiment_id experiment;
+            uint64_t life;
+            uint64_t event;
+        } searcher;
         struct {
             uint32_t idle_s;
         } collect;

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "node/daemon/api/change.h"
 #include "node/daemon/api/query.h"
+#include "node/daemon/api/searcher.h"
 #include "node/daemon/api/table.h"
 #include "node/daemon/api/worker.h"
 #include "node/daemon/disk/disk.h"
@@ -20,6 +21,7 @@
 #include "node/daemon/workers/end.h"
 #include "node/daemon/workers/launch.h"
 #include "node/daemon/workers/platform.h"
+#include "node/daemon/workers/searcher.h"
 #include "node/daemon/workers/warm.h"
 #include "node/daemon/workers/workers.h"
 
@@ -112,6 +114,13 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
     case NODE_EFFECT_KILL:
         daemon_workers_effect(daemon, effect);
         break;
+    case NODE_EFFECT_SEARCHER_START:
+    case NODE_EFFECT_SEARCHER_STOP:
+        daemon_searcher_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_SEARCHER_TELL:
+        api_searcher_tell_effect(daemon, effect);
+        break;
     case NODE_EFFECT_STOP_WORKER:
         api_worker_stop_effect(daemon, effect);
         break;
@@ -173,6 +182,7 @@ static void take_bulk(struct daemon *daemon)
         switch (event.kind) {
         case BULK_FETCHED:
             daemon_workers_fetched(daemon, event.id, event.code, event.text);
+            daemon_searcher_fetched(daemon, event.id, event.code, event.text);
             query_fetched(daemon, event.id, event.code, event.text);
             daemon_scrub_fetched(daemon, event.id, event.code, event.text);
             break;
@@ -427,6 +437,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         daemon_peer_hints_beacon(daemon);
         daemon_own_addresses_tick(daemon, daemon_now_ms());
         local_process(daemon, items + first_client, count - first_client);
+        daemon_searcher_poll(daemon);
         daemon_warm_poll(daemon); /* first: why a warm process has not begun a worker */
         for (uint32_t i = first_worker; i < first_client; i++) {
             if (items[i].revents != 0) {

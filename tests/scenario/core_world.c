@@ -156,6 +156,11 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
     case NODE_EFFECT_LEAVE_GROUP:
         world_told_to_leave(world, number, effect);
         break;
+    case NODE_EFFECT_SEARCHER_START:
+    case NODE_EFFECT_SEARCHER_TELL:
+    case NODE_EFFECT_SEARCHER_STOP:
+        world_searcher_effect(world, number, effect);
+        break;
     case NODE_EFFECT_NEW_KEY: {
         world_say(world, number, '>', "new key");
         world->nodes[number].keys_made += effect->u.new_key.afresh;
@@ -403,7 +408,7 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
     }
     options.node.reads = node->is_older ? 0 : FACT_READS_LARGE | FACT_READS_STOP | FACT_READS_ANNOTATION | FACT_READS_SEARCH | FACT_READS_RETRY |
                                                     FACT_READS_DRAWN | FACT_READS_PROMOTION | FACT_READS_EXTENSION |
-                                                    FACT_READS_POPULATION | FACT_READS_DRAWN_PROMOTION;
+                                                    FACT_READS_POPULATION | FACT_READS_DRAWN_PROMOTION | FACT_READS_CUSTOM;
     options.node.reads &= ~node->lacks;
     bytes_copy_text(options.node.addresses[0], sizeof options.node.addresses[0], node->address);
     if (node->speaks.newest != 0) {

@@ -117,6 +117,10 @@ struct world {
     bool is_mute;    /* an elastic program that begins now never listens */
     uint64_t failure; /* of programs that end by themselves: how, as the next one's is compared with it; 0: that is not known */
     uint64_t failing_trials; /* bits: their programs fail at once everywhere */
+    /* The program of a search: its answer to an event (docs/wire.md) is an array of actions; false: it dies. NULL: it never starts. What it is
+     * told of stands in the log: "a# start", "a# report 3". */
+    bool (*searches)(struct world *world, const char *kind, uint32_t trial, struct pack_writer *actions);
+    bool searcher_is_mute; /* it does not answer */
     size_t core_bytes; /* of memory that each core has; 0: enough */
     uint32_t node_count;
     struct world_node nodes[WORLD_NODES_MAX];

@@ -42,6 +42,9 @@ void world_told_to_leave(struct world *world, uint32_t number, const struct node
 /* The other effects on a worker. */
 void world_worker_effect(struct world *world, uint32_t number, const struct node_effect *effect);
 
+/* core_world_searcher.c: effects on the program of a search. */
+void world_searcher_effect(struct world *world, uint32_t number, const struct node_effect *effect);
+
 /* The time of the worker's next report has come. */
 void world_worker_works(struct world *world, uint32_t number, uint32_t slot);
 

@@ -151,6 +151,9 @@ void trace_effect(struct sim *sim, const struct node_effect *effect, const struc
     case NODE_EFFECT_WELCOME:
         trace_word(sim, effect->u.reply.client << 32 | (uint32_t)effect->u.reply.code);
         break;
+    case NODE_EFFECT_SEARCHER_START:
+    case NODE_EFFECT_SEARCHER_TELL:
+    case NODE_EFFECT_SEARCHER_STOP:
     case NODE_EFFECT_COLLECT:
     case NODE_EFFECT_NEW_KEY:
     case NODE_EFFECT_BECOME:

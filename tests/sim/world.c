@@ -317,6 +317,10 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
     case NODE_EFFECT_DURABLE:
         checkers_on_durable(sim, node, effect);
         return false;
+    case NODE_EFFECT_SEARCHER_START: /* no plan has the searcher custom */
+    case NODE_EFFECT_SEARCHER_TELL:
+    case NODE_EFFECT_SEARCHER_STOP:
+        return false;
     case NODE_EFFECT_OUTPUT_DONE:
         outputs_done(sim, node, effect);
         return false;

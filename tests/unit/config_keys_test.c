@@ -16,6 +16,8 @@
 #define OVERRIDES_MAX 12
 #define RANDOM "searcher.name=random;searcher.max_trials=9"
 #define ASHA "searcher.name=asha;searcher.metric=m;searcher.max_trials=9;searcher.num_rungs=2;searcher.max_time=9"
+#define SPACE "hyperparameters={x: {type: double, minval: 0, maxval: 1}}"
+#define CUSTOM "searcher.name=custom;searcher.metric=m;searcher.max_trials=9;searcher.max_time=9;searcher.entrypoint=x;" SPACE
 #define ADAPTIVE "searcher.name=adaptive_asha;searcher.metric=m;searcher.max_trials=9;searcher.max_time=9"
 
 #define PBT_NAME \
@@ -75,8 +77,8 @@ static const struct row {
          "program's own is written {type: const, val: {...}})"},
         {"hyperparameters", NULL, "{a: {type: int, minval: 3, maxval: 2}}",
          "hyperparameters.a.minval is '3' and maxval '2'; minval must not be above maxval"},
-        {"searcher.name", NULL, "rando", "searcher.name is 'rando'; allowed are single, grid, random, asha, adaptive_asha, tpe, pbt"},
-        {"searcher.name", NULL, "[grid]", "searcher.name is a list; allowed are single, grid, random, asha, adaptive_asha, tpe, pbt"},
+        {"searcher.name", NULL, "rando", "searcher.name is 'rando'; allowed are single, grid, random, asha, adaptive_asha, tpe, pbt, custom"},
+        {"searcher.name", NULL, "[grid]", "searcher.name is a list; allowed are single, grid, random, asha, adaptive_asha, tpe, pbt, custom"},
         {"searcher.metric", NULL, "[a]", "searcher.metric is a list; allowed are texts of 1 ... 63 bytes without control characters"},
         {"searcher.metric", NULL, "''", "searcher.metric is empty; allowed are texts of 1 ... 63 bytes without control characters"},
         {"searcher.smaller_is_better", "searcher.metric=loss", "yes",
@@ -86,25 +88,29 @@ static const struct row {
         {"searcher.max_trials", "searcher.name=asha;searcher.metric=m;searcher.num_rungs=2;searcher.max_time=9", "many",
          "searcher.max_trials is 'many'; allowed are 1 ... 100000"},
         {"searcher.max_trials", NULL, "4",
-         "searcher.max_trials has no effect with searcher.name single; remove it or use random, asha, adaptive_asha or tpe"},
+         "searcher.max_trials has no effect with searcher.name single; remove it or use random, asha, adaptive_asha, tpe or custom"},
         {"searcher.max_trials", "searcher.name=grid", "4",
-         "searcher.max_trials has no effect with searcher.name grid; remove it or use random, asha, adaptive_asha or tpe"},
+         "searcher.max_trials has no effect with searcher.name grid; remove it or use random, asha, adaptive_asha, tpe or custom"},
         {"searcher.max_concurrent_trials", RANDOM, "-1", "searcher.max_concurrent_trials is '-1'; allowed are 0 ... 100000"},
         {"searcher.max_concurrent_trials", ADAPTIVE, "[4]", "searcher.max_concurrent_trials is a list; allowed are 0 ... 100000"},
         {"searcher.max_concurrent_trials", NULL, "4",
-         "searcher.max_concurrent_trials has no effect with searcher.name single; remove it or use grid, random, asha, adaptive_asha, tpe or pbt"},
+         "searcher.max_concurrent_trials has no effect with searcher.name single; remove it or use grid, random, asha, adaptive_asha, tpe, pbt or custom"},
         {"searcher.max_time", "searcher.name=asha;searcher.metric=m;searcher.max_trials=9;searcher.num_rungs=2", "0",
          "searcher.max_time is '0'; allowed are 1 ... 1000000000000"},
         {"searcher.max_time", "searcher.name=asha;searcher.metric=m;searcher.max_trials=9;searcher.num_rungs=2", "1.5",
          "searcher.max_time is '1.5'; allowed are 1 ... 1000000000000"},
         {"searcher.max_time", RANDOM, "9",
-         "searcher.max_time has no effect with searcher.name random; remove it or use asha, adaptive_asha or tpe"},
+         "searcher.max_time has no effect with searcher.name random; remove it or use asha, adaptive_asha, tpe or custom"},
         {"searcher.time_metric", ASHA, "[steps]",
          "searcher.time_metric is a list; allowed are texts of 1 ... 63 bytes without control characters"},
         {"searcher.time_metric", ASHA, "''",
          "searcher.time_metric is empty; allowed are texts of 1 ... 63 bytes without control characters"},
         {"searcher.time_metric", RANDOM, "steps",
-         "searcher.time_metric has no effect with searcher.name random; remove it or use asha, adaptive_asha, tpe or pbt"},
+         "searcher.time_metric has no effect with searcher.name random; remove it or use asha, adaptive_asha, tpe, pbt or custom"},
+        {"searcher.entrypoint", "searcher.name=custom;searcher.metric=m;searcher.max_trials=9;searcher.max_time=9;" SPACE, "[a]",
+         "searcher.entrypoint is a list; allowed are texts of 1 ... 511 bytes without control characters"},
+        {"searcher.every", CUSTOM, "0", "searcher.every is '0'; allowed are 1 ... 1000000000000"},
+        {"searcher.timeout", CUSTOM, "0", "searcher.timeout is '0'; allowed are 1 ... 86400 seconds, and numbers with the units s, m, h and d, such as 90s, 5m or 1h30m"},
         {"searcher.max_length", "searcher.name=asha;searcher.metric=m;searcher.max_trials=9;searcher.num_rungs=2", "0",
          "searcher.max_length is '0'; allowed is a whole number from 1 on, or a map of one of steps, batches, epochs, seconds "
          "to such a number"},

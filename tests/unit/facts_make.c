@@ -178,6 +178,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_SEARCH_STOP:
         fact_search_stop_pack(writer, fact);
         break;
+    case FACT_SEARCHER:
+        fact_searcher_pack(writer, fact);
+        break;
     case FACT_SEARCH_PAUSE:
         fact_search_pause_pack(writer, fact);
         break;

@@ -20,7 +20,8 @@ static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE, 
                                        FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE,
                                        FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
                                        FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE, FACT_STOP,
-                                       FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_SEARCH_PAUSE, FACT_ANNOTATION, FACT_PART};
+                                       FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_SEARCH_PAUSE, FACT_SEARCHER, FACT_ANNOTATION,
+                                       FACT_PART};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -34,6 +35,7 @@ union any_fact {
     struct fact_search_log search_log;
     struct fact_search_stop search_stop;
     struct fact_search_pause search_pause;
+    struct fact_searcher searcher;
     struct fact_stop stop;
     struct fact_annotation annotation;
     struct fact_claim claim;
@@ -177,6 +179,36 @@ static struct fact_key random_assignment(struct random *random, const attempt_id
     return fact_key_attempt(id);
 }
 
+/* The bytes of the actions live until eight further answers are made. */
+static void random_answer(struct random *random, struct fact_search_log *out)
+{
+    static uint8_t room[8][2][RECORD_BODY_BYTES_MAX];
+    static uint32_t next;
+    struct pack_writer creates, stops;
+    struct fact_draw draw;
+    uint8_t(*bytes)[RECORD_BODY_BYTES_MAX] = room[next++ % 8];
+    pack_writer_init(&creates, bytes[0], sizeof bytes[0]);
+    pack_writer_init(&stops, bytes[1], sizeof bytes[1]);
+    out->adopted_count = 0; /* a record of its own, as coordinators write it */
+    out->judged_count = out->judged_count > 0;
+    out->answer = (struct fact_answer){.is_start = below(random, 2) == 1,
+                                       .has_more = below(random, 2) == 1,
+                                       .finishes = below(random, 2) == 1,
+                                       .create_count = below(random, 5),
+                                       .stop_count = below(random, FACT_ACTIONS_MAX + 1)};
+    for (uint32_t i = 0; i < out->answer.create_count; i++) {
+        random_draw(random, FACT_POINT_MAX, &draw);
+        fact_create_pack(&creates, below(random, SEARCH_TRIALS_MAX), &draw);
+    }
+    for (uint32_t i = 0; i < out->answer.stop_count; i++) {
+        fact_stopped_pack(&stops, below(random, SEARCH_TRIALS_MAX), 1 + below(random, UINT32_MAX));
+    }
+    out->answer.creates = bytes[0];
+    out->answer.creates_bytes = (uint32_t)creates.used_bytes;
+    out->answer.stops = bytes[1];
+    out->answer.stops_bytes = (uint32_t)stops.used_bytes;
+}
+
 static struct fact_key random_log(struct random *random, const attempt_id *id, struct fact_search_log *out)
 {
     struct fact_log_name log;
@@ -212,6 +244,10 @@ static struct fact_key random_log(struct random *random, const attempt_id *id, s
         out->created.is_drawn = below(random, 2) == 1;
         random_draw(random, FACT_POINT_MAX, &out->created.draw);
     }
+    out->has_answer = !out->has_created && below(random, 3) == 0;
+    if (out->has_answer) {
+        random_answer(random, out);
+    }
     return fact_key_search_log(id->experiment, log, below(random, UINT32_MAX));
 }
 
@@ -224,10 +260,17 @@ static bool same_draw(const struct fact_draw *a, const struct fact_draw *b)
     return same;
 }
 
+static bool same_answer(const struct fact_answer *a, const struct fact_answer *b)
+{
+    return a->is_start == b->is_start && a->has_more == b->has_more && a->finishes == b->finishes && a->create_count == b->create_count &&
+           a->stop_count == b->stop_count && a->creates_bytes == b->creates_bytes && a->stops_bytes == b->stops_bytes &&
+           memcmp(a->creates, b->creates, a->creates_bytes) == 0 && memcmp(a->stops, b->stops, a->stops_bytes) == 0;
+}
+
 static bool same_log(const struct fact_search_log *a, const struct fact_search_log *b)
 {
     bool same = a->term == b->term && a->boot == b->boot && a->adopted_count == b->adopted_count && a->judged_count == b->judged_count;
-    same = same && a->has_created == b->has_created;
+    same = same && a->has_created == b->has_created && a->has_answer == b->has_answer && (!a->has_answer || same_answer(&a->answer, &b->answer));
     if (same && a->has_created) {
         same = attempt_id_equal(&a->created.attempt, &b->created.attempt) && a->created.is_drawn == b->created.is_drawn &&
                same_draw(&a->created.draw, &b->created.draw);
@@ -360,6 +403,14 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         random_bytes(random, out->search_stop.log.bytes, sizeof out->search_stop.log.bytes);
         out->search_stop.record = (uint32_t)random_number(random);
         return fact_key_trial(id.experiment, id.trial);
+    case FACT_SEARCHER:
+        memset(&out->searcher, 0, sizeof out->searcher);
+        out->searcher.starts = random_number(random);
+        out->searcher.failures = random_number(random);
+        out->searcher.is_given_up = below(random, 2) == 1;
+        out->searcher.differs = below(random, 2) == 1;
+        memset(out->searcher.text, 'w', below(random, sizeof out->searcher.text));
+        return fact_key_experiment(id.experiment);
     case FACT_SEARCH_PAUSE:
         memset(&out->search_pause, 0, sizeof out->search_pause);
         out->search_pause.number = 1 + (uint32_t)random_number(random) / 2;
@@ -500,6 +551,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_search_stop_read(record, &out->search_stop);
     case FACT_SEARCH_PAUSE:
         return fact_search_pause_read(record, &out->search_pause);
+    case FACT_SEARCHER:
+        return fact_searcher_read(record, &out->searcher);
     case FACT_ANNOTATION:
         return fact_annotation_read(record, &out->annotation);
     case FACT_CLAIM:
@@ -632,6 +685,9 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_SEARCH_STOP:
         return SAME(search_stop.number) && SAME(search_stop.rung) && SAME(search_stop.is_top) && SAME(search_stop.writer) &&
                SAME(search_stop.log) && SAME(search_stop.record);
+    case FACT_SEARCHER:
+        return SAME(searcher.starts) && SAME(searcher.failures) && SAME(searcher.is_given_up) && SAME(searcher.differs) &&
+               strcmp(a->searcher.text, b->searcher.text) == 0;
     case FACT_SEARCH_PAUSE:
         return SAME(search_pause.number) && SAME(search_pause.term) && SAME(search_pause.coordinator) && SAME(search_pause.rung) &&
                SAME(search_pause.writer) && SAME(search_pause.log) && SAME(search_pause.record);
@@ -826,6 +882,9 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         break;
     case FACT_SEARCH_STOP:
         assert_true(fact->search_stop.number > 0 && fact->search_stop.rung < FACT_RUNGS_MAX);
+        break;
+    case FACT_SEARCHER:
+        assert_true(strlen(fact->searcher.text) < FACT_SEARCHER_BYTES);
         break;
     case FACT_SEARCH_PAUSE:
         assert_true(fact->search_pause.number > 0 && fact->search_pause.rung < FACT_RUNGS_MAX);

@@ -104,6 +104,35 @@ static void tpe_has_the_defaults_of_optuna(void **state)
     assert_string_equal(c.time_metric, "epochs");
 }
 
+#define CUSTOM "name: custom, entrypoint: python3 own.py, metric: loss, max_trials: 9"
+
+static void a_program_is_told_of_a_trial_at_even_lengths(void **state)
+{
+    (void)state;
+    struct config c = parse_good(CUSTOM ", max_time: 10, every: 4, timeout: 20");
+    assert_int_equal(c.searcher, SEARCH_CUSTOM);
+    assert_string_equal(c.searcher_entrypoint, "python3 own.py");
+    assert_int_equal(c.searcher_timeout_s, 20);
+    assert_int_equal(c.max_concurrent_trials, 16);
+    assert_true(c.smaller_is_better && config_is_drawn(&c) && config_needs_search(&c) && config_is_custom(&c));
+    struct search_halving halving = config_search_halving(&c);
+    assert_true(search_halving_is_good(&halving));
+    assert_int_equal(halving.rungs, 3);
+    assert_int_equal(search_rung_target(&halving, 3, 0), 4);
+    assert_int_equal(search_rung_target(&halving, 3, 1), 8);
+    assert_int_equal(search_rung_target(&halving, 3, 2), 10);
+    c = parse_good(CUSTOM ", max_length: {epochs: 7}");
+    halving = config_search_halving(&c);
+    assert_int_equal(halving.rungs, 1);
+    assert_int_equal(search_rung_target(&halving, 1, 0), 7);
+    assert_int_equal(c.searcher_timeout_s, 600);
+    c = parse_good(CUSTOM ", max_time: 320, every: 10");
+    assert_int_equal(config_search_halving(&c).rungs, SEARCH_RUNGS_MAX);
+    c.every = 9; /* a record of another node */
+    halving = config_search_halving(&c);
+    assert_false(search_halving_is_good(&halving));
+}
+
 static void a_searcher_that_draws_needs_something_to_draw(void **state)
 {
     (void)state;
@@ -161,7 +190,7 @@ static void each_mistake_is_one_sentence_with_key_value_and_what_is_allowed(void
     static const struct {
         const char *text, *wanted;
     } rows[] = {
-        {"name: ahsa", "searcher.name is 'ahsa'; allowed are single, grid, random, asha, adaptive_asha, tpe"},
+        {"name: ahsa", "searcher.name is 'ahsa'; allowed are single, grid, random, asha, adaptive_asha, tpe, pbt, custom"},
         {"name: tpe, max_trials: 9", "searcher.metric is missing; searcher.name tpe compares trials by it"},
         {"name: tpe, metric: a", "searcher.max_trials is missing; searcher.name tpe needs it, allowed are 1 ... 100000"},
         {"name: tpe, metric: a, max_trials: 9, sampler: random", "searcher.sampler has no effect with searcher.name tpe; remove it or use random, asha or adaptive_asha"},
@@ -169,7 +198,13 @@ static void each_mistake_is_one_sentence_with_key_value_and_what_is_allowed(void
         {"name: tpe, metric: a, max_trials: 9, divisor: 3", "searcher.divisor has no effect with searcher.name tpe"},
         {"name: tpe, metric: a, max_trials: 9, n_startup_trials: -1", "searcher.n_startup_trials is '-1'; allowed are 0 ... 100000"},
         {"name: random, max_trials: 9, n_startup_trials: 5", "searcher.n_startup_trials has no effect with searcher.name random; remove it or use tpe"},
-        {"name: custom, metric: a, max_trials: 3", "searcher.name is 'custom'; allowed are"},
+        {"name: hyperband, metric: a, max_trials: 3", "searcher.name is 'hyperband'; allowed are"},
+        {"name: custom, metric: a, max_trials: 3, max_time: 9", "searcher.entrypoint is missing; searcher.name custom needs the command of your program, such as python3 my_search.py"},
+        {"name: custom, metric: a, max_trials: 3, entrypoint: x", "searcher.max_time is missing; searcher.name custom needs it"},
+        {"name: custom, metric: a, max_trials: 3, entrypoint: x, max_time: 9, every: 10", "searcher.every is 10, longer than a whole trial (searcher.max_time 9); make it shorter, or leave it out"},
+        {"name: custom, metric: a, max_trials: 3, entrypoint: x, max_time: 320, every: 9", "searcher.every is 9, so a trial would report 36 times until searcher.max_time; allowed are 32 times: make it at least 10"},
+        {"name: custom, metric: a, max_trials: 3, entrypoint: x, max_time: 9, sampler: sobol", "searcher.sampler has no effect with searcher.name custom; remove it or use random, asha or adaptive_asha"},
+        {"name: random, max_trials: 3, every: 2", "searcher.every has no effect with searcher.name random; remove it or use custom"},
         {"name: asha, num_rungs: 3, max_trials: 9, max_time: 9", "searcher.metric is missing; searcher.name asha compares trials by it"},
         {"name: asha, metric: a, max_trials: 9, max_time: 9", "searcher.num_rungs is missing; searcher.name asha needs it, allowed are 1 ... 32"},
         {"name: asha, metric: a, num_rungs: 3, max_time: 9", "searcher.max_trials is missing; searcher.name asha needs it, allowed are 1 ... 100000"},
@@ -222,7 +257,7 @@ static void each_mistake_is_one_sentence_with_key_value_and_what_is_allowed(void
         {"name: grid, time_metric: a", "searcher.time_metric has no effect with searcher.name grid"},
         {"name: grid, stop_once: true", "searcher.stop_once has no effect with searcher.name grid"},
         {"name: single, max_concurrent_trials: 3", "searcher.max_concurrent_trials has no effect with searcher.name single; remove it or use grid,"},
-        {"name: grid, max_trials: 4", "searcher.max_trials has no effect with searcher.name grid; remove it or use random, asha, adaptive_asha or tpe"},
+        {"name: grid, max_trials: 4", "searcher.max_trials has no effect with searcher.name grid; remove it or use random, asha, adaptive_asha, tpe or custom"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct config config;
@@ -423,6 +458,7 @@ int main(void)
         cmocka_unit_test(every_option_of_a_halving_is_read),
         cmocka_unit_test(the_defaults_are_those_of_determined),
         cmocka_unit_test(tpe_has_the_defaults_of_optuna),
+        cmocka_unit_test(a_program_is_told_of_a_trial_at_even_lengths),
         cmocka_unit_test(a_searcher_that_draws_needs_something_to_draw),
         cmocka_unit_test(a_length_is_a_time_with_its_unit),
         cmocka_unit_test(each_mistake_is_one_sentence_with_key_value_and_what_is_allowed),

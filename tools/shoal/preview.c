@@ -68,7 +68,7 @@ void preview_line(const struct config *config, char out[PREVIEW_LINE_BYTES])
 /* The trials whose values are shown: where values follow from results, the first ones are random whatever comes. */
 static uint32_t sample_count(const struct plan *plan)
 {
-    uint32_t known = config_is_drawn(plan->config) ? plan->config->n_startup_trials : SAMPLES;
+    uint32_t known = plan->config->searcher == SEARCH_CUSTOM ? 0 : config_is_drawn(plan->config) ? plan->config->n_startup_trials : SAMPLES;
     uint32_t most = plan->trials < SAMPLES ? plan->trials : SAMPLES;
     return known < most ? known : most;
 }
@@ -149,7 +149,12 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
     int code = CLI_DONE;
     uint32_t samples = sample_count(plan);
     (void)fputc('\n', cli->out);
-    if (config_is_drawn(config) && config->n_startup_trials >= plan->trials) {
+    if (config->searcher == SEARCH_CUSTOM) {
+        (void)fprintf(cli->out, "The program (%s) says which trials there are, %" PRIu32 " at most. It is told of each trial %" PRIu64
+                                " time%s until %" PRIu64 " %s, and of its end.\n",
+                      config->searcher_entrypoint, plan->trials, config_report_count(config), config_report_count(config) == 1 ? "" : "s",
+                      config->max_time, config->time_metric);
+    } else if (config_is_drawn(config) && config->n_startup_trials >= plan->trials) {
         (void)fprintf(cli->out, "All values are random, since searcher.n_startup_trials (%" PRIu32 ") is not below the number of trials:\n",
                       config->n_startup_trials);
     } else if (config_is_drawn(config) && config->n_startup_trials > 0) {

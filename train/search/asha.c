@@ -36,7 +36,8 @@ bool search_halving_is_good(const struct search_halving *halving)
 {
     bool is_good = search_halves(halving->kind) && is_between(halving->rungs, 1, SEARCH_RUNGS_MAX) && halving->divisor > 1 &&
                    halving->divisor <= SEARCH_DIVISOR_MAX && is_between(halving->max_time, 1, SEARCH_TIME_MAX) &&
-                   is_between(halving->max_trials, 1, SEARCH_TRIALS_MAX) && halving->mode <= SEARCH_CONSERVATIVE &&
+                   is_between(halving->max_trials, 1, SEARCH_TRIALS_MAX) && halving->every <= halving->max_time &&
+                   halving->mode <= SEARCH_CONSERVATIVE &&
                    halving->bracket_count <= SEARCH_BRACKETS_MAX;
     for (uint32_t i = 0; is_good && i < halving->bracket_count; i++) {
         is_good = is_between(halving->bracket_rungs[i], 1, SEARCH_RUNGS_MAX);
@@ -219,6 +220,9 @@ uint32_t search_next_bracket(const struct search_brackets *brackets, struct sear
 uint64_t search_rung_target(const struct search_halving *halving, uint32_t rungs, uint32_t rung)
 {
     CHECK(rung < rungs);
+    if (halving->every > 0) {
+        return rung + 1 < rungs ? halving->every * (rung + 1) : halving->max_time;
+    }
     uint64_t target = (uint64_t)((double)halving->max_time / power(halving->divisor, rungs - 1 - rung));
     return target > 0 ? target : 1;
 }

@@ -35,6 +35,7 @@ struct search_halving {
     uint32_t rungs;        /* num_rungs of asha, max_rungs of adaptive_asha: 1 ... SEARCH_RUNGS_MAX */
     double divisor;        /* above 1, at most SEARCH_DIVISOR_MAX */
     uint64_t max_time;     /* units: 1 ... SEARCH_TIME_MAX */
+    uint64_t every;        /* not 0: rung i is at `every` times i + 1, the last one at max_time (SEARCH_CUSTOM) */
     uint32_t max_trials;   /* 1 ... SEARCH_TRIALS_MAX */
     uint32_t max_concurrent_trials; /* 0: as many as the searcher itself can use (search_brackets_share) */
     enum search_mode mode;          /* of adaptive_asha */

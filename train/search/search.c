@@ -549,7 +549,35 @@ static double choice_of(const struct search_parameter *parameter, const struct p
     return -1;
 }
 
-int search_point_read(const struct search_space *space, struct pack_reader values, double *point)
+/* Whether the first `bytes` of the name are the name of a parameter, or of a map of parameters. */
+static bool has_name(const struct parameters *parameters, const char *name, size_t bytes)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < parameters->count && !has; i++) {
+        const char *own = parameters->list[i].name;
+        has = strncmp(own, name, bytes) == 0 && (own[bytes] == '\0' || own[bytes] == '.');
+    }
+    return has;
+}
+
+static bool finds_unknown(const struct parameters *parameters, struct pack_reader values, char wrong[SEARCH_NAME_BYTES])
+{
+    uint32_t count = pack_read_map(&values);
+    for (uint32_t i = 0; i < count && !values.failed; i++) {
+        size_t bytes = 0;
+        const char *name = pack_read_text(&values, &bytes);
+        if (values.failed || bytes >= SEARCH_NAME_BYTES || !has_name(parameters, name, bytes)) {
+            bytes = values.failed ? 0 : bytes < SEARCH_NAME_BYTES ? bytes : SEARCH_NAME_BYTES - 1;
+            memcpy(wrong, bytes > 0 ? name : "", bytes);
+            wrong[bytes] = '\0';
+            return true;
+        }
+        pack_skip(&values);
+    }
+    return values.failed;
+}
+
+static int read_point(const struct search_space *space, struct pack_reader values, double *point, char *wrong)
 {
     struct parameters parameters;
     size_t values_max;
@@ -559,14 +587,31 @@ int search_point_read(const struct search_space *space, struct pack_reader value
     if (!is_map || space_read(space, &parameters, &values_max) != 0 || whole.failed) {
         return ERR_MALFORMED;
     }
+    if (wrong != NULL && finds_unknown(&parameters, values, wrong)) {
+        return ERR_MALFORMED;
+    }
     for (uint32_t i = 0; i < parameters.count; i++) {
         const struct search_parameter *parameter = &parameters.list[i];
         struct pack_reader value = find_nested(values, parameter->name);
         bool has_choices = parameter->kind == SEARCH_CONST || parameter->kind == SEARCH_CATEGORICAL, is_absent = value.failed;
         point[i] = is_absent ? NAN : has_choices ? choice_of(parameter, &value) : pack_read_double(&value);
         if (!is_absent && (value.failed || !is_point(parameter, point[i]))) {
+            if (wrong != NULL) {
+                memcpy(wrong, parameter->name, SEARCH_NAME_BYTES);
+            }
             return ERR_MALFORMED;
         }
     }
     return 0;
+}
+
+int search_point_read(const struct search_space *space, struct pack_reader values, double *point)
+{
+    return read_point(space, values, point, NULL);
+}
+
+int search_point_read_strictly(const struct search_space *space, struct pack_reader values, double *point, char wrong[SEARCH_NAME_BYTES])
+{
+    wrong[0] = '\0';
+    return read_point(space, values, point, wrong);
 }

@@ -24,13 +24,15 @@
 #define SEARCH_INITIAL_MAX 1000 /* trials with values of the user's own */
 
 /* A single trial with the constants, every point of a grid, or random draws; the next two stop bad trials early (asha.h), tpe draws a
- * trial from what earlier ones have reached (tpe.h), and pbt goes on with copies of the best ones (pbt.h). */
-enum search_kind { SEARCH_SINGLE, SEARCH_GRID, SEARCH_RANDOM, SEARCH_ASHA, SEARCH_ADAPTIVE_ASHA, SEARCH_TPE, SEARCH_PBT };
+ * trial from what earlier ones have reached (tpe.h), pbt goes on with copies of the best ones (pbt.h), and of the last one a program of
+ * the user's decides. */
+enum search_kind { SEARCH_SINGLE, SEARCH_GRID, SEARCH_RANDOM, SEARCH_ASHA, SEARCH_ADAPTIVE_ASHA, SEARCH_TPE, SEARCH_PBT, SEARCH_CUSTOM };
 
-/* True for the searchers that draw the values of max_trials trials. */
+/* True for the searchers whose trials, max_trials in number, have values of their own. */
 static inline bool search_draws(enum search_kind kind)
 {
-    return kind == SEARCH_RANDOM || kind == SEARCH_ASHA || kind == SEARCH_ADAPTIVE_ASHA || kind == SEARCH_TPE || kind == SEARCH_PBT;
+    return kind == SEARCH_RANDOM || kind == SEARCH_ASHA || kind == SEARCH_ADAPTIVE_ASHA || kind == SEARCH_TPE || kind == SEARCH_PBT ||
+           kind == SEARCH_CUSTOM;
 }
 
 /* True for the searchers that can have further trials: those of pbt follow from its rounds. */
@@ -48,7 +50,7 @@ static inline bool search_halves(enum search_kind kind)
 /* True for the searchers that act on what trials have reached. */
 static inline bool search_judges(enum search_kind kind)
 {
-    return search_halves(kind) || kind == SEARCH_TPE || kind == SEARCH_PBT;
+    return search_halves(kind) || kind == SEARCH_TPE || kind == SEARCH_PBT || kind == SEARCH_CUSTOM;
 }
 
 /* One value; one of several values; a whole number, a number, or a power of a base, between bounds. */
@@ -155,6 +157,10 @@ int search_trial_values(const struct search_space *space, uint64_t seed, uint32_
 int search_trial_point(const struct search_space *space, uint64_t seed, uint32_t index, double *point);
 int search_point_pack(const struct search_space *space, const double *point, struct pack_writer *writer);
 int search_point_read(const struct search_space *space, struct pack_reader values, double *point);
+
+/* As search_point_read, for values that a user has written: a name that the space does not have is an error, too. `wrong` then has the
+ * name. */
+int search_point_read_strictly(const struct search_space *space, struct pack_reader values, double *point, char wrong[SEARCH_NAME_BYTES]);
 
 /* True if `point` has one number for each parameter, and each is NaN or one that its parameter can have. */
 bool search_point_fits(const struct search_space *space, const double *point, uint32_t count);

@@ -133,6 +133,32 @@ struct core_under_way {
     uint32_t promoted; /* promoted, and waiting for slots: new trials leave these their place */
 };
 
+/* The program of a search with the searcher custom, on this node while it coordinates (custom.h). */
+enum core_searcher_state {
+    CORE_SEARCHER_NONE,     /* not started, until again_ms */
+    CORE_SEARCHER_STARTING, /* its process is on the way, or has not spoken yet */
+    CORE_SEARCHER_READY,    /* waits for an event */
+    CORE_SEARCHER_ASKED     /* has an event and owes the answer */
+};
+
+struct core_searcher {
+    enum core_searcher_state state;
+    uint64_t life;     /* of the program that was started last */
+    uint32_t told;     /* events of the log that it has answered, or been told */
+    uint64_t told_mix; /* of their records: an event that is another one now ends the program */
+    uint32_t rebuilt;  /* of the state in which told_mix was last compared */
+    bool is_new;       /* ASKED: the event is in no log yet, and `draft` is it */
+    struct fact_judged draft;
+    bool is_start, is_trial; /* of the draft */
+    uint64_t until_ms; /* the program fails if it has not spoken by then; 0: never */
+    uint64_t again_ms;
+    uint64_t starts;
+    uint32_t failures; /* in a row */
+    bool is_given_up, is_resting;
+    bool differs;
+    bool is_told;      /* a record tells of failures or a difference */
+};
+
 /* One experiment. Every node has a row for each experiment, to follow the election. */
 struct core_coordination {
     struct core_coordination *next; /* by experiment id */
@@ -158,6 +184,7 @@ struct core_coordination {
     uint64_t pass;         /* passes so far */
     struct fact_log_name log; /* of this lead, if log_next is not 0 */
     uint32_t log_next;        /* the number of the log's next record; 0: no log was begun since the node leads */
+    struct core_searcher searcher;
     struct core_under_way under_way[SEARCH_BRACKETS_MAX]; /* by bracket, as of the last search_follow */
     int32_t *ranks;      /* the kept ranks of placing.c, by trial, rank_slots in number; or NULL */
     uint32_t rank_slots;
@@ -174,6 +201,7 @@ struct core_backoff {
 
 struct core_coordinator {
     struct core_coordination *coordinations; /* by experiment id */
+    uint64_t lives; /* of programs of searches, given out so far */
     struct core_backoff backoffs[CORE_BACKOFFS_MAX];
     uint64_t apart_told_ms; /* when a line last told of nodes without a network in common; 0: never */
 };

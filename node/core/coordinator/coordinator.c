@@ -3,6 +3,7 @@
 
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/custom.h"
 #include "node/core/coordinator/elastic.h"
 #include "node/core/coordinator/gangs.h"
 #include "node/core/coordinator/placing.h"
@@ -487,6 +488,9 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
             elastic_drop(core, coordination);
             placing_forget_ranks(core, coordination);
         }
+        if (coordination != NULL) {
+            custom_leave(core, coordination);
+        }
         return;
     }
     struct core_coordination *coordination = coordination_row(core, experiment->id);
@@ -498,6 +502,8 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
     if (leads(coordination)) {
         lead(core, coordination, experiment);
         watch_check_all(core, coordination);
+    } else {
+        custom_leave(core, coordination);
     }
 }
 
@@ -543,6 +549,7 @@ void core_coordinator_forget(struct node_core *core, experiment_id experiment)
     if (coordination == NULL) {
         return;
     }
+    custom_leave(core, coordination);
     gangs_drop(core, coordination);
     elastic_drop(core, coordination);
     placing_forget_ranks(core, coordination);

@@ -220,6 +220,9 @@ bool draw_attempt(struct node_core *core, struct core_coordination *coordination
     }
     created.is_drawn = !find_values(experiment, &space, attempt->trial, &created.draw) ||
                        BUG(values_drawn_again, "a trial keeps its values from attempt to attempt");
+    if (created.is_drawn && experiment->is_custom) {
+        return false; /* what its program has said does not fit into the space: another node's bytes */
+    }
     if (created.is_drawn) {
         created.draw.count = count;
         created.draw.parent = FACT_NO_TRIAL;

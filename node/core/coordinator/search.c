@@ -7,6 +7,7 @@
 
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/custom.h"
 #include "node/core/coordinator/promotion.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
@@ -163,10 +164,9 @@ static void queue_add(struct queue *queue, const struct candidate *candidate)
     }
 }
 
-/* Of a search that promotes: one step of its ladder, from the first result that waits. */
-static void climb(const struct node_core *core, struct drafting *drafting)
+/* The first result that waits; attempt NULL: none. */
+static struct candidate first_result(const struct node_core *core, const struct view_experiment *experiment)
 {
-    const struct view_experiment *experiment = drafting->experiment;
     struct candidate candidate, first = {.attempt = NULL};
     for (uint32_t t = view_next_unsettled(experiment, 0); t < experiment->search.trial_count && t < experiment->trial_slots;
          t = view_next_unsettled(experiment, t + 1)) {
@@ -176,6 +176,14 @@ static void climb(const struct node_core *core, struct drafting *drafting)
             first = candidate;
         }
     }
+    return first;
+}
+
+/* Of a search that promotes: one step of its ladder, from the first result that waits. */
+static void climb(const struct node_core *core, struct drafting *drafting)
+{
+    const struct view_experiment *experiment = drafting->experiment;
+    const struct candidate first = first_result(core, experiment);
     promotion_draft(experiment, first.attempt, first.rung, &first.fact, &drafting->draft);
 }
 
@@ -299,6 +307,28 @@ static bool adopt_all(struct node_core *core, struct core_coordination *coordina
     return true;
 }
 
+static void stop_trial(struct node_core *core, const struct view_experiment *experiment, uint32_t trial, const struct fact_search_stop *fact)
+{
+    uint8_t bytes[128];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_search_stop_pack(&writer, fact);
+    (void)core_put(core, FACT_SEARCH_STOP, fact_key_trial(experiment->id, trial), &writer);
+}
+
+/* The program of the search creates no more trials: those that it has not created never begin. */
+static void stop_uncreated(struct node_core *core, const struct view_experiment *experiment)
+{
+    const struct view_search *search = &experiment->search;
+    bool is_finished = experiment->is_custom && search->is_finished && search->highest != NULL;
+    for (uint32_t t = search->next_trial; is_finished && t < search->trial_count && core_has_room(core, 64, 1u << 16); t++) {
+        if (view_search_course(experiment, t) == VIEW_ENDS && !view_custom_is_created(experiment, t) && !view_trial_over(view_trial_state(experiment, t))) {
+            const struct fact_search_stop fact = {.number = 1, .writer = search->highest->writer, .log = search->highest->name};
+            stop_trial(core, experiment, t, &fact);
+        }
+    }
+}
+
 /* Stops the trials that are to end by decisions that stand. A trial that is over needs no stop. */
 static void stop_trials(struct node_core *core, const struct view_experiment *experiment)
 {
@@ -319,14 +349,10 @@ static void stop_trials(struct node_core *core, const struct view_experiment *ex
                                               .writer = last->log->writer,
                                               .log = last->log->name,
                                               .record = last->number};
-        uint8_t bytes[128];
-        struct pack_writer writer;
-        pack_writer_init(&writer, bytes, sizeof bytes);
-        fact_search_stop_pack(&writer, &fact);
         TRACE(&core->options.trace, "%s trial %u %s at rung %u (step %llu)", experiment->config->name, t,
               fact.is_top ? "has reached its whole length" : "is stopped by the search", fact.rung,
               (unsigned long long)last->fact.step);
-        (void)core_put(core, FACT_SEARCH_STOP, fact_key_trial(experiment->id, t), &writer);
+        stop_trial(core, experiment, t, &fact);
     }
 }
 
@@ -391,6 +417,9 @@ static bool may_begin(const struct core_coordination *coordination, const struct
                       const struct view_experiment *experiment, uint32_t trial)
 {
     bool halves = search_judges(experiment->config->searcher);
+    if (experiment->is_custom && !view_custom_is_created(experiment, trial)) {
+        return false;
+    }
     bool is_bad = BUG(searched_goes_on, "a trial that its search has stopped begins no more");
     enum view_course course = halves ? view_search_course(experiment, trial) : VIEW_GOES_ON;
     if (halves && (trial >= experiment->search.trial_count || (course == VIEW_ENDS && !is_bad) || course == VIEW_IS_PAUSED)) {
@@ -488,6 +517,36 @@ static bool create_judged(struct node_core *core, struct core_coordination *coor
     return true;
 }
 
+bool search_first_result(const struct node_core *core, const struct view_experiment *experiment, struct fact_judged *out)
+{
+    const struct candidate first = first_result(core, experiment);
+    if (first.attempt == NULL) {
+        return false;
+    }
+    bool is_top = first.rung + 1 >= experiment->search.brackets.list[experiment->search.trials[first.attempt->trial].bracket].rungs;
+    *out = (struct fact_judged){.attempt = *first.attempt,
+                                .rung = first.rung,
+                                .decision = is_top ? FACT_TOPS_OUT : FACT_GOES_ON,
+                                .step = first.fact.step,
+                                .length = first.fact.length,
+                                .metric = first.fact.metric};
+    return true;
+}
+
+bool search_create_judged(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
+                          const struct fact_judged *judged)
+{
+    struct fact_search_log draft = {.judged_count = 1};
+    draft.judged[0] = *judged;
+    return create_judged(core, coordination, experiment, &draft);
+}
+
+bool search_put_answer(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
+                       const struct fact_search_log *fact)
+{
+    return put_record(core, coordination, fact) && view_search_refresh(&core->view, experiment);
+}
+
 /* True: a record of decisions was put, and the state has it. */
 static bool extend_log(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
                        struct drafting *drafting)
@@ -518,15 +577,19 @@ void search_follow(struct node_core *core, struct core_coordination *coordinatio
     }
     /* If a record that the highest log adopts is missing, the state is incomplete, and a new log adopts what is there. */
     (void)view_search_refresh(&core->view, experiment);
+    if (experiment->is_custom) {
+        custom_follow(core, coordination, experiment);
+    }
     if (experiment->search.trial_count == 0 || view_experiment_cancelled(experiment)) {
         return;
     }
-    bool goes_on = true; /* of a search that promotes, each record has one decision; the rest comes in the next pass */
+    bool goes_on = !experiment->is_custom; /* of a search that promotes, each record has one decision; the rest comes in the next pass */
     for (uint32_t i = 0; goes_on && i < (experiment->needs_promotion ? PROMOTION_RECORDS : 1) && core_has_room(core, 64, 1u << 17); i++) {
         struct drafting drafting = {.experiment = experiment, .halving = config_search_halving(experiment->config)};
         goes_on = extend_log(core, coordination, experiment, &drafting);
     }
     stop_trials(core, experiment);
+    stop_uncreated(core, experiment);
     promotion_pause_trials(core, experiment);
     count_under_way(core, experiment, coordination->under_way);
 }

@@ -24,4 +24,12 @@ bool search_log_make_ready(struct node_core *core, struct core_coordination *coo
 bool search_put_created(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
                         const struct fact_created *created);
 
+/* Of the searcher custom. The first result that waits, of all trials; false: none. What an attempt was begun with stands in the log before
+ * its result does: search_create_judged; false: not now. search_put_answer writes an event with its answer. */
+bool search_first_result(const struct node_core *core, const struct view_experiment *experiment, struct fact_judged *out);
+bool search_create_judged(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
+                          const struct fact_judged *judged);
+bool search_put_answer(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment,
+                       const struct fact_search_log *fact);
+
 #endif

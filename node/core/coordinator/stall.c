@@ -46,6 +46,12 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
     time_shift(&watch->stepped_ms, gap_ms);
 }
 
+static void shift_searcher(struct core_searcher *searcher, uint64_t gap_ms)
+{
+    time_shift(&searcher->until_ms, gap_ms);
+    time_shift(&searcher->again_ms, gap_ms);
+}
+
 /* claim_ms and renew_ms stay, due again. */
 static void shift_coordination(struct core_coordination *coordination, uint64_t gap_ms)
 {
@@ -60,6 +66,7 @@ static void shift_coordination(struct core_coordination *coordination, uint64_t 
     time_shift(&coordination->unconfirmed_ms, gap_ms);
     time_shift(&coordination->led_ms, gap_ms);
     time_shift(&coordination->hand_over_ms, gap_ms);
+    shift_searcher(&coordination->searcher, gap_ms);
 }
 
 static void shift_backoff(struct core_backoff *backoff, uint64_t gap_ms)

@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/custom.h"
 #include "node/core/coordinator/placing.h"
 #include "node/core/coordinator/search.h"
 #include "node/core/coordinator/waiting.h"
@@ -312,6 +313,12 @@ static bool write_hold(const struct node_core *core, const struct core_coordinat
     uint32_t losses;
     if (view_search_course(experiment, index) == VIEW_ENDS) {
         format_text(out, size, "the search has decided to stop it");
+        return true;
+    }
+    if (experiment->is_custom && !view_custom_is_created(experiment, index)) {
+        if (!custom_reason(experiment, out, size)) {
+            format_text(out, size, "the program of the search (searcher.entrypoint) has not created it yet");
+        }
         return true;
     }
     const struct view_judged *paused = view_search_paused(experiment, index);

@@ -27,8 +27,26 @@ static struct search_halving one_rung(const struct config *config)
                                    .max_concurrent_trials = concurrent > 0 ? concurrent : SEARCH_TRIALS_MAX};
 }
 
+uint64_t config_report_count(const struct config *config)
+{
+    return config->every == 0 || config->max_time == 0 ? 1 : (config->max_time - 1) / config->every + 1;
+}
+
+/* One bracket. Its rungs are the lengths at which the program wants to be told of a trial. */
+static struct search_halving custom_halving(const struct config *config)
+{
+    struct search_halving halving = one_rung(config);
+    uint64_t count = config_report_count(config);
+    halving.rungs = count <= SEARCH_RUNGS_MAX ? (uint32_t)count : 0; /* 0 is not good */
+    halving.every = config->every > 0 ? config->every : config->max_time;
+    return halving;
+}
+
 struct search_halving config_search_halving(const struct config *config)
 {
+    if (config->searcher == SEARCH_CUSTOM) {
+        return custom_halving(config);
+    }
     if (config->searcher == SEARCH_TPE || config->searcher == SEARCH_PBT) {
         return one_rung(config);
     }
@@ -58,7 +76,7 @@ bool config_is_drawn(const struct config *config)
     struct search_head head;
     uint32_t parameters;
     if (!search_halves(config->searcher)) {
-        return config->searcher == SEARCH_TPE || config->searcher == SEARCH_PBT;
+        return config->searcher == SEARCH_TPE || config->searcher == SEARCH_PBT || config->searcher == SEARCH_CUSTOM;
     }
     pack_reader_init(&reader, config->hyperparameters, config->hyperparameters_bytes);
     return search_head_read(&reader, &head, &parameters) == 0 && head.sampler == SEARCH_SAMPLER_TPE;
@@ -73,6 +91,11 @@ bool config_needs_search(const struct config *config)
 bool config_needs_promotion(const struct config *config)
 {
     return search_halves(config->searcher) && config->promotes;
+}
+
+bool config_is_custom(const struct config *config)
+{
+    return config->searcher == SEARCH_CUSTOM;
 }
 
 enum config_time config_search_time(const struct config *config)
@@ -390,7 +413,8 @@ static bool packages_are_good(const struct config *config)
 static bool halving_is_good(const struct config *config)
 {
     const struct search_halving halving = config_search_halving(config);
-    return (!search_judges(config->searcher) || search_halving_is_good(&halving)) && (search_halves(config->searcher) || !config->promotes);
+    bool has_program = config->searcher != SEARCH_CUSTOM || (config->searcher_entrypoint[0] != '\0' && config->max_time > 0);
+    return has_program && (!search_judges(config->searcher) || search_halving_is_good(&halving)) && (search_halves(config->searcher) || !config->promotes);
 }
 
 /* A record from another node may have any numbers within the bounds of the table. */

@@ -21,6 +21,7 @@
 #define CONFIG_METRIC_BYTES 64
 #define CONFIG_PROGRAM_BYTES 64 /* as FACT_PROGRAM_BYTES */
 #define CONFIG_PATH_BYTES 256 /* of environment.requirements and environment.python, with the NUL */
+#define CONFIG_SEARCHER_BYTES 512 /* of searcher.entrypoint, with the NUL */
 #define CONFIG_BEGIN_BYTES 64 /* of checkpoint.begin_from, with the NUL */
 #define CONFIG_SLOTS_MAX 256
 #define CONFIG_RESTARTS_MAX 1000
@@ -74,6 +75,9 @@ struct config {
     enum search_mode mode;
     uint8_t bracket_rungs[SEARCH_BRACKETS_MAX];
     uint32_t bracket_count; /* numbers in bracket_rungs */
+    char searcher_entrypoint[CONFIG_SEARCHER_BYTES]; /* of the searcher custom: the program that decides */
+    uint64_t every;             /* of the searcher custom: the length between two reports; 0: max_time */
+    uint32_t searcher_timeout_s; /* of the searcher custom: the longest time for an answer */
     bool promotes; /* searcher.stop_once is false: paused trials are promoted */
     uint32_t slots_per_trial;
     uint32_t min_slots; /* at most slots_per_trial */
@@ -167,11 +171,17 @@ uint64_t config_rung_target(const struct config *config, uint32_t trial, uint32_
 #define CONFIG_DRAWN_PARAMETERS_MAX 128
 bool config_is_drawn(const struct config *config);
 
+/* The number of reports of a trial of the searcher custom; above SEARCH_RUNGS_MAX: `every` is too short for max_time. */
+uint64_t config_report_count(const struct config *config);
+
 /* True if a node needs FACT_READS_SEARCH for the experiment: a node without it takes the record for a malformed one. */
 bool config_needs_search(const struct config *config);
 
 /* True if a node needs FACT_READS_PROMOTION for the experiment: a node without it takes the record for a malformed one. */
 bool config_needs_promotion(const struct config *config);
+
+/* True if a program of the user's decides, so that a node needs FACT_READS_CUSTOM. */
+bool config_is_custom(const struct config *config);
 
 /* What max_time counts: the step of a report, the seconds that a trial has trained, or the metric time_metric of the report. */
 enum config_time { CONFIG_TIME_STEPS, CONFIG_TIME_SECONDS, CONFIG_TIME_METRIC };

@@ -44,6 +44,7 @@
     ROW(SEARCH_LOG, 31, search_log, true, fold_search_log) /* what a coordinator has decided in a search, and from what */ \
     ROW(SEARCH_STOP, 32, search_stop, true, fold_search_stop) /* the search has stopped one trial */ \
     ROW(SEARCH_PAUSE, 35, search_pause, true, fold_search_pause) /* the search has paused the attempts of one trial */ \
+    ROW(SEARCHER, 37, searcher, true, fold_searcher) /* a coordinator about the program that decides in a search */ \
     ROW(PART, 39, part, true, fold_part) /* one part of a checkpoint of several parts, and its holders */
 
 enum fact_kind {
@@ -73,6 +74,8 @@ enum fact_kind {
 #define FACT_JUDGED_MAX 64    /* decisions in one record SEARCH_LOG */
 #define FACT_RUNGS_MAX 32     /* of one bracket of a search */
 #define FACT_POINT_MAX 128    /* numbers of a point: one for each parameter of a search space */
+#define FACT_ACTIONS_MAX 64   /* trials that one answer of a search's program creates; stops them, likewise */
+#define FACT_SEARCHER_BYTES 320 /* a sentence about the program of a search */
 #define FACT_NO_TRIAL UINT32_MAX
 #define FACT_STANDING_MAX 500 /* nodes that one eviction lists: as many as fit into a body */
 #define FACT_WITHHELD_S_MAX (366u * 86400) /* a year: the longest time for which an owner can withhold a slot */
@@ -107,6 +110,8 @@ struct fact_slot_info {
                                                  * and begins no trial without the checkpoint of checkpoint.begin_from */
 #define FACT_READS_DRAWN_PROMOTION (UINT64_C(1) << 10) /* the sampler tpe in searches that promote paused trials */
 #define FACT_READS_PARTS (UINT64_C(1) << 11) /* PART: the node keeps, copies and begins with checkpoints of several parts */
+
+#define FACT_READS_CUSTOM (UINT64_C(1) << 9) /* SEARCHER, `answer` of logs: searches in which a program of the user's decides (config_is_custom) */
 
 /* A node about itself. Key: empty. */
 struct fact_node {
@@ -239,9 +244,12 @@ struct fact_judged {
                          * number 0 and no coordinator if it had none */
     uint32_t rung;      /* below FACT_RUNGS_MAX */
     enum fact_decision decision;
-    uint64_t step, length; /* as in the result; 0 of ENDS */
-    double metric;         /* NaN of ENDS */
+    uint64_t step, length; /* as in the result; 0 of ENDS. ENDS of the searcher custom: the last step, and enum fact_end */
+    double metric;         /* NaN of ENDS; of the searcher custom the last one, if any */
 };
+
+/* How a trial of the searcher custom has ended. */
+enum fact_end { FACT_END_COMPLETED, FACT_END_FAILED, FACT_END_STOPPED };
 
 /* The values of a trial whose searcher draws them from what other trials have reached (config_is_drawn): one number for each parameter
  * of the search space, as of search_trial_point. */
@@ -262,6 +270,41 @@ struct fact_created {
     struct fact_draw draw; /* count: at least 1 */
 };
 
+/* What the program of a search has answered to an event. The event is the first decision of the record (a report of a trial, or its end);
+ * without one it is the begin of the search, or the program had more to say. */
+struct fact_answer {
+    bool is_start;   /* the event is the begin of the search */
+    bool has_more;   /* the program has more to say: its next event comes before all others */
+    bool finishes;   /* no trial is created any more */
+    uint32_t create_count, stop_count; /* at most FACT_ACTIONS_MAX */
+    /* Read with fact_answer_creates and fact_answer_stops; borrowed from the record. */
+    const uint8_t *creates, *stops;
+    uint32_t creates_bytes, stops_bytes;
+};
+
+/* Walks over the actions of an answer that was read. False: no action is left. A stop is of the attempts of the trial up to `number`. */
+struct fact_actions {
+    struct pack_reader reader;
+    uint32_t left;
+};
+struct fact_actions fact_answer_creates(const struct fact_answer *answer);
+bool fact_actions_create(struct fact_actions *actions, uint32_t *trial, struct fact_draw *draw);
+struct fact_actions fact_answer_stops(const struct fact_answer *answer);
+bool fact_actions_stop(struct fact_actions *actions, uint32_t *trial, uint32_t *number);
+
+/* The same as bytes, for the fields `creates` and `stops`. */
+void fact_create_pack(struct pack_writer *writer, uint32_t trial, const struct fact_draw *draw);
+void fact_stopped_pack(struct pack_writer *writer, uint32_t trial, uint32_t number);
+
+/* A coordinator about the program that decides in a search (searcher.name custom). Key: experiment id; one per writer. */
+struct fact_searcher {
+    uint64_t starts;   /* how often this writer has started the program */
+    uint64_t failures; /* how often in a row it has failed */
+    bool is_given_up;  /* it is not started any more, until the experiment is paused and resumed */
+    bool differs;      /* in a replay it has answered otherwise than before */
+    char text[FACT_SEARCHER_BYTES]; /* what was last wrong, the end of a sentence; "": nothing */
+};
+
 /* One record of a search's log. Key: experiment id, the log's name, u32 number. A coordinator begins a log with its first decision
  * since it began to lead. The adopted prefixes come first, then what is created, then the decisions. */
 struct fact_search_log {
@@ -272,6 +315,8 @@ struct fact_search_log {
     struct fact_judged judged[FACT_JUDGED_MAX]; /* all of the key's experiment */
     bool has_created; /* always false of searchers that do not draw from results */
     struct fact_created created; /* of the key's experiment */
+    bool has_answer; /* of the searcher custom: judged_count is at most 1 */
+    struct fact_answer answer;
 };
 
 /* The search has stopped the trial. Key: experiment id, u32 trial; one per writer, a coordinator that has decided so in its log. A
@@ -634,6 +679,7 @@ void fact_stop_pack(struct pack_writer *writer, const struct fact_stop *fact);
 void fact_result_pack(struct pack_writer *writer, const struct fact_result *fact);
 void fact_search_log_pack(struct pack_writer *writer, const struct fact_search_log *fact);
 void fact_search_stop_pack(struct pack_writer *writer, const struct fact_search_stop *fact);
+void fact_searcher_pack(struct pack_writer *writer, const struct fact_searcher *fact);
 void fact_search_pause_pack(struct pack_writer *writer, const struct fact_search_pause *fact);
 void fact_annotation_pack(struct pack_writer *writer, const struct fact_annotation *fact);
 void fact_claim_pack(struct pack_writer *writer, const struct fact_claim *fact);
@@ -668,6 +714,7 @@ int fact_stop_read(const struct record *record, struct fact_stop *out);
 int fact_result_read(const struct record *record, struct fact_result *out);
 int fact_search_log_read(const struct record *record, struct fact_search_log *out);
 int fact_search_stop_read(const struct record *record, struct fact_search_stop *out);
+int fact_searcher_read(const struct record *record, struct fact_searcher *out);
 int fact_search_pause_read(const struct record *record, struct fact_search_pause *out);
 int fact_annotation_read(const struct record *record, struct fact_annotation *out);
 int fact_claim_read(const struct record *record, struct fact_claim *out);

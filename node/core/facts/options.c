@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 
-static const char *const searcher_words[] = {"single", "grid", "random", "asha", "adaptive_asha", "tpe", "pbt", NULL};
+static const char *const searcher_words[] = {"single", "grid", "random", "asha", "adaptive_asha", "tpe", "pbt", "custom", NULL};
 static const char *const mode_words[] = {"standard", "aggressive", "conservative", NULL};
 static const char *const slot_words[] = {"any", "cpu", "cuda", NULL};
 static const char *const retry_words[] = {"node", "any", "never", NULL};
@@ -105,8 +105,8 @@ const struct config_option config_options[] = {
      .help = "How trials are chosen: one, all points of a grid, random ones, or random ones of which the bad ones are stopped early "
              "(asha, which may be written async_halving; adaptive_asha, which needs to be told less), or trials that are drawn where "
              "earlier ones did well (tpe: the tree-structured Parzen estimator, as in Optuna 5), or a population that trains in rounds, the worst "
-             "members of which are replaced by copies of the best with other values (pbt: population-based training). shoal preview FILE "
-             "shows what trials there would be."},
+             "members of which are replaced by copies of the best with other values (pbt: population-based training), or what a program of your "
+             "own says (custom). shoal preview FILE shows what trials there would be."},
     {TEXT("searcher.metric", metric), ALWAYS(3, "metric"),
      .standard_text = "accuracy",
      .help = "The metric of group validation that trials are compared by."},
@@ -114,17 +114,17 @@ const struct config_option config_options[] = {
      .standard_words = "true if searcher.metric is given, else false",
      .help = "Whether the best trial has the lowest metric."},
     {NUMBER("searcher.max_trials", max_trials, 1, SEARCH_TRIALS_MAX, 0), ALWAYS(6, "max_trials"),
-     .standard_words = "required for random, asha, adaptive_asha and tpe",
+     .standard_words = "required for random, asha, adaptive_asha, tpe and custom",
      .help = "The number of trials of the searchers that draw them."},
     {NUMBER("searcher.max_concurrent_trials", max_concurrent_trials, 0, SEARCH_TRIALS_MAX, 0), SPARSE(39, "max_concurrent_trials"),
      .standard_words = "16",
-     .help = "How many trials of the experiment may run at a time, of grid, random, asha, adaptive_asha, tpe and pbt; 0 for no limit. Each "
+     .help = "How many trials of the experiment may run at a time, of grid, random, asha, adaptive_asha, tpe, pbt and custom; 0 for no limit. Each "
              "bracket of adaptive_asha may have one in any case. The fewer at a time, the more results each draw of tpe knows."},
     {NUMBER("searcher.n_startup_trials", n_startup_trials, 0, SEARCH_TRIALS_MAX, 10), SPARSE(42, "n_startup_trials"),
      .help = "So many trials of tpe have to be over before it draws from their results; the values of the first trials are random. With "
              "sampler: tpe so many must have reached a rung, and more than there are hyperparameters."},
     {NUMBER("searcher.max_time", max_time, 1, SEARCH_TIME_MAX, 0), SPARSE(36, "max_time"),
-     .standard_words = "required for asha and adaptive_asha, unless max_length is given",
+     .standard_words = "required for asha, adaptive_asha and custom, unless max_length is given",
      .help = "How long a trial that is never stopped trains, counted by searcher.time_metric. The rungs at which trials are compared "
              "are parts of it. The program has to know it, too: it ends by itself. tpe may go without: its trials are compared by what "
              "they last reported before their end; with it, by the first report at or beyond it, which then ends the trial."},
@@ -155,8 +155,18 @@ const struct config_option config_options[] = {
     {OTHER("searcher.max_length", "number or map"),
      .allowed = "a whole number from 1 on, or a map of one of steps, batches, epochs, seconds to such a number",
      .standard_words = "none",
-     .help = "For asha, adaptive_asha and tpe the same as max_time with its time_metric, as in {epochs: 20}. No effect with other "
+     .help = "For asha, adaptive_asha, tpe and custom the same as max_time with its time_metric, as in {epochs: 20}. No effect with other "
              "searchers."},
+    {TEXT("searcher.entrypoint", searcher_entrypoint), SPARSE(51, "searcher_entrypoint"),
+     .standard_words = "required for custom",
+     .help = "The command of the program that decides in a search with the searcher custom, such as python3 my_search.py. It runs in a copy "
+             "of the context directory on one node, takes no slot, and calls shoal.Searcher.run() (docs/python.md)."},
+    {NUMBER("searcher.every", every, 1, SEARCH_TIME_MAX, 0), SPARSE(52, "every"),
+     .standard_words = "max_time",
+     .help = "After each such length, counted by searcher.time_metric, the program of the searcher custom is told what a trial has "
+             "reported; 32 times at most until max_time."},
+    {SECONDS("searcher.timeout", searcher_timeout_s, 1, 86400, 600), SPARSE(53, "searcher_timeout"),
+     .help = "So long may the program of the searcher custom take for its first words, and for each answer; then it is started again."},
     {NUMBER("searcher.num_rungs", num_rungs, 1, SEARCH_RUNGS_MAX, 0), SPARSE(33, "num_rungs"),
      .standard_words = "required for asha",
      .help = "How many rungs asha has: the last one at max_time, each other one at 1/divisor of the next."},

@@ -69,7 +69,7 @@ struct config_option {
     const char *help;           /* one or two sentences */
 };
 
-#define CONFIG_OPTIONS_MAX 64
+#define CONFIG_OPTIONS_MAX 80
 extern const struct config_option config_options[];
 extern const size_t config_option_count; /* at most CONFIG_OPTIONS_MAX */
 

@@ -77,9 +77,119 @@ int fact_result_read(const struct record *record, struct fact_result *out)
     return 0;
 }
 
+/* ---- answers of a search's program ---- */
+
+#define ANSWER_STARTS 1u
+#define ANSWER_HAS_MORE 2u
+#define ANSWER_FINISHES 4u
+
+void fact_create_pack(struct pack_writer *writer, uint32_t trial, const struct fact_draw *draw)
+{
+    pack_array(writer, 2);
+    pack_u64(writer, trial);
+    fact_draw_pack(writer, draw);
+}
+
+void fact_stopped_pack(struct pack_writer *writer, uint32_t trial, uint32_t number)
+{
+    pack_array(writer, 2);
+    pack_u64(writer, trial);
+    pack_u64(writer, number);
+}
+
+static void pack_answer(struct pack_writer *writer, const struct fact_answer *answer)
+{
+    pack_array(writer, 3);
+    pack_u64(writer, (answer->is_start ? ANSWER_STARTS : 0) | (answer->has_more ? ANSWER_HAS_MORE : 0) |
+                         (answer->finishes ? ANSWER_FINISHES : 0));
+    pack_array(writer, answer->create_count);
+    pack_raw(writer, answer->creates, answer->creates_bytes);
+    pack_array(writer, answer->stop_count);
+    pack_raw(writer, answer->stops, answer->stops_bytes);
+}
+
+struct fact_actions fact_answer_creates(const struct fact_answer *answer)
+{
+    struct fact_actions actions = {.left = answer->create_count};
+    pack_reader_init(&actions.reader, answer->creates, answer->creates_bytes);
+    return actions;
+}
+
+bool fact_actions_create(struct fact_actions *actions, uint32_t *trial, struct fact_draw *draw)
+{
+    if (actions->left == 0) {
+        return false;
+    }
+    actions->left--;
+    uint32_t extra = fact_element_open(&actions->reader, 2);
+    *trial = (uint32_t)pack_read_u64_max(&actions->reader, SEARCH_TRIALS_MAX - 1);
+    fact_draw_read(&actions->reader, draw);
+    fact_element_close(&actions->reader, extra);
+    return !actions->reader.failed;
+}
+
+struct fact_actions fact_answer_stops(const struct fact_answer *answer)
+{
+    struct fact_actions actions = {.left = answer->stop_count};
+    pack_reader_init(&actions.reader, answer->stops, answer->stops_bytes);
+    return actions;
+}
+
+bool fact_actions_stop(struct fact_actions *actions, uint32_t *trial, uint32_t *number)
+{
+    if (actions->left == 0) {
+        return false;
+    }
+    actions->left--;
+    uint32_t extra = fact_element_open(&actions->reader, 2);
+    *trial = (uint32_t)pack_read_u64_max(&actions->reader, SEARCH_TRIALS_MAX - 1);
+    *number = (uint32_t)pack_read_u64_max(&actions->reader, UINT32_MAX);
+    fact_element_close(&actions->reader, extra);
+    actions->reader.failed |= *number == 0;
+    return !actions->reader.failed;
+}
+
+/* The bytes of the next value of the reader, an array of at most FACT_ACTIONS_MAX elements, without its head. */
+static const uint8_t *read_actions(struct pack_reader *reader, uint32_t *count, uint32_t *bytes)
+{
+    struct pack_reader whole = *reader;
+    size_t all = 0;
+    (void)pack_read_any(&whole, &all);
+    *count = pack_read_array(reader);
+    reader->failed |= whole.failed || *count > FACT_ACTIONS_MAX;
+    const uint8_t *at = reader->failed ? NULL : reader->bytes + reader->offset;
+    *bytes = reader->failed ? 0 : (uint32_t)(whole.offset - reader->offset);
+    *count = reader->failed ? 0 : *count;
+    if (!reader->failed) {
+        *reader = whole;
+    }
+    return at;
+}
+
+static void read_answer(struct pack_reader *reader, struct fact_answer *out)
+{
+    uint32_t extra = fact_element_open(reader, 3), trial, number;
+    uint64_t flags = pack_read_u64(reader);
+    struct fact_draw draw;
+    *out = (struct fact_answer){.is_start = (flags & ANSWER_STARTS) != 0,
+                                .has_more = (flags & ANSWER_HAS_MORE) != 0,
+                                .finishes = (flags & ANSWER_FINISHES) != 0};
+    out->creates = read_actions(reader, &out->create_count, &out->creates_bytes);
+    out->stops = read_actions(reader, &out->stop_count, &out->stops_bytes);
+    struct fact_actions creates = fact_answer_creates(out), stops = fact_answer_stops(out);
+    while (!reader->failed && fact_actions_create(&creates, &trial, &draw)) {
+    }
+    while (!reader->failed && fact_actions_stop(&stops, &trial, &number)) {
+    }
+    reader->failed |= creates.reader.failed || stops.reader.failed;
+    fact_element_close(reader, extra);
+}
+
+/* ---- logs ---- */
+
 void fact_search_log_pack(struct pack_writer *writer, const struct fact_search_log *fact)
 {
-    pack_array(writer, fact->has_created ? 5 : 4);
+    pack_array(writer, fact->has_answer ? 6 : fact->has_created ? 5 : 4);
     pack_u64(writer, fact->term);
     pack_u64(writer, fact->boot);
     pack_array(writer, fact->adopted_count);
@@ -108,6 +218,12 @@ void fact_search_log_pack(struct pack_writer *writer, const struct fact_search_l
         fact_attempt_id_pack(writer, &fact->created.attempt);
         pack_bool(writer, fact->created.is_drawn);
         fact_draw_pack(writer, &fact->created.draw);
+    }
+    if (fact->has_answer) {
+        if (!fact->has_created) {
+            pack_nil(writer);
+        }
+        pack_answer(writer, &fact->answer);
     }
 }
 
@@ -174,11 +290,45 @@ int fact_search_log_read(const struct record *record, struct fact_search_log *ou
         read_judged(&reader, experiment, &out->judged[i]);
     }
     out->has_created = extra > 0 && !reader.failed;
-    if (out->has_created) {
+    bool has_nil = out->has_created && pack_peek(&reader) == PACK_NIL;
+    if (has_nil) {
+        pack_read_nil(&reader);
+        out->has_created = false;
+        extra--;
+    } else if (out->has_created) {
         read_created(&reader, experiment, &out->created);
         extra--;
     }
+    out->has_answer = extra > 0 && !reader.failed;
+    if (out->has_answer) {
+        read_answer(&reader, &out->answer);
+        reader.failed |= out->judged_count > 1;
+        extra--;
+    }
     return out->term != 0 ? fact_body_close(&reader, extra) : ERR_MALFORMED;
+}
+
+void fact_searcher_pack(struct pack_writer *writer, const struct fact_searcher *fact)
+{
+    pack_array(writer, 5);
+    pack_u64(writer, fact->starts);
+    pack_u64(writer, fact->failures);
+    pack_bool(writer, fact->is_given_up);
+    pack_bool(writer, fact->differs);
+    pack_text(writer, fact->text);
+}
+
+int fact_searcher_read(const struct record *record, struct fact_searcher *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    fact_body_open(&reader, record, 5, &extra);
+    out->starts = pack_read_u64(&reader);
+    out->failures = pack_read_u64(&reader);
+    out->is_given_up = pack_read_bool(&reader);
+    out->differs = pack_read_bool(&reader);
+    pack_read_text_copy(&reader, out->text, sizeof out->text);
+    return fact_body_close(&reader, extra);
 }
 
 void fact_search_stop_pack(struct pack_writer *writer, const struct fact_search_stop *fact)

@@ -82,6 +82,15 @@ static bool refused_for_versions(struct node_core *core, uint64_t client, const 
         config_is_drawn(config) ? requests_find_unable(core, is_population ? FACT_READS_POPULATION : FACT_READS_DRAWN) : NULL;
     unable = undrawn != NULL ? undrawn : unable;
     char text[NODE_REPLY_BYTES];
+    if (unable == NULL && config_is_custom(config)) {
+        unable = requests_find_unable(core, FACT_READS_CUSTOM);
+        if (unable != NULL) {
+            format_text(text, sizeof text, "%s runs a version of Shoal that does not know searcher.name custom; update that node first.",
+                        view_label(&core->view, unable->id).text);
+            core_reply(core, client, ERR_REFUSED, 0, text);
+        }
+        return unable != NULL;
+    }
     if (unable == NULL && config_needs_promotion(config)) {
         unable = requests_find_unable(core, FACT_READS_PROMOTION);
         if (unable != NULL) {
@@ -96,7 +105,11 @@ static bool refused_for_versions(struct node_core *core, uint64_t client, const 
     if (undrawn != NULL) {
         format_text(text, sizeof text,
                     "%s runs a version of Shoal that does not know searcher.%s; update that node first, or use random.",
-                    view_label(&core->view, unable->id).text, is_population ? "name pbt" : config->searcher == SEARCH_TPE ? "name tpe" : "sampler tpe");
+                    view_label(&core->view, unable->id).text,
+                    is_population                       ? "name pbt"
+                    : config->searcher == SEARCH_CUSTOM ? "name custom"
+                    : config->searcher == SEARCH_TPE    ? "name tpe"
+                                                        : "sampler tpe");
         core_reply(core, client, ERR_REFUSED, 0, text);
     } else if (unable != NULL && !search_halves(config->searcher)) {
         format_text(text, sizeof text,
@@ -428,7 +441,10 @@ static bool refused_extension(struct node_core *core, const struct view_experime
     uint32_t wanted = number_of(event->u.request.label), present = experiment->trial_count;
     bool is_there = wanted == present && view_experiment_is_extended(experiment);
     char text[NODE_REPLY_BYTES];
-    if (!search_extends(experiment->config->searcher)) {
+    if (experiment->is_custom) {
+        format_text(text, sizeof text, "%s has the searcher custom, whose program counts on searcher.max_trials; submit another experiment (shoal fork).",
+                    experiment->config->name);
+    } else if (!search_extends(experiment->config->searcher)) {
         format_text(text, sizeof text, "%s has %s, so it gets no further trials; submit another experiment (shoal fork).",
                     experiment->config->name,
                     experiment->config->searcher == SEARCH_GRID  ? "the searcher grid, which tries each combination once"

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/custom.h"
 #include "node/core/copies/acks.h"
 #include "node/core/copies/checkpoints.h"
 #include "node/core/copies/outputs.h"
@@ -370,6 +371,12 @@ static void step(struct node_core *core, const struct node_event *event)
     case NODE_EVENT_WORKER_STALL:
     case NODE_EVENT_WORKER_EXITED:
         core_owner_worker_event(core, event);
+        break;
+    case NODE_EVENT_SEARCHER_STARTED:
+    case NODE_EVENT_SEARCHER_READY:
+    case NODE_EVENT_SEARCHER_ANSWER:
+    case NODE_EVENT_SEARCHER_ENDED:
+        custom_receive(core, event);
         break;
     case NODE_EVENT_CHECKPOINT:
         if (core_owner_may_save(core, event->u.blob.slot, &event->u.blob.attempt)) {

@@ -35,6 +35,9 @@ int fold_search_log(struct view *view, const struct records_entry *entry); /* ER
 /* promotion.c */
 int fold_search_pause(struct view *view, const struct records_entry *entry);
 
+/* custom.c */
+int fold_searcher(struct view *view, const struct records_entry *entry);
+
 /* tombstones.c */
 int fold_tombstone(struct view *view, const struct records_entry *entry);
 
@@ -57,6 +60,15 @@ static inline int fold_nothing(struct view *view, const struct records_entry *en
     (void)entry;
     return 0;
 }
+
+/* custom.c: whether a decision of a search in which a program decides follows from the ones before it, and the actions of an answer. The
+ * state has room. take_answer: false, no memory. */
+bool view_custom_takes(const struct view_search *search, const struct fact_judged *judged);
+bool view_custom_take_answer(struct view *view, struct view_experiment *experiment, const struct fact_search_log *fact, bool is_taken,
+                             const struct view_log *log, uint32_t number);
+
+/* search.c: the trial has these values from here on. False: no memory. */
+bool view_search_take_created(struct view *view, struct view_experiment *experiment, const struct fact_created *fact);
 
 /* Gives back the points of the state (search.c). */
 void view_search_forget_created(struct arena *arena, struct view_search *search);

@@ -84,6 +84,7 @@ static int fold(struct view *view, const struct record *record, const struct fac
     experiment->needs_search = config_needs_search(&config);
     experiment->is_drawn = config_is_drawn(&config);
     experiment->needs_promotion = config_needs_promotion(&config);
+    experiment->is_custom = config_is_custom(&config);
     experiment->search.is_stale = experiment->search.is_reconfigured = true;
     view_trials_wake(experiment);
     experiment->changed = true;

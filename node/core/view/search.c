@@ -218,7 +218,9 @@ void view_search_forget_created(struct arena *arena, struct view_search *search)
 static bool begin_anew(struct view *view, struct view_experiment *experiment, struct view_log *highest)
 {
     struct view_search *search = &experiment->search;
-    search->judged_count = search->segment_count = 0;
+    search->judged_count = search->segment_count = search->event_count = search->next_trial = 0;
+    search->rebuilt++;
+    search->is_begun = search->has_more = search->is_finished = false;
     view_trials_wake(experiment);
     view_search_forget_created(view->arena, search);
     if ((search->trial_count != experiment->trial_count || search->is_reconfigured) && !table_make(view, experiment)) {
@@ -250,37 +252,46 @@ static void *array_room(struct view *view, void *array, uint32_t wanted, uint32_
 /* Room for the decisions of one more record, and for one more segment. */
 static bool has_room(struct view *view, struct view_search *search)
 {
-    void *judged = array_room(view, search->judged, search->judged_count + FACT_JUDGED_MAX, &search->judged_slots, sizeof *search->judged);
+    void *judged = array_room(view, search->judged, search->judged_count + FACT_JUDGED_MAX + FACT_ACTIONS_MAX, &search->judged_slots,
+                              sizeof *search->judged);
     search->judged = judged != NULL ? judged : search->judged;
     void *segments = array_room(view, search->segments, search->segment_count + 1, &search->segment_slots, sizeof *search->segments);
     search->segments = segments != NULL ? segments : search->segments;
-    void *created = array_room(view, search->created, search->created_count + 1, &search->created_slots, sizeof *search->created);
+    void *created = array_room(view, search->created, search->created_count + 1 + FACT_ACTIONS_MAX, &search->created_slots, sizeof *search->created);
     search->created = created != NULL ? created : search->created;
-    return judged != NULL && segments != NULL && created != NULL && view_promotion_has_room(view, search);
+    void *events = array_room(view, search->events, search->event_count + 1, &search->event_slots, sizeof *search->events);
+    search->events = events != NULL ? events : search->events;
+    return events != NULL && judged != NULL && segments != NULL && created != NULL && view_promotion_has_room(view, search);
 }
 
 /* A decision that the state has already is passed over, and one that leaves a rung out. */
-static void take_judged(struct view_experiment *experiment, const struct fact_judged *judged, const struct view_log *log, uint32_t number)
+static bool take_judged(struct view_experiment *experiment, const struct fact_judged *judged, const struct view_log *log, uint32_t number)
 {
     struct view_search *search = &experiment->search;
     struct view_searched *trial = judged->attempt.trial < search->trial_count ? &search->trials[judged->attempt.trial] : NULL;
     bool is_known_rung = trial != NULL && judged->rung < search->brackets.list[trial->bracket].rungs;
     bool is_promoting = search->ladder.climbers != NULL, is_end = experiment->config->searcher == SEARCH_PBT && judged->decision == FACT_ENDS;
-    bool is_next = is_known_rung && (is_promoting ? view_promotion_take(search, judged)
+    bool is_next = is_known_rung && (experiment->is_custom ? view_custom_takes(search, judged)
+                                     : is_promoting ? view_promotion_take(search, judged)
                                                   : (judged->rung == trial->rungs && (judged->decision <= FACT_TOPS_OUT || is_end)) ||
                                                         BUG(judged_twice, "a rung of a trial counts once"));
     if (!is_next) {
         MARK(decision_known_already);
-        return;
+        return false;
     }
     search->judged[search->judged_count++] = (struct view_judged){*judged, log, number};
     trial->rungs += judged->decision <= FACT_PAUSES || is_end ? 1 : 0;
-    trial->last = search->judged_count;
+    if (experiment->is_custom && judged->decision == FACT_ENDS) {
+        trial->ended = judged->attempt.number + 1; /* what stops the trial stands */
+    } else {
+        trial->last = search->judged_count;
+    }
     view_population_note(experiment, judged->attempt.trial);
+    return true;
 }
 
 /* An attempt has one entry: a second log may have written the same again. False: no memory. */
-static bool take_created(struct view *view, struct view_experiment *experiment, const struct fact_created *fact)
+bool view_search_take_created(struct view *view, struct view_experiment *experiment, const struct fact_created *fact)
 {
     struct view_search *search = &experiment->search;
     if (fact->attempt.trial >= search->trial_count || view_search_created(experiment, &fact->attempt) != NULL) {
@@ -299,6 +310,9 @@ static bool take_created(struct view *view, struct view_experiment *experiment, 
                                                                      .parent = fact->draw.parent,
                                                                      .point = point};
     trial->created = search->created_count;
+    while (search->next_trial < search->trial_count && search->trials[search->next_trial].created > 0) {
+        search->next_trial++;
+    }
     return true;
 }
 
@@ -319,14 +333,18 @@ static bool take_record(struct view *view, struct view_experiment *experiment, s
         fact_search_log_read(&log->records[log->taken].entry->record, fact) != 0) {
         return false;
     }
-    if (fact->has_created && !take_created(view, experiment, &fact->created)) {
+    if (fact->has_created && !view_search_take_created(view, experiment, &fact->created)) {
         return false;
     }
-    for (uint32_t i = 0; i < fact->judged_count; i++) {
-        take_judged(experiment, &fact->judged[i], log, log->taken);
+    bool is_taken = false;
+    for (uint32_t i = 0; i < fact->judged_count && (fact->has_answer || !experiment->is_custom); i++) {
+        is_taken |= take_judged(experiment, &fact->judged[i], log, log->taken);
     }
     if (!view_population_follow(view, experiment)) {
         return false; /* what was taken of the record is passed over the next time */
+    }
+    if (experiment->is_custom && fact->has_answer && !view_custom_take_answer(view, experiment, fact, is_taken, log, log->taken)) {
+        return false;
     }
     log->taken++;
     note_segment(search, log);
@@ -361,6 +379,9 @@ bool view_search_awaits(const struct view_experiment *experiment, const struct v
     }
     if (trial->index < search->ladder.climber_count && search->ladder.climbers[trial->index].place != SEARCH_DONE) {
         return true; /* it may be promoted or closed, or its end is to be noted */
+    }
+    if (experiment->is_custom && view_custom_end_is_due(experiment, trial->index)) {
+        return true;
     }
     if (view_search_course(experiment, trial->index) != VIEW_GOES_ON) {
         return false;
@@ -428,6 +449,9 @@ const struct view_judged *view_search_last(const struct view_experiment *experim
 enum view_course view_search_course(const struct view_experiment *experiment, uint32_t trial)
 {
     const struct view_judged *last = view_search_last(experiment, trial);
+    if (experiment->is_custom && last == NULL && experiment->search.is_finished && !view_custom_is_created(experiment, trial)) {
+        return VIEW_ENDS;
+    }
     if (last == NULL || last->fact.decision == FACT_GOES_ON || last->fact.decision == FACT_PROMOTES || last->fact.decision == FACT_ENDS) {
         return VIEW_GOES_ON;
     }

@@ -144,6 +144,11 @@ static void experiment_free(struct view *view, struct view_experiment *experimen
     arena_give(arena, experiment->search.segments, experiment->search.segment_slots * sizeof *experiment->search.segments);
     arena_give(arena, experiment->search.judged, experiment->search.judged_slots * sizeof *experiment->search.judged);
     arena_give(arena, experiment->search.trials, experiment->search.trial_count * sizeof *experiment->search.trials);
+    arena_give(arena, experiment->search.events, experiment->search.event_slots * sizeof *experiment->search.events);
+    for (struct view_searcher *row = experiment->searchers, *next; row != NULL; row = next) {
+        next = row->next;
+        arena_give(arena, row, sizeof *row);
+    }
     view_promotion_free(view, &experiment->search);
     annotations_free(view, experiment);
     arena_give(arena, experiment->config, sizeof *experiment->config);

@@ -352,12 +352,27 @@ struct view_searched {
     uint32_t created; /* the index of the last entry about it in view_search.created, plus 1; 0: none */
     uint32_t parent;  /* of pbt: the trial from whose checkpoint it goes on; FACT_NO_TRIAL: not known yet, or none (the first generation) */
     uint32_t judged_members; /* of the first trial of a generation of pbt: how many trials of the generation are judged */
+    uint32_t ended; /* searcher custom: the number of the attempt whose end its program knows, plus 1; 0: of none */
 };
 
 /* A part of the state: the decisions of a log below `until` that were not taken before. */
 struct view_segment {
     const struct view_log *log;
     uint32_t until;
+};
+
+/* An event of the search's program with its answer: the record of a log. */
+struct view_event {
+    const struct view_log *log;
+    uint32_t number;
+    bool is_known; /* another log had the event before: the program is told of what the answer has created, and of nothing else */
+};
+
+/* What a coordinator says of the search's program. */
+struct view_searcher {
+    struct view_searcher *next; /* by writer */
+    node_id writer;
+    struct fact_searcher fact;
 };
 
 /* A search that stops trials early, as this node sees it: the state of the highest log. view_search_refresh makes it. */
@@ -375,6 +390,11 @@ struct view_search {
     uint32_t created_count, created_slots;
     struct view_searched *trials; /* [trial_count] */
     uint32_t trial_count;
+    struct view_event *events; /* of the searcher custom, in the order of the log */
+    uint32_t event_count, event_slots;
+    uint32_t rebuilt; /* how often the state was made from its beginning */
+    uint32_t next_trial; /* of the searcher custom: all trials below it have values */
+    bool is_begun, has_more, is_finished; /* of the searcher custom, as in struct fact_answer */
     struct search_ladder ladder; /* of a search that promotes; else empty */
     uint32_t step_slots;
 };
@@ -392,6 +412,7 @@ struct view_experiment {
     bool is_drawn;         /* config_is_drawn */
     bool needs_promotion;  /* config_needs_promotion */
     bool has_sets;         /* some checkpoint of it has several parts */
+    bool is_custom;        /* config_is_custom */
     struct config *config; /* its borrowed parts point into config_bytes */
     uint8_t *config_bytes;
     uint32_t config_byte_count;
@@ -405,6 +426,7 @@ struct view_experiment {
     uint32_t stray_count, stray_slots;
     struct view_control *controls;
     struct view_claim *claims;
+    struct view_searcher *searchers;
     struct view_search search;
     struct view_annotation *annotations;
     /* As of the last retention_find_bar: the last one of the safe checkpoints that fill the experiment's quota of best ones. A
@@ -639,6 +661,32 @@ bool view_search_is_promoted(const struct view_experiment *experiment, uint32_t 
 /* How many other trials are entries at the rung of the decision `of`, among the first `count` decisions, and how many of these stand
  * before its trial. Of a search that promotes. */
 struct view_standing view_promotion_standing(const struct view_experiment *experiment, uint32_t count, const struct view_judged *of);
+
+/* ---- custom.c: a search in which a program decides (DESIGN 14) ----------------------------------------------------------- */
+
+/* The program has given the trial values, or an attempt of it has some: it may begin. */
+bool view_custom_is_created(const struct view_experiment *experiment, uint32_t trial);
+
+/* The trial is over, and the program does not know yet. */
+bool view_custom_end_is_due(const struct view_experiment *experiment, uint32_t trial);
+
+/* The decision may be the next one about its trial. */
+bool view_custom_takes_next(const struct view_experiment *experiment, const struct fact_judged *judged);
+
+/* What the coordinator with the highest claim says of the program; NULL: nothing. */
+const struct view_searcher *view_custom_searcher(const struct view_experiment *experiment);
+
+/* Writes event `number` of the log for the program: a map (docs/wire.md). ERR_FULL, or ERR_NOT_FOUND: there is no such event. */
+int view_custom_event(const struct view_experiment *experiment, uint32_t number, struct pack_writer *writer);
+
+/* The same for an event without an answer, which would be the next one. */
+int view_custom_new_event(const struct view_experiment *experiment, const struct fact_search_log *draft, struct pack_writer *writer);
+
+/* The record of event `number`. False: there is none. Pointers in `*out` are valid until the next view_apply. */
+bool view_custom_record(const struct view_experiment *experiment, uint32_t number, struct fact_search_log *out);
+
+/* How many trials one answer may create, so that it fits into a record. */
+uint32_t view_custom_most(const struct config *config);
 
 /* ---- annotations.c ------------------------------------------------------------------------------------------------------ */
 

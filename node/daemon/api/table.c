@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "node/daemon/api/change.h"
 #include "node/daemon/api/query.h"
+#include "node/daemon/api/searcher.h"
 #include "node/daemon/api/submit.h"
 #include "node/daemon/api/worker.h"
 
@@ -54,6 +55,8 @@ static const struct api_row rows[] = {
     {"invite_revoke", API_CHANGES, change_revoke, NODE_REQUEST_REVOKE},
     {"evict", API_CHANGES, change_evict, NODE_REQUEST_EVICT},
     {"leave", API_CHANGES, change_leave, NODE_REQUEST_LEAVE},
+
+    {"searcher_turn", API_CHANGES, api_searcher_turn, 0},
 
     {"worker_open", API_OPENS, api_worker_open, 0},
     {"worker_group", API_WORKER, api_worker_group, 0},

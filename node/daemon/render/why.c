@@ -148,7 +148,9 @@ static void add_search(const struct view_experiment *experiment, uint32_t index,
                                         .of = of,
                                         .go_on = best > 0 || experiment->needs_promotion ? best : 1};
     char text[WHY_DECISION_BYTES];
-    if (!search_halves(experiment->config->searcher)) {
+    if (experiment->is_custom && (judged->decision == FACT_STOPS || judged->decision == FACT_CLOSES)) {
+        (void)format_text(text, sizeof text, "the program of the search (searcher.entrypoint) has stopped it");
+    } else if (!search_halves(experiment->config->searcher)) {
         why_result_text(&stop, text);
     } else {
         why_decision_text(&stop, text);

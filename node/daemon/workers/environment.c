@@ -512,6 +512,26 @@ void environment_of_packages(const struct daemon *daemon, const struct config *c
     complete_path(out, daemon->program_dir);
 }
 
+void environment_of_searcher(const struct daemon *daemon, const struct config *config, experiment_id experiment, lease_token token,
+                             const char *directory, struct worker_start *out)
+{
+    char text[KEEP_PATH_BYTES + 32];
+    environment_of_packages(daemon, config, out);
+    set_default(out, "PYTHONUNBUFFERED", "1"); /* its last words are in the log */
+    add_python(out, daemon->program_dir);
+    add_packages(out, directory);
+    (void)snprintf(text, sizeof text, "%s/shoald.sock", daemon->dir);
+    set(out, "SHOAL_SOCKET", text);
+    set(out, "SHOAL_DIR", daemon->dir);
+    bytes_to_hex(text, token.bytes, TOKEN_BYTES);
+    set(out, "SHOAL_SEARCHER_TOKEN", text);
+    bytes_to_hex(text, experiment.bytes, EXPERIMENT_ID_BYTES);
+    set(out, "SHOAL_EXPERIMENT", text);
+    prepare_conda(out);
+    out->entrypoint = strdup(config->searcher_entrypoint);
+    out->failed |= out->entrypoint == NULL;
+}
+
 void environment_build(const struct daemon *daemon, const struct node_effect *effect, const struct config *config,
                        const char *directory, struct worker_start *out)
 {

@@ -14,6 +14,7 @@
 #include "node/daemon/workers/end.h"
 #include "node/daemon/workers/launch.h"
 #include "node/daemon/workers/packages.h"
+#include "node/daemon/workers/searcher.h"
 #include "node/daemon/workers/warm.h"
 #include "node/daemon/workers/workers.h"
 
@@ -109,6 +110,7 @@ void daemon_workers_close(struct daemon *daemon)
         }
         daemon_workers_forget_spawn(worker);
     }
+    daemon_searcher_close(daemon);
     daemon_warm_close(daemon);
     free(daemon->workers->port_uses);
     daemon->workers->port_uses = NULL;
@@ -184,6 +186,7 @@ void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms)
         worker_repeat_orders(worker, now_ms);
         daemon_workers_log(daemon, slot);
     }
+    daemon_searcher_tick(daemon, now_ms);
     daemon_warm_tick(daemon, now_ms);
 }
 

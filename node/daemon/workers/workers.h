@@ -101,6 +101,7 @@ struct daemon_warm;
 struct daemon_look;
 struct daemon_platform;
 struct daemon_programs;
+struct daemon_searcher;
 
 /* The state of the room, as daemon->workers. */
 struct daemon_workers {
@@ -117,6 +118,7 @@ struct daemon_workers {
     struct daemon_platform *platform; /* platform.h */
     struct daemon_programs *programs;
     struct daemon_warm *warm; /* warm.h; NULL: none was wanted yet */
+    struct daemon_searcher *searchers; /* searcher.h: a list */
 };
 
 /* ---- workers.c --------------------------------------------------------------------------------------------------- */
