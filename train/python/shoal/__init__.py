@@ -14,7 +14,8 @@
 
 Outside Shoal the same program runs alone. Nothing else is imported before it is needed: neither PyTorch nor NumPy.
 
-A script or a notebook that submits and looks on uses `Client` (shoal.client) and `search`.
+A script or a notebook that submits and looks on uses `Client` (shoal.client) and `search`. The program of
+a search of your own is a `Searcher`.
 """
 
 from __future__ import annotations
@@ -30,28 +31,33 @@ if TYPE_CHECKING:
     from . import torch as torch
     from ._elastic import ElasticRun
     from ._search import search
+    from ._searcher import Create, Finish, Searcher, Stop
     from .client import Client
 
 __all__ = [
     "CheckpointError",
     "Client",
+    "Create",
     "DaemonLost",
     "ElasticRun",
+    "Finish",
     "GroupBroken",
     "Hparams",
     "NoDaemon",
     "NotFound",
     "NotSerialisable",
     "Run",
+    "Searcher",
     "ShoalError",
     "StepLost",
+    "Stop",
     "init",
     "search",
     "space",
 ]
 __version__ = "0.1.0"
 
-_LAZY = {"Client": ".client", "ElasticRun": "._elastic", "search": "._search"}
+_LAZY = {"Client": ".client", "ElasticRun": "._elastic", "search": "._search", **dict.fromkeys(("Create", "Finish", "Searcher", "Stop"), "._searcher")}
 
 
 def __getattr__(name: str) -> Any:

@@ -169,6 +169,9 @@ class ElasticDaemon:
         os.close(fd)
         self._reply(worker, request)
 
+    def _worker_parts(self, worker, request):
+        self._reply(worker, request, parts=0)
+
     def _worker_load(self, worker, request):
         if self.checkpoint is None:
             self._reply(worker, request, found=False)
