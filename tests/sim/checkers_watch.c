@@ -17,7 +17,7 @@
 #define MESSAGES_MAX 4000  /* of one node in one second */
 #define EFFECTS_MAX (NODE_EFFECTS_MAX - CORE_ROSTER_ROOM) /* of one step: from there on steps are cut short, which is for large meshes */
 #define WAITING_MAX NODE_EFFECTS_MAX /* for the disk: each has an effect once it is there, and all may come there in one step */
-#define MEMORY_BYTES (448u << 10)    /* of a core that has just begun, and of what its few trials (a gang takes 8 KiB) and peers need */
+#define MEMORY_BYTES (472u << 10)    /* of a core that has just begun, and of what its few trials (a gang takes 8 KiB), searches (8 KiB) and peers need */
 #define RECORD_MEMORY_BYTES 1024     /* a record, its envelope and its row in the view, in blocks of powers of two */
 
 /* ---- 9 and 10: what should not run ------------------------------------------------------------------------------- */

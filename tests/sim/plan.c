@@ -657,7 +657,7 @@ static void draw_population(struct plan_experiment *experiment, struct random *r
     pack_reader_init(&reader, bytes, experiment->config_bytes);
     CHECK(config_unpack(&reader, &config) == 0);
     bool is_other = experiment->rungs > 0 ? config.searcher != SEARCH_TPE : config.searcher != SEARCH_RANDOM;
-    if (is_other || experiment->trials < 4 || experiment->trials % rounds != 0 || experiment->steps < rounds || !sim_chance(random, 700)) {
+    if (is_other || experiment->trials < 2 * rounds || experiment->trials % rounds != 0 || experiment->steps < rounds || !sim_chance(random, 700)) {
         return;
     }
     config.searcher = SEARCH_PBT;

@@ -404,6 +404,9 @@ static bool has_ended_parent(const struct view_experiment *experiment, uint32_t 
         return false;
     }
     const struct view_trial *parent = view_population_parent(experiment, trial);
+    if (parent != NULL && view_trial_over(view_trial_state(experiment, parent->index))) {
+        return true; /* another attempt of it, beyond a cut, may have no verdict for ever */
+    }
     uint32_t until = parent != NULL ? view_search_last(experiment, parent->index)->fact.attempt.number : 0;
     for (const struct view_attempt *a = parent != NULL ? parent->attempts : NULL; a != NULL; a = a->next) {
         if (a->assigned && a->id.number <= until && view_attempt_verdict(a) == NULL) {

@@ -339,7 +339,7 @@ static bool write_hold(const struct node_core *core, const struct core_coordinat
     if (placing_lacks_beginning(core, experiment, index)) {
         const struct view_trial *parent = view_population_parent(experiment, index);
         if (parent != NULL) {
-            format_text(out, size, "no node that can be reached holds the checkpoint of trial %u, from which it goes on", parent->index);
+            format_text(out, size, "the node with the checkpoint of trial %u, from which it goes on, has just fallen silent, and may answer again", parent->index);
         } else {
             format_text(out, size, "no node that can be reached holds the checkpoint that it begins with (%s)", experiment->config->begin_from);
         }
