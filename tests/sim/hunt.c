@@ -150,7 +150,7 @@ static bool is_rare_bug(uint32_t bug)
         "becomes_too_soon", "boot_not_synced", "both_halves_go_on", "bracket_overfull",
         "collected_too_early", "copies_guessed", "evicted_goes_on", "gang_keeps",
         "gang_never_unwanted", "gang_of_the_failed", "idle_goes_on", "index_order",
-        "let_go_unconfirmed", "loss_ends_attempt", "lower_goes_on", "pause_of_every_attempt",
+        "let_go_unconfirmed", "loss_ends_attempt", "lower_goes_on", "parent_collected", "pause_of_every_attempt",
         "pause_undoes_cancel", "paused_for_ever", "quarantine_stays", "result_undone",
         "search_pause_unheeded", "silent_asked_again", "stale_word_taken", "values_mixed",
     };
