@@ -97,6 +97,18 @@ static void searchers_that_stop_nothing_have_a_number_of_trials(void **state)
     assert_string_equal(out_text, "single: 1 trial\n\ntrial 0: {}\n");
 }
 
+static void a_population_has_rounds_and_copies(void **state)
+{
+    (void)state;
+    static const char pbt[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
+                              "searcher: {name: pbt, metric: loss, population_size: 4, num_rounds: 3, length_per_round: {epochs: 5}}\n";
+    assert_int_equal(RUN("preview", (char *)file_of(pbt)), CLI_DONE);
+    assert_has(out_text, "pbt: 12 trials, at most 16 at a time\n\n3 rounds of 5 epochs, of a population of 4. After each round the worst 1 goes on "
+                         "as a copy of the best, with other values.\nThe values of the first round are random:\ntrial 0: {\"lr\": ");
+    assert_int_equal(RUN("preview", (char *)file_of(pbt), "--set", "searcher.truncate_fraction=0.2"), CLI_DONE);
+    assert_has(out_text, "No member is replaced, since searcher.truncate_fraction of the population is below 1.\n");
+}
+
 static void values_that_follow_from_results_are_not_known_before(void **state)
 {
     (void)state;
@@ -151,6 +163,7 @@ int main(void)
         cmocka_unit_test(promotion_says_which_brackets_promote_none_to_the_end),
         cmocka_unit_test(values_of_the_file_can_be_replaced),
         cmocka_unit_test(searchers_that_stop_nothing_have_a_number_of_trials),
+        cmocka_unit_test(a_population_has_rounds_and_copies),
         cmocka_unit_test(values_that_follow_from_results_are_not_known_before),
         cmocka_unit_test(programs_read_a_document),
         cmocka_unit_test_teardown(submit_tells_how_many_trials_there_are, stop_what_runs),

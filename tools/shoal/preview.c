@@ -68,7 +68,10 @@ void preview_line(const struct config *config, char out[PREVIEW_LINE_BYTES])
 /* The trials whose values are shown: where values follow from results, the first ones are random whatever comes. */
 static uint32_t sample_count(const struct plan *plan)
 {
-    uint32_t known = plan->config->searcher == SEARCH_CUSTOM ? 0 : config_is_drawn(plan->config) ? plan->config->n_startup_trials : SAMPLES;
+    uint32_t known = plan->config->searcher == SEARCH_CUSTOM ? 0
+                     : plan->config->searcher == SEARCH_PBT  ? plan->config->population_size
+                     : config_is_drawn(plan->config)         ? plan->config->n_startup_trials
+                                                             : SAMPLES;
     uint32_t most = plan->trials < SAMPLES ? plan->trials : SAMPLES;
     return known < most ? known : most;
 }
@@ -154,6 +157,17 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
                                 " time%s until %" PRIu64 " %s, and of its end.\n",
                       config->searcher_entrypoint, plan->trials, config_report_count(config), config_report_count(config) == 1 ? "" : "s",
                       config->max_time, config->time_metric);
+    } else if (config->searcher == SEARCH_PBT) {
+        uint32_t replaced = pbt_replaced(config->population_size, config->truncate_fraction);
+        (void)fprintf(cli->out, "%" PRIu32 " rounds of %" PRIu64 " %s, of a population of %" PRIu32 ". ", config->num_rounds,
+                      config->max_time, config->time_metric, config->population_size);
+        if (replaced > 0) {
+            (void)fprintf(cli->out, "After each round the worst %" PRIu32 " go%s on as %s of the best, with other values.\n", replaced,
+                          replaced == 1 ? "es" : "", replaced == 1 ? "a copy" : "copies");
+        } else {
+            (void)fputs("No member is replaced, since searcher.truncate_fraction of the population is below 1.\n", cli->out);
+        }
+        (void)fputs("The values of the first round are random:\n", cli->out);
     } else if (config_is_drawn(config) && config->n_startup_trials >= plan->trials) {
         (void)fprintf(cli->out, "All values are random, since searcher.n_startup_trials (%" PRIu32 ") is not below the number of trials:\n",
                       config->n_startup_trials);
