@@ -506,6 +506,19 @@ static bool is_pending(const struct view_experiment *experiment, uint32_t index)
     return is_free;
 }
 
+/* The generation before a trial of pbt is over, as the node sees it. */
+static bool has_parents(const struct plan_experiment *plan, const struct view_experiment *experiment, uint32_t index)
+{
+    if (plan->population == 0 || index < plan->population) {
+        return true;
+    }
+    bool are_over = true;
+    for (uint32_t t = index - index % plan->population - plan->population, m = 0; m < plan->population; m++) {
+        are_over &= view_trial_over(view_trial_state(experiment, t + m));
+    }
+    return are_over;
+}
+
 /* Whoever coordinates begins what waits while so many slots are free on its side: a gang that fits runs at last. */
 static void watch_waiting(struct sim *sim, int node, uint32_t e, const struct view_experiment *experiment)
 {
@@ -523,7 +536,7 @@ static void watch_waiting(struct sim *sim, int node, uint32_t e, const struct vi
         const struct view_trial *trial = view_find_trial(experiment, t);
         /* Two of the free nodes may never reach each other: then no group is made of them. */
         bool is_apart = !sim->healed && sim->plan.has[FAULT_PAIR] && plan->slots > 1;
-        if (is_stopped || is_apart || !is_pending(experiment, t) || count_free(sim, node, trial, &about) < plan->slots) {
+        if (is_stopped || is_apart || !is_pending(experiment, t) || !has_parents(plan, experiment, t) || count_free(sim, node, trial, &about) < plan->slots) {
             *waits_ms = 0;
             continue;
         }
