@@ -360,26 +360,27 @@ def the_oldest_lines_go_and_the_reader_is_told(lab):
     wait_over(mesh, identity, 60)
     wait_until(lambda: "the last words" in alder.run("logs", f"{identity}/0"), 30, "the end of the log")
 
-    def check(node):
+    def check(node, is_copy):
+        """A copy that fell behind what its source had dropped meanwhile has holes, before which lines stay as long as they fit."""
         done = subprocess.run([node.bin / "shoal", "logs", f"{identity}/0", "--dir", node.dir], capture_output=True, text=True, timeout=60)
         said = done.stdout.splitlines()
         expect(said[-1] == "the last words" and said[-2] == str(lines), f"{node.name}: the end is {said[-2:]}")
         expect(400_000 < len(done.stdout) <= 1 << 20, f"{node.name}: {len(done.stdout)} bytes are kept")
-        expect(said[0] == str(lines - len(said) + 2), f"{node.name}: the first line is {said[0]!r}, which is not a whole one")
+        expect(is_copy or said[0] == str(lines - len(said) + 2), f"{node.name}: the first line is {said[0]!r}, which is not a whole one")
         expect("of the output of rank 0 before the next line are kept no more (logs.max_bytes)" in done.stderr, done.stderr)
         first = json.loads(node.run("logs", f"{identity}/0", "--json").splitlines()[0])
         everything = sum(len(str(number)) + 1 for number in range(1, lines + 1)) + len("the last words\n")
-        expect(first["dropped"] + len(done.stdout) == everything, f"{node.name}: {first}, {len(done.stdout)} of {everything} bytes")
+        expect(is_copy or first["dropped"] + len(done.stdout) == everything, f"{node.name}: {first}, {len(done.stdout)} of {everything} bytes")
         done = subprocess.run([node.bin / "shoal", "logs", f"{identity}/0", "--grep", "^77$", "--dir", node.dir], capture_output=True, text=True)
-        expect(done.stdout == "" and "are kept no more" in done.stderr, f"{node.name}: {done}")
+        expect(is_copy or (done.stdout == "" and "are kept no more" in done.stderr), f"{node.name}: {done}")
         expect(node.run("logs", f"{identity}/0", "--tail", "2") == f"{lines}\nthe last words\n", "the tail")
         expect(node.run("logs", f"{identity}/0", "--grep", f"^{lines - 7}$") == f"{lines - 7}\n", "a line at the end is not found")
 
-    check(alder)
+    check(alder, is_copy=False)
     wait_until(lambda: over(alder.json("show", identity)["experiment"]), 20, "alder to know its end")
     birch.kill_daemon()
     wait_until(lambda: "the last words" in alder.run("logs", f"{identity}/0"), 30, "the copy")
-    check(alder)
+    check(alder, is_copy=True)
 
 
 @case(limit_s=90)
