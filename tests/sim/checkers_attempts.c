@@ -112,8 +112,8 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
     }
     for (const struct view_manifest *saved = trial != NULL ? trial->manifests : NULL; saved != NULL;
          saved = saved->next) {
-        if (saved->step <= fact.start_step) {
-            continue;
+        if (saved->step <= fact.start_step || !checkers_has_values(trial, &saved->attempt)) {
+            continue; /* what was made with other values is not gone on from */
         }
         if (saved->set != NULL && saved->holder_count > 0 && is_held_in_parts(sim, node, saved->set)) {
             sim_fail(sim, 11, "n%d starts attempt %u of trial %u at step %llu, though all parts of step %llu are held", node,

@@ -426,7 +426,7 @@ static struct fact_node node_fact(const struct sim *sim, int node, struct versio
                  (sim->plan.version > 14 ? FACT_READS_ANNOTATION | FACT_READS_SEARCH | FACT_READS_DRAWN | FACT_READS_PROMOTION |
                                                FACT_READS_EXTENSION | FACT_READS_POPULATION | FACT_READS_DRAWN_PROMOTION
                                          : 0);
-    fact.reads |= sim->plan.version > 18 ? FACT_READS_PARTS : 0;
+    fact.reads |= sim->plan.version > 17 ? FACT_READS_PARTS : 0;
     fact.reads |= plan_has_retries(&sim->plan) ? FACT_READS_RETRY : 0;
     fact.slot_count = sim->plan.slots[node];
     for (uint32_t slot = 0; slot < fact.slot_count; slot++) {
