@@ -145,10 +145,13 @@ static void a_program_that_cannot_start_is_told_of_and_not_tried_for_ever(void *
     assert_int_equal(world_count(world, "a> start searcher"), 8);
     assert_true(node_core_waiting_reason(world->nodes[0].core, world_experiment(world, 0), 0, text, sizeof text));
     assert_non_null(strstr(text, "shoal pause and shoal resume try once more"));
+    assert_true(view_custom_searcher(world_experiment(world, 0))->fact.is_given_up);
     world->searches = creates_two_and_two;
     world_request(world, 0, NODE_REQUEST_PAUSE);
     world_run(world, 3000);
     world_request(world, 0, NODE_REQUEST_RESUME);
+    world_run(world, 1000);
+    assert_false(view_custom_searcher(world_experiment(world, 0))->fact.is_given_up); /* it runs, whether it has said something or not */
     world_run(world, 60000);
     assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
     world_free(world);
@@ -221,6 +224,31 @@ static void a_wrong_answer_is_the_fault_of_the_program(void **state)
         assert_int_equal(world_experiment(world, 0)->search.event_count, 0);
         world_free(world);
     }
+}
+
+/* Nobody begins it, so there is nothing to retry; a retry that was accepted where that was not known, beyond a cut, is undone. */
+static void a_trial_that_was_never_created_is_not_retried(void **state)
+{
+    (void)state;
+    struct world *world = begin(2, creates_two_and_two, 6);
+    world_run(world, 30000);
+    assert_int_equal(view_trial_state(world_experiment(world, 0), 5), VIEW_TRIAL_STOPPED);
+    world_retry(world, 0, 5);
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_string_equal(world->reply.text,
+                        "The program of the search has never created trial 5, and creates no more, so there is nothing to retry.");
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    struct made made;
+    const struct fact_stop retry = {.lamport = 1, .since = 1};
+    for (uint32_t node = 0; node < 2; node++) {
+        make_record(&made, world->nodes[1].person.id, 1, 5000, FACT_STOP, fact_key_trial(world_experiment(world, 0)->id, 5), &retry);
+        world_deliver(world, 1, node, &made);
+    }
+    world_run(world, 30000);
+    assert_int_equal(view_trial_state(world_experiment(world, 0), 5), VIEW_TRIAL_STOPPED);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    assert_int_equal(world_count(world, "exp trial 5 attempt"), 0);
+    world_free(world);
 }
 
 /* In a replay a program answers what it likes; what was recorded stands. */
@@ -296,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_program_that_cannot_start_is_told_of_and_not_tried_for_ever),
         cmocka_unit_test(a_program_that_does_not_answer_is_started_again),
         cmocka_unit_test(a_wrong_answer_is_the_fault_of_the_program),
+        cmocka_unit_test(a_trial_that_was_never_created_is_not_retried),
         cmocka_unit_test(the_first_answer_stands),
         cmocka_unit_test(recorded_answers_that_make_no_sense_harm_nothing),
     };

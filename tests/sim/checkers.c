@@ -122,6 +122,14 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_17_PROMOTED] = "17: a log promoted a paused trial",
     [PREMISE_17_CLOSED] = "17: a log closed a paused trial",
     [PREMISE_18_PAUSED_BY_SEARCH] = "18: a pause by a search was compared with its log",
+    [PREMISE_17_PROGRAM_ANSWERED] = "17: an answer of the program of a search was computed anew",
+    [PREMISE_17_PROGRAM_ADOPTED] = "17: ... in a log that had taken over events of another",
+    [PREMISE_17_PROGRAM_MORE] = "17: ... and it had more to say",
+    [PREMISE_17_PROGRAM_REPLAYED] = "17: a program was told of an event again",
+    [PREMISE_17_PROGRAM_OTHER] = "17: a program heard of an event that another log had before",
+    [PREMISE_17_PROGRAM_CLOSED] = "17: a log closed its search",
+    [PREMISE_17_PROGRAM_GIVEN_UP] = "17: a program that was given up was tried once more",
+    [PREMISE_18_STOPPED_BY_PROGRAM] = "18: a stop was compared with the answer of its program",
     [PREMISE_18_PAUSE_OBEYED] = "18: a worker of a paused attempt was asked to leave",
 };
 
@@ -179,6 +187,11 @@ void checkers_destroy(struct checkers **checkers)
 void checkers_reset(struct checkers *checkers)
 {
     memset(checkers, 0, sizeof *checkers);
+}
+
+void checkers_on_given_up(struct sim *sim)
+{
+    checkers_met(sim, PREMISE_17_PROGRAM_GIVEN_UP);
 }
 
 const uint64_t *checkers_premises(const struct checkers *checkers)

@@ -130,6 +130,14 @@ enum checkers_premise {
     PREMISE_11_PARTS_BEGUN, /* an attempt began with a checkpoint of several parts */
     PREMISE_11_PARTS_TOLD,  /* a worker was told that such a checkpoint is durable */
     PREMISE_18_PAUSE_OBEYED, /* a worker of a paused attempt was asked to leave */
+    PREMISE_17_PROGRAM_ANSWERED,   /* an answer of the program of a search was computed anew, */
+    PREMISE_17_PROGRAM_ADOPTED,    /* ... in a log that had taken over another, */
+    PREMISE_17_PROGRAM_MORE,       /* ... which said that there is more to come */
+    PREMISE_17_PROGRAM_REPLAYED,   /* a program that was started again was told of an event with its answer, */
+    PREMISE_17_PROGRAM_OTHER,      /* ... or of one that another log had before */
+    PREMISE_17_PROGRAM_CLOSED,     /* a log closed the search */
+    PREMISE_17_PROGRAM_GIVEN_UP,   /* a program that had failed too often was tried once more */
+    PREMISE_18_STOPPED_BY_PROGRAM, /* a stop was compared with the answer that it follows from */
     PREMISE_COUNT
 };
 
@@ -171,6 +179,11 @@ void checkers_on_heal(struct sim *sim);
 struct owners_request;
 void checkers_on_owner_asks(struct sim *sim, const struct owners_request *request);
 void checkers_on_owner_heard(struct sim *sim, const struct owners_request *request);
+
+/* The program of a search is told of an event, after `told` others in its life; people have seen that one was given up. */
+struct own_event;
+void checkers_on_told(struct sim *sim, int node, uint32_t e, uint64_t told, uint64_t number, bool is_replay, const struct own_event *event);
+void checkers_on_given_up(struct sim *sim);
 
 /* The program of the attempt has made its last step. */
 void checkers_on_program_done(struct sim *sim, const attempt_id *attempt);

@@ -253,7 +253,8 @@ static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t
         checkers_met(sim, PREMISE_9_SIDE);
     }
     uint32_t left = ~(begun | not_free) & ((1u << sim->plan.experiments[experiment].trials) - 1);
-    if (is_twice && left != 0 && !has_other_members(sim)) {
+    bool is_created = sim->plan.experiments[experiment].program.is_there; /* what there is to begin follows from what each side has heard */
+    if (is_twice && left != 0 && !is_created && !has_other_members(sim)) {
         sim_fail(sim, 9, "n%d begins trial %u, which the other side of a cut has begun, and nobody has begun trial %d", node,
                  index, __builtin_ctz(left));
     }
@@ -330,6 +331,7 @@ void checkers_on_attempt(struct sim *sim, int node, const struct record *record)
     checkers_begins_stopped(sim, node, &attempt, "makes");
     checkers_on_place(sim, node, &attempt);
     checkers_on_begun(sim, node, &attempt);
+    checkers_program_begins(sim, node, &attempt);
     checkers_on_begun_where(sim, node, &attempt);
     check_start_step(sim, node, record, &attempt);
     outputs_check_beginning(sim, node, record, &attempt);

@@ -519,6 +519,12 @@ static bool has_parents(const struct plan_experiment *plan, const struct view_ex
     return are_over;
 }
 
+/* A program decides in the search, and has not created the trial: it does not wait for slots. */
+static bool is_uncreated(const struct plan_experiment *plan, const struct view_experiment *experiment, uint32_t index)
+{
+    return plan->program.is_there && !view_custom_is_created(experiment, index);
+}
+
 /* Whoever coordinates begins what waits while so many slots are free on its side: a gang that fits runs at last. */
 static void watch_waiting(struct sim *sim, int node, uint32_t e, const struct view_experiment *experiment)
 {
@@ -536,7 +542,8 @@ static void watch_waiting(struct sim *sim, int node, uint32_t e, const struct vi
         const struct view_trial *trial = view_find_trial(experiment, t);
         /* Two of the free nodes may never reach each other: then no group is made of them. */
         bool is_apart = !sim->healed && sim->plan.has[FAULT_PAIR] && plan->slots > 1;
-        if (is_stopped || is_apart || !is_pending(experiment, t) || !has_parents(plan, experiment, t) || count_free(sim, node, trial, &about) < plan->slots) {
+        if (is_stopped || is_apart || !is_pending(experiment, t) || !has_parents(plan, experiment, t) || is_uncreated(plan, experiment, t) ||
+            count_free(sim, node, trial, &about) < plan->slots) {
             *waits_ms = 0;
             continue;
         }

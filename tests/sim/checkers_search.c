@@ -13,8 +13,8 @@
 #define LOGS_MAX CHECKERS_STORY_LOGS
 #define CREATED_MAX CHECKERS_STORY_CREATED
 
-static const struct records_entry *find_record(const struct sim *sim, int node, experiment_id experiment, node_id writer,
-                                               struct fact_log_name name, uint32_t number)
+const struct records_entry *checkers_log_record(const struct sim *sim, int node, experiment_id experiment, node_id writer,
+                                                struct fact_log_name name, uint32_t number)
 {
     struct fact_key key = fact_key_search_log(experiment, name, number);
     return records_find(&sim->nodes[node].core->records, record_ident_of(writer, FACT_SEARCH_LOG, key.bytes, key.count));
@@ -29,7 +29,7 @@ static uint32_t rungs_told(const struct checkers_story *story, uint32_t trial)
     return rungs;
 }
 
-static uint32_t *taken_until(struct sim *sim, struct checkers_story *story, node_id writer, struct fact_log_name name)
+uint32_t *checkers_taken_until(struct sim *sim, struct checkers_story *story, node_id writer, struct fact_log_name name)
 {
     uint32_t i = 0;
     while (i < story->taken_count && (!node_id_equal(story->taken[i].writer, writer) ||
@@ -86,7 +86,7 @@ static bool is_same_number(double a, double b)
     return (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-9 * (size > 1 ? size : 1);
 }
 
-static bool is_same_draw(const struct fact_draw *a, const struct fact_draw *b)
+bool checkers_is_same_draw(const struct fact_draw *a, const struct fact_draw *b)
 {
     bool is_same = a->count == b->count && a->parent == b->parent;
     for (uint32_t i = 0; is_same && i < a->count; i++) {
@@ -96,7 +96,7 @@ static bool is_same_draw(const struct fact_draw *a, const struct fact_draw *b)
 }
 
 /* The values of the attempt, by its own record. False: it is not here. */
-static bool recorded_draw(const struct sim *sim, int node, const attempt_id *id, struct fact_draw *out)
+bool checkers_recorded_draw(const struct sim *sim, int node, const attempt_id *id, struct fact_draw *out)
 {
     static struct fact_attempt fact;
     struct fact_key key = fact_key_attempt(id);
@@ -299,7 +299,7 @@ static void check_created(struct sim *sim, int node, uint32_t e, const struct ch
         sim_fail(sim, 17, "n%d: trial %u of experiment %u is drawn, and that is none of a search that draws", node, created->attempt.trial, e);
         return;
     }
-    if (recorded_draw(sim, node, &created->attempt, &recorded) && !is_same_draw(&recorded, &created->draw)) {
+    if (checkers_recorded_draw(sim, node, &created->attempt, &recorded) && !checkers_is_same_draw(&recorded, &created->draw)) {
         sim_fail(sim, 17, "n%d: attempt %u of trial %u of experiment %u has other values than its log says", node, created->attempt.number,
                  created->attempt.trial, e);
     }
@@ -328,7 +328,7 @@ static void check_created(struct sim *sim, int node, uint32_t e, const struct ch
         if (!expected_of_population(plan, &config, story, created->attempt.trial, &wanted)) {
             sim_fail(sim, 17, "n%d: trial %u of experiment %u begins before its log has judged the generation before it", node,
                      created->attempt.trial, e);
-        } else if (!is_same_draw(&wanted, &created->draw)) {
+        } else if (!checkers_is_same_draw(&wanted, &created->draw)) {
             sim_fail(sim, 17, "n%d: trial %u of experiment %u goes on from trial %u with other values than its log says, from trial %u", node,
                      created->attempt.trial, e, created->draw.parent, wanted.parent);
         }
@@ -346,7 +346,7 @@ static void check_created(struct sim *sim, int node, uint32_t e, const struct ch
     wanted.count = created->draw.count;
     int error = tpe_draw(&space, observations, count, plan->smaller_is_better, enough, config.seed, created->attempt.trial, room,
                          sizeof room, wanted.point);
-    if (error != 0 || !is_same_draw(&wanted, &created->draw)) {
+    if (error != 0 || !checkers_is_same_draw(&wanted, &created->draw)) {
         sim_fail(sim, 17, "n%d: trial %u of experiment %u is drawn otherwise than the %u results before it in its log say", node,
                  created->attempt.trial, e, count);
     }
@@ -379,10 +379,10 @@ static void check_attempts(struct sim *sim, int node, uint32_t e, const struct v
         bool is_found = false, is_known = false;
         for (const struct view_manifest *row = trial->manifests; row != NULL && a->start_step > 0; row = row->next) {
             struct fact_draw left, right;
-            if (row->step == a->start_step && hash256_equal(row->blob, a->checkpoint) && recorded_draw(sim, node, &row->attempt, &left) &&
-                recorded_draw(sim, node, &a->id, &right)) {
+            if (row->step == a->start_step && hash256_equal(row->blob, a->checkpoint) && checkers_recorded_draw(sim, node, &row->attempt, &left) &&
+                checkers_recorded_draw(sim, node, &a->id, &right)) {
                 is_known = true;
-                is_found |= is_same_draw(&left, &right);
+                is_found |= checkers_is_same_draw(&left, &right);
             }
         }
         if (is_known && !is_found) {
@@ -414,16 +414,20 @@ static void check_log(struct sim *sim, int node, uint32_t e, const struct view_l
     const struct plan_experiment *plan = &sim->plan.experiments[e];
     static struct checkers_story story;
     static struct fact_search_log fact, other;
+    if (plan->program.is_there) {
+        checkers_program_log(sim, node, e, log);
+        return;
+    }
     story.count = story.created_count = story.taken_count = 0;
     for (uint32_t number = 0;; number++) {
-        const struct records_entry *entry = find_record(sim, node, plan->id, log->writer, log->name, number);
+        const struct records_entry *entry = checkers_log_record(sim, node, plan->id, log->writer, log->name, number);
         if (entry == NULL || fact_search_log_read(&entry->record, &fact) != 0) {
             return;
         }
         for (uint32_t i = 0; i < fact.adopted_count; i++) {
-            uint32_t *until = taken_until(sim, &story, fact.adopted[i].writer, fact.adopted[i].log);
+            uint32_t *until = checkers_taken_until(sim, &story, fact.adopted[i].writer, fact.adopted[i].log);
             for (; *until < fact.adopted[i].until; ++*until) {
-                entry = find_record(sim, node, plan->id, fact.adopted[i].writer, fact.adopted[i].log, *until);
+                entry = checkers_log_record(sim, node, plan->id, fact.adopted[i].writer, fact.adopted[i].log, *until);
                 if (entry == NULL || fact_search_log_read(&entry->record, &other) != 0) {
                     return; /* the rest of the story is not known here */
                 }
@@ -471,7 +475,7 @@ static void check_stop(struct sim *sim, int node, uint32_t e, uint32_t trial, co
 {
     static struct fact_search_log fact;
     experiment_id id = sim->plan.experiments[e].id;
-    const struct records_entry *entry = find_record(sim, node, id, stop->writer, stop->log, stop->record);
+    const struct records_entry *entry = checkers_log_record(sim, node, id, stop->writer, stop->log, stop->record);
     if (entry == NULL || fact_search_log_read(&entry->record, &fact) != 0) {
         return;
     }
@@ -481,6 +485,7 @@ static void check_stop(struct sim *sim, int node, uint32_t e, uint32_t trial, co
                         (fact.judged[i].decision == FACT_CLOSES && !stop->is_top);
         found |= fact.judged[i].attempt.trial == trial && fact.judged[i].rung == stop->rung && is_meant;
     }
+    found = found || (sim->plan.experiments[e].program.is_there && checkers_program_stops(sim, node, e, trial, stop, &fact));
     checkers_met(sim, PREMISE_18_STOPPED_BY_SEARCH);
     if (!found) {
         sim_fail(sim, 18, "n%d takes trial %u of experiment %u for stopped by its search, whose log does not say so", node, trial, e);
@@ -527,7 +532,7 @@ static void check_pause(struct sim *sim, int node, uint32_t e, uint32_t trial, c
 {
     static struct fact_search_log fact;
     experiment_id id = sim->plan.experiments[e].id;
-    const struct records_entry *entry = find_record(sim, node, id, pause->writer, pause->log, pause->record);
+    const struct records_entry *entry = checkers_log_record(sim, node, id, pause->writer, pause->log, pause->record);
     if (entry == NULL || fact_search_log_read(&entry->record, &fact) != 0) {
         return;
     }

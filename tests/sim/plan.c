@@ -17,6 +17,7 @@
 #define CLASS_PERMILLE 500 /* each, in the rest of them */
 #define LAST_ONE_PERMILLE 150 /* from version 8 on: one node is to live on, if it has the slots */
 #define STREAM_OF_SWARM 970
+#define PROGRAM_MS 240000 /* from the heal on the program of a search may need so long to be itself again */
 
 static const char *const fault_names[FAULT_COUNT] = {
     "loss",      "delay",     "duplicates", "reordering", "partition",   "one-way cuts",  "daemon crash", "machine crash",
@@ -350,7 +351,8 @@ static uint64_t work_ms(const struct plan *plan, uint32_t slots)
         const struct plan_experiment *e = &plan->experiments[i];
         /* A group that grew while no other trial could start keeps its slots; one may be smaller than it would like to be. */
         uint32_t each = plan->version > 4 && e->is_elastic ? e->max_slots : e->slots;
-        bool is_in_turns = plan->version > 15 && e->is_crowded; /* whatever its brackets may have at a time: one after the other */
+        /* Whatever its brackets may have at a time, and however many a program creates: one after the other. */
+        bool is_in_turns = (plan->version > 15 && e->is_crowded) || e->program.is_there;
         uint32_t at_once = slots / each > 0 && !is_in_turns ? slots / each : 1;
         if (!plan_fits(plan, e)) {
             continue;
@@ -367,6 +369,9 @@ static void allow_time(struct plan *plan, uint64_t whole_ms)
     uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;
     needed_ms += plan->needs_patience ? 660000 : 0;
     needed_ms += plan->is_choosy ? CORE_BETTER_PLACE_MS : 0;
+    for (uint32_t i = 0; i < plan->experiment_count; i++) { /* it stands still, is given up, is told of all again */
+        needed_ms += plan->experiments[i].program.is_there ? PROGRAM_MS : 0;
+    }
     needed_ms += plan->has[FAULT_ENDLESS_HANG] || plan->has[FAULT_QUIET_END] ? 120000 : 0; /* they are noticed, and made good */
     plan->end_ms = plan->heal_ms + needed_ms > whole_ms ? plan->heal_ms + needed_ms : whole_ms;
 }
@@ -684,6 +689,62 @@ static void draw_population(struct plan_experiment *experiment, struct random *r
     experiment->config_bytes = (uint32_t)writer.used_bytes;
 }
 
+/* A search in which a program of the user's decides, in place of one that draws from results or of none (version 19). */
+static void draw_program(struct plan_experiment *experiment, struct random *random)
+{
+    uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
+    struct config config;
+    struct pack_reader reader, space;
+    struct pack_writer writer;
+    struct plan_program *program = &experiment->program;
+    memcpy(bytes, experiment->config, experiment->config_bytes);
+    pack_reader_init(&reader, bytes, experiment->config_bytes);
+    CHECK(config_unpack(&reader, &config) == 0);
+    bool is_other = experiment->rungs > 0 ? config.searcher != SEARCH_TPE : config.searcher != SEARCH_RANDOM && config.searcher != SEARCH_SINGLE;
+    if (is_other || !sim_chance(random, 700)) {
+        return;
+    }
+    pack_reader_init(&space, config.hyperparameters, config.hyperparameters_bytes);
+    program->is_there = true;
+    program->style = (struct own_style){.says = sim_chance(random, 500) ? OWN_ACTIONS_MAX : (uint32_t)sim_between(random, 1, 2),
+                                        .trials = experiment->trials,
+                                        .has_hidden = pack_read_array(&space) > 1,
+                                        .is_hasty = sim_chance(random, 200)};
+    program->every = (uint32_t)sim_between(random, (experiment->steps + PLAN_RUNGS_MAX - 1) / PLAN_RUNGS_MAX, experiment->steps);
+    program->slow_ms = (uint32_t)sim_log_between(random, 10, 4000);
+    program->crash_permille = sim_chance(random, 500) ? (uint32_t)sim_log_between(random, 5, 200) : 0;
+    program->hang_permille = sim_chance(random, 300) ? (uint32_t)sim_log_between(random, 5, 100) : 0;
+    bool is_bad = sim_chance(random, 200);
+    program->fails_permille = is_bad ? (uint32_t)sim_between(random, 700, 1000) : 0;
+    if (is_bad && experiment->pause_ms == 0) { /* people pause and resume what was given up */
+        experiment->pause_ms = experiment->submit_ms + sim_log_between(random, 100, 100000);
+        experiment->resume_ms = experiment->pause_ms + sim_log_between(random, 100, 100000);
+    }
+    config.searcher = SEARCH_CUSTOM;
+    config.max_trials = experiment->trials;
+    config.max_time = experiment->steps;
+    config.every = program->every;
+    config.searcher_timeout_s = (uint32_t)sim_log_between(random, 5, 60);
+    experiment->smaller_is_better = config.smaller_is_better;
+    experiment->is_drawn = true;
+    experiment->startup = 0;
+    experiment->rungs = (experiment->steps - 1) / program->every + 1;
+    experiment->divisor = config.divisor;
+    experiment->is_crowded = sim_chance(random, 300);
+    config.max_concurrent_trials = experiment->is_crowded ? (uint32_t)sim_between(random, 1, 3) : PLAN_TRIALS_MAX;
+    experiment->extend_ms = 0;
+    experiment->trials_then = experiment->trials;
+    bytes_copy_text(config.searcher_entrypoint, sizeof config.searcher_entrypoint, "python3 own.py");
+    bytes_copy_text(config.time_metric, sizeof config.time_metric, "steps");
+    bytes_copy_text(config.metric, sizeof config.metric, "accuracy");
+    brackets_make_one(experiment->rungs, experiment->trials, &experiment->brackets);
+    brackets_share_places(config.max_concurrent_trials, config.divisor, false, &experiment->brackets);
+    pack_writer_init(&writer, experiment->config, sizeof experiment->config);
+    config_pack(&writer, &config);
+    CHECK(!writer.failed);
+    experiment->config_bytes = (uint32_t)writer.used_bytes;
+}
+
 /* How long ranks that hang or are left behind are waited for (version 12), also where none do. */
 static void draw_waits(struct plan_experiment *experiment, struct random *random)
 {
@@ -845,6 +906,11 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
         struct random parts;
         random_init_stream(&parts, run->seed, 1100 + i);
         plan->experiments[i].saves_parts = sim_chance(&parts, 400) && plan->experiments[i].population == 0;
+    }
+    for (uint32_t i = 0; i < plan->experiment_count && plan->version > 18; i++) {
+        struct random program;
+        random_init_stream(&program, run->seed, 1110 + i);
+        draw_program(&plan->experiments[i], &program);
     }
     allow_time(plan, plan->end_ms); /* for the further trials, too */
 }

@@ -17,6 +17,7 @@
 #include "base/id.h"
 #include "base/random.h"
 #include "tests/sim/brackets.h"
+#include "tests/sim/own_program.h"
 
 #define PLAN_NODES_MAX 9
 #define PLAN_SLOTS_MAX 3
@@ -87,6 +88,17 @@ bool plan_fault_is_timed(enum plan_fault fault);
 
 const char *plan_fault_name(enum plan_fault fault);
 
+/* Of the searcher custom (version 19): how its program is written, and what becomes of it during the storm. */
+struct plan_program {
+    bool is_there; /* false: another searcher */
+    struct own_style style;
+    uint32_t every;          /* steps between two reports */
+    uint32_t slow_ms;        /* the most that an answer takes */
+    uint32_t crash_permille; /* ... of its events, */
+    uint32_t hang_permille;  /* ... after which it says nothing more, */
+    uint32_t fails_permille; /* ... of its starts */
+};
+
 struct plan_experiment {
     bool keeps_all; /* the files of all ranks, united (version 11) */
     experiment_id id;
@@ -118,6 +130,7 @@ struct plan_experiment {
     uint32_t startup; /* ... once so many are over */
     uint32_t population; /* of pbt: the trials of a generation (version 17); 0: another searcher */
     uint32_t replaced;   /* ... of which so many give way */
+    struct plan_program program;
 };
 
 struct sim_run;
@@ -151,7 +164,7 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 18 /* the newest; 10 is as 9 */
+#define PLAN_VERSION 19 /* the newest; 10 is as 9 */
 #define PLAN_DEFAULT 17 /* where no version is asked for */
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */

@@ -64,13 +64,22 @@ static bool is_of_parts(int premise)
     return premise == PREMISE_11_PARTS_BEGUN || premise == PREMISE_11_PARTS_TOLD;
 }
 
+/* Programs decide in searches in plans from version 19 on. */
+static bool is_of_programs(int premise)
+{
+    return premise == PREMISE_17_PROGRAM_ANSWERED || premise == PREMISE_17_PROGRAM_ADOPTED || premise == PREMISE_17_PROGRAM_MORE ||
+           premise == PREMISE_17_PROGRAM_REPLAYED || premise == PREMISE_17_PROGRAM_OTHER || premise == PREMISE_17_PROGRAM_CLOSED ||
+           premise == PREMISE_17_PROGRAM_GIVEN_UP || premise == PREMISE_18_STOPPED_BY_PROGRAM;
+}
+
 /* How often it has to occur in that many seeds. */
 static uint64_t needed(int premise, uint64_t seeds, uint32_t plan_version)
 {
     bool is_later = (is_of_groups(premise) && plan_version < 4) || ((is_of_copies(premise) || is_of_versions(premise)) && plan_version < 7) ||
                     (is_of_hangs(premise) && plan_version < 12) || (is_of_stops(premise) && plan_version < 13) ||
                     (is_of_retries(premise) && plan_version < 14) || (is_of_search(premise) && plan_version < 15) ||
-                    (premise == PREMISE_17_WITH_PARENT && plan_version < 17) || (is_of_parts(premise) && plan_version < 18);
+                    (premise == PREMISE_17_WITH_PARENT && plan_version < 17) || (is_of_parts(premise) && plan_version < 18) ||
+                    (is_of_programs(premise) && plan_version < 19);
     if (is_later || seeds < NEED_SEEDS || (is_rare(premise) && seeds < RARE_NEED_SEEDS)) {
         return 0;
     }

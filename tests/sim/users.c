@@ -7,6 +7,8 @@
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 
+#define USERS_AFTER_HEAL 1 /* in place of a trial: a pause of what is resumed soon */
+#define PROGRAM_LOOK_MS 30000
 #define LOOK_MS 10000 /* so often people look whether a trial that they want to retry is over */
 
 /* `trial`: of a stop or a retry; else 0. */
@@ -57,6 +59,9 @@ void users_heal(struct sim *sim)
     for (uint32_t i = 0; i < sim->plan.experiment_count; i++) {
         if (sim->plan.experiments[i].pause_ms != 0) {
             push_act(sim, sim->now_ms + 15000, i, NODE_REQUEST_RESUME);
+        }
+        if (sim->plan.experiments[i].program.fails_permille > 0) {
+            sim_push(sim, sim->now_ms + PROGRAM_LOOK_MS, SIM_LOOKS, 0)->arg = (uint8_t)i;
         }
     }
 }
@@ -114,6 +119,28 @@ static bool is_paused(const struct sim *sim, int node, uint32_t experiment)
     return seen != NULL && view_experiment_paused(seen);
 }
 
+static bool is_given_up(const struct sim *sim, int node, uint32_t experiment)
+{
+    const struct view_experiment *seen =
+        view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id);
+    const struct view_searcher *program = seen != NULL && seen->known ? view_custom_searcher(seen) : NULL;
+    return program != NULL && program->fact.is_given_up;
+}
+
+void users_look(struct sim *sim, struct sim_event *event)
+{
+    uint32_t index = event->arg;
+    int node = pick_node(sim);
+    if (node >= 0 && is_over(sim, node, index)) {
+        return;
+    }
+    if (node >= 0 && is_given_up(sim, node, index) && !is_paused(sim, node, index)) {
+        checkers_on_given_up(sim);
+        push_act_on(sim, sim->now_ms + 1, index, USERS_AFTER_HEAL, NODE_REQUEST_PAUSE);
+    }
+    sim_push(sim, sim->now_ms + PROGRAM_LOOK_MS, SIM_LOOKS, 0)->arg = (uint8_t)index;
+}
+
 /* Changes whenever the node writes another pause or resume. */
 static struct record_version own_control(const struct sim *sim, int node, uint32_t experiment)
 {
@@ -132,7 +159,7 @@ void users_act(struct sim *sim, struct sim_event *event)
     if (kind == NODE_REQUEST_SUBMIT && users->experiments[index].submitted.is_acknowledged) {
         return;
     }
-    if (kind == NODE_REQUEST_PAUSE && sim->healed) {
+    if (kind == NODE_REQUEST_PAUSE && sim->healed && event->serial != USERS_AFTER_HEAL) {
         return; /* too late: nobody would resume it */
     }
     if ((kind == NODE_REQUEST_RETRY || kind == NODE_REQUEST_ANNOTATE) && sim->healed) {

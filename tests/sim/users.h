@@ -71,4 +71,7 @@ void users_wait_over(struct sim *sim, struct sim_event *event);
 void users_reply(struct sim *sim, int node, const struct node_effect *effect);
 void users_heal(struct sim *sim); /* resumes what they paused */
 
+/* Now and then, after the heal: pauses a search whose program was given up, so that it is tried once more when it is resumed. */
+void users_look(struct sim *sim, struct sim_event *event);
+
 #endif

@@ -543,10 +543,9 @@ static uint32_t pack_metric(uint8_t *out, size_t size, double value)
     return (uint32_t)writer.used_bytes;
 }
 
-/* What a trial of a search has reached: any number, now and then none. */
-static double searched_metric(const struct worker_process *process, uint64_t step)
+double workers_metric(uint32_t trial, uint64_t step)
 {
-    uint64_t dice = random_mix(random_mix(process->attempt.trial * 1009u + 7) ^ step);
+    uint64_t dice = random_mix(random_mix(trial * 1009u + 7) ^ step);
     return dice % 16 == 0 ? NAN : (double)(dice >> 8 & 63);
 }
 
@@ -557,7 +556,7 @@ static void report_result(struct sim *sim, int node, uint32_t slot, uint64_t ste
     event.u.worker.slot = slot;
     event.u.worker.attempt = process->attempt;
     event.u.worker.step = event.u.worker.length = step;
-    event.u.worker.metric = searched_metric(process, step);
+    event.u.worker.metric = workers_metric(process->attempt.trial, step);
     sim_step(sim, node, &event);
 }
 

@@ -124,6 +124,9 @@ void workers_save_part(struct sim *sim, int node, uint32_t slot, uint64_t step, 
 /* When the step of an experiment that begins now is over there: later in a slot that is slow. The heal ends that too. */
 uint64_t workers_step_ends_ms(const struct sim *sim, uint32_t experiment, int node, uint32_t slot);
 
+/* What a trial of a search has reached at a step: any number, now and then none. */
+double workers_metric(uint32_t trial, uint64_t step);
+
 /* Every event of the queue that is about processes or groups. */
 void workers_event(struct sim *sim, struct sim_event *event);
 

@@ -317,9 +317,10 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
     case NODE_EFFECT_DURABLE:
         checkers_on_durable(sim, node, effect);
         return false;
-    case NODE_EFFECT_SEARCHER_START: /* no plan has the searcher custom */
+    case NODE_EFFECT_SEARCHER_START:
     case NODE_EFFECT_SEARCHER_TELL:
     case NODE_EFFECT_SEARCHER_STOP:
+        searchers_effect(sim, node, effect);
         return false;
     case NODE_EFFECT_OUTPUT_DONE:
         outputs_done(sim, node, effect);
@@ -427,6 +428,7 @@ static struct fact_node node_fact(const struct sim *sim, int node, struct versio
                                                FACT_READS_EXTENSION | FACT_READS_POPULATION | FACT_READS_DRAWN_PROMOTION
                                          : 0);
     fact.reads |= sim->plan.version > 17 ? FACT_READS_PARTS : 0;
+    fact.reads |= sim->plan.version > 18 ? FACT_READS_CUSTOM : 0;
     fact.reads |= plan_has_retries(&sim->plan) ? FACT_READS_RETRY : 0;
     fact.slot_count = sim->plan.slots[node];
     for (uint32_t slot = 0; slot < fact.slot_count; slot++) {
@@ -508,6 +510,7 @@ void sim_crash(struct sim *sim, int node, bool host)
         self->down_since_ms = sim->now_ms;
         disk_crash(sim, node);
         checkers_on_down(sim, node);
+        searchers_daemon_down(sim, node);
         workers_daemon_down(sim, node);
     }
     if (host && self->host_up) {
@@ -729,6 +732,12 @@ static void dispatch(struct sim *sim, struct sim_event *event)
         break;
     case SIM_PUSHED:
         blobs_event(sim, event);
+        break;
+    case SIM_SEARCHER:
+        searchers_event(sim, event);
+        break;
+    case SIM_LOOKS:
+        users_look(sim, event);
         break;
     case SIM_COLLECTS:
     case SIM_SCRUB:

@@ -12,6 +12,7 @@
  *     owners.h    withhold and drain, and back    twins.h     a copied disk
  *     blobs.h     code and checkpoints on disks    copies.h    what disks lose: garbage, rot
  *     trace.h     what a run leaves to compare     versions.h  daemons of another protocol version
+ *     searchers.h programs that decide in searches own_program.h  ... and what they say
  *
  * Times are virtual milliseconds from 0. Each machine's own clock has an offset. */
 
@@ -28,6 +29,7 @@
 #include "tests/sim/network.h"
 #include "tests/sim/owners.h"
 #include "tests/sim/plan.h"
+#include "tests/sim/searchers.h"
 #include "tests/sim/twins.h"
 #include "tests/sim/versions.h"
 #include "tests/sim/workers.h"
@@ -74,6 +76,8 @@ enum sim_event_kind {
     SIM_MEND,     /* ... what lacks is fetched again */
     SIM_UPDATED,  /* node, serial: how often it was; it gets another program, arg: which */
     SIM_WRITES,   /* ... its program writes a record of a kind of its own */
+    SIM_SEARCHER, /* payload: a word of the program of a search; node, serial: its process, arg: experiment */
+    SIM_LOOKS,    /* somebody looks whether the program of a search was given up; arg: experiment */
     SIM_EVENT_KINDS
 };
 
@@ -176,6 +180,7 @@ struct sim {
     struct sim_left left[SIM_LEFT_MAX];
     struct groups groups;
     struct versions versions;
+    struct searchers searchers;
     struct owners owners;
     struct users *users;
     struct checkers *checkers;

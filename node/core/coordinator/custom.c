@@ -40,16 +40,37 @@ static void effect_of(struct node_core *core, const struct core_coordination *co
     effect->u.searcher.life = coordination->searcher.life;
 }
 
-static void begin(struct node_core *core, struct core_coordination *coordination)
+/* A number that is another one if the event is: of the record with it. */
+static uint64_t mix(uint64_t before, const struct view_event *event)
+{
+    const struct record *record = &event->log->records[event->number].entry->record;
+    uint64_t value = before ^ UINT64_C(0xcbf29ce484222325);
+    for (uint32_t i = 0; i < record->body_bytes; i++) {
+        value = (value ^ record->body[i]) * UINT64_C(0x100000001b3);
+    }
+    return value;
+}
+
+/* A new program. What this node last said of an earlier one may not be true any more: it was given up, say. */
+static void begin(struct node_core *core, struct core_coordination *coordination, const struct view_experiment *experiment)
 {
     struct core_searcher *searcher = &coordination->searcher;
+    const struct view_searcher *row = view_custom_searcher(experiment);
+    bool is_own = row != NULL && node_id_equal(row->writer, core->options.self);
     searcher->life = ++core->coordinator->lives;
     searcher->starts++;
     searcher->told = 0;
     searcher->told_mix = 0;
+    while (searcher->told < experiment->search.event_count &&
+           BUG(custom_replay_left_out, "a program that is started again hears of all events of the log")) {
+        searcher->told_mix = mix(searcher->told_mix, &experiment->search.events[searcher->told++]);
+    }
     searcher->until_ms = 0;
     searcher->state = CORE_SEARCHER_STARTING;
     effect_of(core, coordination, NODE_EFFECT_SEARCHER_START);
+    if (is_own && row->fact.failures > searcher->failures) {
+        tell(core, coordination, "");
+    }
 }
 
 /* Ends the program; a new one begins at again_ms. */
@@ -93,17 +114,6 @@ void custom_leave(struct node_core *core, struct core_coordination *coordination
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------------ */
-
-/* A number that is another one if the event is: of the record with it. */
-static uint64_t mix(uint64_t before, const struct view_event *event)
-{
-    const struct record *record = &event->log->records[event->number].entry->record;
-    uint64_t value = before ^ UINT64_C(0xcbf29ce484222325);
-    for (uint32_t i = 0; i < record->body_bytes; i++) {
-        value = (value ^ record->body[i]) * UINT64_C(0x100000001b3);
-    }
-    return value;
-}
 
 /* The program has been told of what the log begins with. After a heal, or where a record of the log is another one, it may not be so. */
 static bool is_in_order(const struct view_search *search, struct core_searcher *searcher)
@@ -209,7 +219,8 @@ static void ask(struct node_core *core, struct core_coordination *coordination, 
         searcher->is_trial =
             search_first_result(core, experiment, &searcher->draft) || first_end(core, experiment, &searcher->draft);
         if (!searcher->is_trial) {
-            if (!search->is_finished && !is_open(experiment)) {
+            bool is_over = !is_open(experiment) || BUG(custom_closed_early, "a search is closed once its program has heard the ends of all trials");
+            if (!search->is_finished && is_over) {
                 put_finish(core, coordination, experiment);
             }
             return;
@@ -251,7 +262,7 @@ void custom_follow(struct node_core *core, struct core_coordination *coordinatio
         fail(core, coordination, experiment->config->name, why);
     }
     if (searcher->state == CORE_SEARCHER_NONE && !searcher->is_given_up && core->now_ms >= searcher->again_ms) {
-        begin(core, coordination);
+        begin(core, coordination, experiment);
     } else if (searcher->state == CORE_SEARCHER_READY) {
         ask(core, coordination, experiment);
     }

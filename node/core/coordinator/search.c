@@ -316,14 +316,17 @@ static void stop_trial(struct node_core *core, const struct view_experiment *exp
     (void)core_put(core, FACT_SEARCH_STOP, fact_key_trial(experiment->id, trial), &writer);
 }
 
-/* The program of the search creates no more trials: those that it has not created never begin. */
+/* The program of the search creates no more trials: those that it has not created never begin. A user who retries one takes its stop back,
+ * and the next stop is behind that. */
 static void stop_uncreated(struct node_core *core, const struct view_experiment *experiment)
 {
     const struct view_search *search = &experiment->search;
     bool is_finished = experiment->is_custom && search->is_finished && search->highest != NULL;
     for (uint32_t t = search->next_trial; is_finished && t < search->trial_count && core_has_room(core, 64, 1u << 16); t++) {
         if (view_search_course(experiment, t) == VIEW_ENDS && !view_custom_is_created(experiment, t) && !view_trial_over(view_trial_state(experiment, t))) {
-            const struct fact_search_stop fact = {.number = 1, .writer = search->highest->writer, .log = search->highest->name};
+            const struct fact_search_stop fact = {.number = view_trial_retried_from(view_find_trial(experiment, t)) + 1,
+                                                  .writer = search->highest->writer,
+                                                  .log = search->highest->name};
             stop_trial(core, experiment, t, &fact);
         }
     }
@@ -341,6 +344,9 @@ static void stop_trials(struct node_core *core, const struct view_experiment *ex
             continue;
         }
         const struct view_judged *last = view_search_last(experiment, t);
+        if (last == NULL) {
+            continue; /* no decision is about it: its search creates no more trials (stop_uncreated) */
+        }
         const struct view_attempt *highest = view_trial_highest(trial);
         uint32_t number = highest != NULL ? highest->id.number : 0;
         const struct fact_search_stop fact = {.number = number > last->fact.attempt.number ? number : last->fact.attempt.number,

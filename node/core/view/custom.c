@@ -66,7 +66,8 @@ bool view_custom_takes(const struct view_search *search, const struct fact_judge
     if (judged->decision == FACT_ENDS) {
         return is_new;
     }
-    return is_new && judged->decision <= FACT_TOPS_OUT && judged->rung == trial->rungs &&
+    bool is_next = judged->rung == trial->rungs || BUG(custom_told_twice, "the program of a search hears of a trial's rung once, in order");
+    return is_new && judged->decision <= FACT_TOPS_OUT && is_next &&
            !has_stopped(search, trial, judged->attempt.number);
 }
 
@@ -114,16 +115,18 @@ bool view_custom_take_answer(struct view *view, struct view_experiment *experime
 {
     struct view_search *search = &experiment->search;
     const struct fact_answer *answer = &fact->answer;
+    uint32_t created_count = search->created_count;
     bool is_known = (fact->judged_count > 0 && !is_taken) || (answer->is_start && search->is_begun) ||
                     (fact->judged_count == 0 && !answer->is_start && !search->has_more); /* the coordinator has closed the search */
-    if (!take_creates(view, experiment, answer)) {
+    bool is_lost = is_known && BUG(custom_creations_lost, "what a program has created stands, also where another log had the event before");
+    if (!is_lost && !take_creates(view, experiment, answer)) {
         return false;
     }
     take_stops(experiment, answer, log, number);
     search->is_begun |= answer->is_start;
     search->has_more = is_known ? search->has_more : answer->has_more;
     search->is_finished |= answer->finishes;
-    search->events[search->event_count++] = (struct view_event){log, number, is_known};
+    search->events[search->event_count++] = (struct view_event){log, number, created_count, is_known};
     return true;
 }
 
@@ -178,17 +181,19 @@ static void put_values(const struct view_experiment *experiment, const double *p
     }
 }
 
-/* Of the attempt, else those that the trial was created with. */
-static void put_values_of(const struct view_experiment *experiment, const attempt_id *attempt, struct pack_writer *writer)
+/* Of the attempt, else those that the trial was created with, by the first `count` entries of the state: what the event was told with. */
+static void put_values_of(const struct view_experiment *experiment, const attempt_id *attempt, uint32_t count, struct pack_writer *writer)
 {
     const struct view_search *search = &experiment->search;
-    const struct view_created *created = view_search_created(experiment, attempt);
-    uint32_t at = created == NULL && attempt->trial < search->trial_count ? search->trials[attempt->trial].created : 0;
-    while (at > 0) {
-        created = &search->created[at - 1];
-        at = created->before;
+    const struct view_created *found = NULL;
+    bool is_own = false;
+    for (uint32_t at = attempt->trial < search->trial_count ? search->trials[attempt->trial].created : 0; at > 0 && !is_own;
+         at = search->created[at - 1].before) {
+        const struct view_created *created = &search->created[at - 1];
+        is_own = at <= count && attempt_id_equal(&created->attempt, attempt);
+        found = at <= count ? created : found;
     }
-    put_values(experiment, created != NULL ? created->point : NULL, created != NULL ? created->point_count : 0, writer);
+    put_values(experiment, found != NULL ? found->point : NULL, found != NULL ? found->point_count : 0, writer);
 }
 
 /* What came of the answer to the event before: so the program knows, at each event, of the same trials in every life. */
@@ -226,6 +231,7 @@ static int put_event(const struct view_experiment *experiment, uint32_t number, 
 {
     static const char *const ends[] = {[FACT_END_COMPLETED] = "completed", [FACT_END_FAILED] = "failed", [FACT_END_STOPPED] = "stopped"};
     const struct fact_judged *judged = fact->judged_count > 0 ? &fact->judged[0] : NULL;
+    uint32_t created_count = is_replay ? experiment->search.events[number].created_count : experiment->search.created_count;
     bool is_end = judged != NULL && judged->decision == FACT_ENDS;
     bool is_trial = judged != NULL && !is_known;
     pack_map(writer, 5 + (is_trial ? 5u : 0u));
@@ -252,7 +258,7 @@ static int put_event(const struct view_experiment *experiment, uint32_t number, 
             pack_u64(writer, judged->length);
         }
         pack_text(writer, "values");
-        put_values_of(experiment, &judged->attempt, writer);
+        put_values_of(experiment, &judged->attempt, created_count, writer);
     }
     return writer->failed ? ERR_FULL : 0;
 }
@@ -260,11 +266,15 @@ static int put_event(const struct view_experiment *experiment, uint32_t number, 
 int view_custom_event(const struct view_experiment *experiment, uint32_t number, struct pack_writer *writer)
 {
     const struct view_search *search = &experiment->search;
+    uint32_t at = number;
     struct fact_search_log fact;
-    if (!view_custom_record(experiment, number, &fact)) {
+    if (at + 1 < search->event_count && BUG(custom_events_reordered, "a program that is started again hears of all events in the order of the log")) {
+        at ^= 1;
+    }
+    if (!view_custom_record(experiment, at, &fact)) {
         return ERR_NOT_FOUND;
     }
-    return put_event(experiment, number, &fact, search->events[number].is_known, true, writer);
+    return put_event(experiment, number, &fact, search->events[at].is_known, true, writer);
 }
 
 int view_custom_new_event(const struct view_experiment *experiment, const struct fact_search_log *draft, struct pack_writer *writer)

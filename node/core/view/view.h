@@ -365,6 +365,7 @@ struct view_segment {
 struct view_event {
     const struct view_log *log;
     uint32_t number;
+    uint32_t created_count; /* of view_search.created: the entries before the event */
     bool is_known; /* another log had the event before: the program is told of what the answer has created, and of nothing else */
 };
 
