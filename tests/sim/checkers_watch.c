@@ -18,6 +18,7 @@
 #define EFFECTS_MAX (NODE_EFFECTS_MAX - CORE_ROSTER_ROOM) /* of one step: from there on steps are cut short, which is for large meshes */
 #define WAITING_MAX NODE_EFFECTS_MAX /* for the disk: each has an effect once it is there, and all may come there in one step */
 #define MEMORY_BYTES (472u << 10)    /* of a core that has just begun, and of what its few trials (a gang takes 8 KiB), searches (8 KiB) and peers need */
+#define PROGRAM_MEMORY_BYTES (56u << 10)
 #define RECORD_MEMORY_BYTES 1024     /* a record, its envelope and its row in the view, in blocks of powers of two */
 
 /* ---- 9 and 10: what should not run ------------------------------------------------------------------------------- */
@@ -278,6 +279,16 @@ void checkers_on_step(struct sim *sim, int node)
     checkers_drained(sim, node);
 }
 
+/* Of each search in which a program decides there is room for all that one more answer may create and stop. */
+static size_t program_bytes(const struct sim *sim)
+{
+    size_t bytes = 0;
+    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+        bytes += sim->plan.experiments[e].program.is_there ? PROGRAM_MEMORY_BYTES : 0;
+    }
+    return bytes;
+}
+
 static void watch_queues(struct sim *sim, int node)
 {
     const struct node_core *core = sim->nodes[node].core;
@@ -291,7 +302,7 @@ static void watch_queues(struct sim *sim, int node)
     if (waiting > WAITING_MAX || clients > CORE_ACKS_MAX) {
         sim_fail(sim, 15, "on n%d %u writes and answers wait for the disk, %u clients for a second one", node, waiting, clients);
     }
-    size_t allowed_bytes = MEMORY_BYTES + (size_t)core->records.count * RECORD_MEMORY_BYTES + waiting * sizeof(struct core_pending) * 2;
+    size_t allowed_bytes = MEMORY_BYTES + program_bytes(sim) + (size_t)core->records.count * RECORD_MEMORY_BYTES + waiting * sizeof(struct core_pending) * 2;
     if (core->arena.used_bytes > allowed_bytes) {
         sim_fail(sim, 15, "n%d uses %zu bytes for %u records and %u that wait; %zu are allowed", node, core->arena.used_bytes,
                  core->records.count, waiting, allowed_bytes);

@@ -250,14 +250,16 @@ static void *array_room(struct view *view, void *array, uint32_t wanted, uint32_
 }
 
 /* Room for the decisions of one more record, and for one more segment. */
-static bool has_room(struct view *view, struct view_search *search)
+static bool has_room(struct view *view, struct view_experiment *experiment)
 {
-    void *judged = array_room(view, search->judged, search->judged_count + FACT_JUDGED_MAX + FACT_ACTIONS_MAX, &search->judged_slots,
+    struct view_search *search = &experiment->search;
+    uint32_t actions = experiment->is_custom ? FACT_ACTIONS_MAX : 0;
+    void *judged = array_room(view, search->judged, search->judged_count + FACT_JUDGED_MAX + actions, &search->judged_slots,
                               sizeof *search->judged);
     search->judged = judged != NULL ? judged : search->judged;
     void *segments = array_room(view, search->segments, search->segment_count + 1, &search->segment_slots, sizeof *search->segments);
     search->segments = segments != NULL ? segments : search->segments;
-    void *created = array_room(view, search->created, search->created_count + 1 + FACT_ACTIONS_MAX, &search->created_slots, sizeof *search->created);
+    void *created = array_room(view, search->created, search->created_count + 1 + actions, &search->created_slots, sizeof *search->created);
     search->created = created != NULL ? created : search->created;
     void *events = array_room(view, search->events, search->event_count + 1, &search->event_slots, sizeof *search->events);
     search->events = events != NULL ? events : search->events;
@@ -329,7 +331,7 @@ static void note_segment(struct view_search *search, const struct view_log *log)
 static bool take_record(struct view *view, struct view_experiment *experiment, struct view_log *log, struct fact_search_log *fact)
 {
     struct view_search *search = &experiment->search;
-    if (log->taken >= log->count || log->records[log->taken].number != log->taken || !has_room(view, search) ||
+    if (log->taken >= log->count || log->records[log->taken].number != log->taken || !has_room(view, experiment) ||
         fact_search_log_read(&log->records[log->taken].entry->record, fact) != 0) {
         return false;
     }
