@@ -151,7 +151,7 @@ static void a_program_that_cannot_start_is_told_of_and_not_tried_for_ever(void *
     world_run(world, 3000);
     world_request(world, 0, NODE_REQUEST_RESUME);
     world_run(world, 1000);
-    assert_false(view_custom_searcher(world_experiment(world, 0))->fact.is_given_up); /* it runs, whether it has said something or not */
+    assert_false(view_custom_searcher(world_experiment(world, 0))->fact.is_given_up); /* it runs, and has said nothing yet */
     world_run(world, 60000);
     assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
     world_free(world);
@@ -226,7 +226,7 @@ static void a_wrong_answer_is_the_fault_of_the_program(void **state)
     }
 }
 
-/* Nobody begins it, so there is nothing to retry; a retry that was accepted where that was not known, beyond a cut, is undone. */
+/* It never begins, so there is nothing to retry; a retry that was accepted beyond a cut, where that was not known, is undone. */
 static void a_trial_that_was_never_created_is_not_retried(void **state)
 {
     (void)state;
@@ -241,7 +241,7 @@ static void a_trial_that_was_never_created_is_not_retried(void **state)
     struct made made;
     const struct fact_stop retry = {.lamport = 1, .since = 1};
     for (uint32_t node = 0; node < 2; node++) {
-        make_record(&made, world->nodes[1].person.id, 1, 5000, FACT_STOP, fact_key_trial(world_experiment(world, 0)->id, 5), &retry);
+        make_record(&made, world->nodes[1].person.id, 1, 5000, FACT_STOP, fact_key_trial(make_experiment_id(0), 5), &retry);
         world_deliver(world, 1, node, &made);
     }
     world_run(world, 30000);

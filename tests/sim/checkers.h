@@ -182,7 +182,8 @@ void checkers_on_owner_heard(struct sim *sim, const struct owners_request *reque
 
 /* The program of a search is told of an event, after `told` others in its life; people have seen that one was given up. */
 struct own_event;
-void checkers_on_told(struct sim *sim, int node, uint32_t e, uint64_t told, uint64_t number, bool is_replay, const struct own_event *event);
+void checkers_on_told(struct sim *sim, int node, uint32_t e, uint64_t told, uint64_t number, bool is_replay,
+                      const struct own_event *event);
 void checkers_on_given_up(struct sim *sim);
 
 /* The program of the attempt has made its last step. */

@@ -253,7 +253,7 @@ static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t
         checkers_met(sim, PREMISE_9_SIDE);
     }
     uint32_t left = ~(begun | not_free) & ((1u << sim->plan.experiments[experiment].trials) - 1);
-    bool is_created = sim->plan.experiments[experiment].program.is_there; /* what there is to begin follows from what each side has heard */
+    bool is_created = sim->plan.experiments[experiment].program.is_there; /* what there is follows from what each side heard */
     if (is_twice && left != 0 && !is_created && !has_other_members(sim)) {
         sim_fail(sim, 9, "n%d begins trial %u, which the other side of a cut has begun, and nobody has begun trial %d", node,
                  index, __builtin_ctz(left));

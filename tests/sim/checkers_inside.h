@@ -149,8 +149,8 @@ struct wishes {
 #define PROGRAMS_SEEN 4096
 
 struct checkers {
-    uint64_t programs_seen[PROGRAMS_SEEN]; /* logs of such searches that were computed anew, as far as they went, by their hash */
-    uint32_t begun[PLAN_EXPERIMENTS_MAX]; /* bits: trials of which an attempt was ever made, of searches in which a program decides */
+    uint64_t programs_seen[PROGRAMS_SEEN]; /* logs of programs that were computed anew, by a hash */
+    uint32_t begun[PLAN_EXPERIMENTS_MAX]; /* bits: trials of which an attempt was ever made, where a program decides */
     uint64_t draws_seen[DRAWS_SEEN]; /* draws of logs that were computed anew, by their hash; 0: a free place */
     uint32_t generation_count; /* ever; position modulo GENERATIONS_MAX */
     struct generation generations[GENERATIONS_MAX];
@@ -317,15 +317,16 @@ struct checkers_story {
     } taken[CHECKERS_STORY_LOGS];
 };
 
-/* The record of a log, if the node has it; how far the log of this name is in the story; draws of logs and of attempts' own records. */
+/* The record of a log, if the node has it; how far the log of this name is in the story; draws of logs and of attempts' own
+ * records. */
 const struct records_entry *checkers_log_record(const struct sim *sim, int node, experiment_id experiment, node_id writer,
                                                 struct fact_log_name name, uint32_t number);
 uint32_t *checkers_taken_until(struct sim *sim, struct checkers_story *story, node_id writer, struct fact_log_name name);
 bool checkers_is_same_draw(const struct fact_draw *a, const struct fact_draw *b);
 bool checkers_recorded_draw(const struct sim *sim, int node, const attempt_id *id, struct fact_draw *out);
 
-/* Of a search in which a program decides: a log; an attempt that the node makes; whether the log says that the trial stops, `fact` in the
- * record that the stop names. */
+/* Of a search in which a program decides: a log; an attempt that the node makes; whether the log says that the trial stops,
+ * `fact` in the record that the stop names. */
 void checkers_program_log(struct sim *sim, int node, uint32_t e, const struct view_log *log);
 void checkers_program_begins(struct sim *sim, int node, const attempt_id *attempt);
 bool checkers_program_stops(struct sim *sim, int node, uint32_t e, uint32_t trial, const struct fact_search_stop *stop,

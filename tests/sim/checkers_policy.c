@@ -542,8 +542,8 @@ static void watch_waiting(struct sim *sim, int node, uint32_t e, const struct vi
         const struct view_trial *trial = view_find_trial(experiment, t);
         /* Two of the free nodes may never reach each other: then no group is made of them. */
         bool is_apart = !sim->healed && sim->plan.has[FAULT_PAIR] && plan->slots > 1;
-        if (is_stopped || is_apart || !is_pending(experiment, t) || !has_parents(plan, experiment, t) || is_uncreated(plan, experiment, t) ||
-            count_free(sim, node, trial, &about) < plan->slots) {
+        if (is_stopped || is_apart || !is_pending(experiment, t) || !has_parents(plan, experiment, t) ||
+            is_uncreated(plan, experiment, t) || count_free(sim, node, trial, &about) < plan->slots) {
             *waits_ms = 0;
             continue;
         }

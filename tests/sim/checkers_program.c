@@ -1,6 +1,6 @@
-/* Searches in which a program of the user's decides (16 to 18; plans from version 19 on). From the records of a log alone follows which
- * events the program is told of, and in which order; what it answers is computed anew by a program that has heard just these. Shares
- * nothing with node/core/view/custom.c and node/core/coordinator/custom.c. */
+/* Searches in which a program of the user's decides (16 to 18; plans from version 19 on). From the records of a log alone
+ * follows which events the program is told of, and in which order; what it answers is computed anew by a program that has
+ * heard just these. Shares nothing with node/core/view/custom.c and node/core/coordinator/custom.c. */
 
 #include <math.h>
 #include <string.h>
@@ -17,9 +17,9 @@ struct telling {
     uint32_t event_count, created; /* created: bits, trials with values */
     bool is_begun, has_more, is_finished;
     struct {
-        uint32_t told;    /* reports: of the rungs below it */
-        uint32_t ended;   /* the number of the attempt whose end was told, plus 1 */
-        uint32_t until;   /* attempts up to this one are to stop; 0: none */
+        uint32_t told;  /* reports: of the rungs below it */
+        uint32_t ended; /* the number of the attempt whose end was told, plus 1 */
+        uint32_t until; /* attempts up to this one are to stop; 0: none */
     } trials[PLAN_TRIALS_MAX];
     /* The event that is wanted, and whether it was there. */
     uint32_t wanted;
@@ -70,9 +70,11 @@ static struct own_values values_of(const struct asker *asker, const struct fact_
     return own_values_read(reader);
 }
 
-/* ---- what a record says ------------------------------------------------------------------------------------------------ */
+/* ---- what a record says ------------------------------------------------------------------------------------------------
+ */
 
-/* An end is told once for an attempt, a report once for a rung, in order, and not of an attempt that has ended or is to stop. */
+/* An end is told once for an attempt, a report once for a rung, in order, and not of an attempt that has ended or is to
+ * stop. */
 static bool is_told_already(const struct telling *telling, const struct fact_search_log *fact)
 {
     if (fact->judged_count == 0) {
@@ -84,7 +86,8 @@ static bool is_told_already(const struct telling *telling, const struct fact_sea
         return true;
     }
     bool is_stopped = telling->trials[trial].until != 0 && number <= telling->trials[trial].until;
-    return judged->decision != FACT_ENDS && (judged->decision > FACT_TOPS_OUT || judged->rung != telling->trials[trial].told || is_stopped);
+    return judged->decision != FACT_ENDS &&
+           (judged->decision > FACT_TOPS_OUT || judged->rung != telling->trials[trial].told || is_stopped);
 }
 
 static const struct fact_created *find_created(const struct telling *telling, const attempt_id *attempt)
@@ -100,11 +103,12 @@ static const struct fact_created *find_created(const struct telling *telling, co
     return first;
 }
 
-static void event_of(const struct asker *asker, const struct telling *telling, const struct fact_search_log *fact, struct own_event *out)
+static void event_of(const struct asker *asker, const struct telling *telling, const struct fact_search_log *fact,
+                     struct own_event *out)
 {
     const struct fact_judged *judged = &fact->judged[0];
     bool is_known = is_told_already(telling, fact), is_end = judged->decision == FACT_ENDS;
-    *out = (struct own_event){.kind = is_known                ? OWN_OTHER
+    *out = (struct own_event){.kind = is_known                 ? OWN_OTHER
                                       : fact->judged_count > 0 ? (is_end ? OWN_END : OWN_REPORT)
                                       : fact->answer.is_start  ? OWN_START
                                                                : OWN_MORE,
@@ -199,10 +203,12 @@ static void take(const struct asker *asker, struct telling *telling, const struc
     telling->event_count++;
 }
 
-/* ---- an answer of its own ---------------------------------------------------------------------------------------------- */
+/* ---- an answer of its own ----------------------------------------------------------------------------------------------
+ */
 
 /* Whether the point has the values that the program gave; what it left out follows from the seed and the number. */
-static bool has_values_of(const struct asker *asker, const struct own_action *action, uint32_t trial, const struct fact_draw *draw)
+static bool has_values_of(const struct asker *asker, const struct own_action *action, uint32_t trial,
+                          const struct fact_draw *draw)
 {
     double drawn[SEARCH_PARAMETERS_MAX];
     const double given[] = {action->rate, action->hidden};
@@ -216,8 +222,8 @@ static bool has_values_of(const struct asker *asker, const struct own_action *ac
     return is_same;
 }
 
-/* Each trial that the program creates is the first that has neither values nor, by a lost log, an attempt; those beyond max_trials are
- * left out. */
+/* Each trial that the program creates is the first that has neither values nor, by a lost log, an attempt; those beyond
+ * max_trials are left out. */
 static bool are_its_creates(const struct asker *asker, const struct telling *telling, const struct own_answer *said,
                             const struct fact_answer *answer)
 {
@@ -250,7 +256,8 @@ static bool are_its_stops(const struct own_answer *said, const struct fact_answe
     struct fact_actions stops = fact_answer_stops(answer);
     uint32_t trial, until;
     for (uint32_t i = 0; i < said->count; i++) {
-        if (said->actions[i].kind == OWN_STOP && (!fact_actions_stop(&stops, &trial, &until) || trial != said->actions[i].trial || until == 0)) {
+        if (said->actions[i].kind == OWN_STOP &&
+            (!fact_actions_stop(&stops, &trial, &until) || trial != said->actions[i].trial || until == 0)) {
             return false;
         }
     }
@@ -276,7 +283,8 @@ static void check_closed(const struct asker *asker, const struct telling *tellin
     }
     for (uint32_t t = 0; t < asker->plan->trials; t++) {
         if ((telling->created >> t & 1) != 0 && telling->trials[t].ended == 0 && asker->plan->retry_ms[t] == 0) {
-            sim_fail(asker->sim, 17, "n%d: the log of experiment %u closes the search, and its program has not heard that trial %u is over",
+            sim_fail(asker->sim, 17,
+                     "n%d: the log of experiment %u closes the search, and its program has not heard that trial %u is over",
                      asker->node, asker->e, t);
         }
     }
@@ -293,9 +301,10 @@ static void check_report(const struct asker *asker, const struct fact_judged *ju
     target = target < asker->plan->steps ? target : asker->plan->steps;
     bool is_same = (isnan(metric) && isnan(judged->metric)) || fabs(metric - judged->metric) < 1e-9;
     if (judged->rung >= asker->plan->rungs || judged->step < target || !is_same || judged->decision != wanted) {
-        sim_fail(asker->sim, 17, "n%d: the log of experiment %u tells of trial %u at rung %u: step %llu, %g, decision %d; it is %g, and %d",
-                 asker->node, asker->e, trial, judged->rung, (unsigned long long)judged->step, judged->metric, (int)judged->decision, metric,
-                 (int)wanted);
+        sim_fail(asker->sim, 17,
+                 "n%d: the log of experiment %u tells of trial %u at rung %u: step %llu, %g, decision %d; it is %g, and %d",
+                 asker->node, asker->e, trial, judged->rung, (unsigned long long)judged->step, judged->metric,
+                 (int)judged->decision, metric, (int)wanted);
     }
 }
 
@@ -306,7 +315,8 @@ static void check_own(const struct asker *asker, const struct telling *before, c
     const struct fact_answer *answer = &fact->answer;
     bool is_told = is_told_already(before, fact);
     if (fact->judged_count > 1 || (is_told && (fact->judged_count > 0 || answer->is_start))) {
-        sim_fail(asker->sim, 16, "n%d: event %u of experiment %u, of trial %u at rung %u, stands in its log already, or is not the next one",
+        sim_fail(asker->sim, 16,
+                 "n%d: event %u of experiment %u, of trial %u at rung %u, stands in its log already, or is not the next one",
                  asker->node, before->event_count, asker->e, fact->judged[0].attempt.trial, fact->judged[0].rung);
         return;
     }
@@ -325,10 +335,15 @@ static void check_own(const struct asker *asker, const struct telling *before, c
         check_report(asker, &fact->judged[0], said);
     }
     if (!are_its_creates(asker, before, said, answer)) {
-        sim_fail(asker->sim, 17, "n%d: the answer to event %u of experiment %u creates other trials than its program, which heard the events before it",
+        sim_fail(asker->sim, 17,
+                 "n%d: the answer to event %u of experiment %u creates other trials than its program, which heard the "
+                 "events before it",
                  asker->node, before->event_count, asker->e);
-    } else if (!are_its_stops(said, answer) || answer->has_more != said->has_more || answer->finishes != says(said, OWN_FINISH, 0)) {
-        sim_fail(asker->sim, 17, "n%d: the answer to event %u of experiment %u says something else than its program, which heard the events before it",
+    } else if (!are_its_stops(said, answer) || answer->has_more != said->has_more ||
+               answer->finishes != says(said, OWN_FINISH, 0)) {
+        sim_fail(asker->sim, 17,
+                 "n%d: the answer to event %u of experiment %u says something else than its program, which heard the events "
+                 "before it",
                  asker->node, before->event_count, asker->e);
     }
 }
@@ -345,21 +360,25 @@ static void check_created(const struct asker *asker, const struct telling *telli
         is_same |= other->attempt.trial == created->attempt.trial && checkers_is_same_draw(&other->draw, &created->draw);
     }
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL && !is_same; a = a->next) {
-        is_same = checkers_recorded_draw(asker->sim, asker->node, &a->id, &recorded) && checkers_is_same_draw(&recorded, &created->draw);
+        is_same = checkers_recorded_draw(asker->sim, asker->node, &a->id, &recorded) &&
+                  checkers_is_same_draw(&recorded, &created->draw);
     }
     if (created->is_drawn || created->attempt.trial >= asker->plan->trials || !is_same) {
-        sim_fail(asker->sim, 17, "n%d: attempt %u of trial %u of experiment %u has values that no program has given it", asker->node,
-                 created->attempt.number, created->attempt.trial, asker->e);
+        sim_fail(asker->sim, 17, "n%d: attempt %u of trial %u of experiment %u has values that no program has given it",
+                 asker->node, created->attempt.number, created->attempt.trial, asker->e);
     }
-    if (checkers_recorded_draw(asker->sim, asker->node, &created->attempt, &recorded) && !checkers_is_same_draw(&recorded, &created->draw)) {
-        sim_fail(asker->sim, 17, "n%d: attempt %u of trial %u of experiment %u has other values than its log says", asker->node,
-                 created->attempt.number, created->attempt.trial, asker->e);
+    if (checkers_recorded_draw(asker->sim, asker->node, &created->attempt, &recorded) &&
+        !checkers_is_same_draw(&recorded, &created->draw)) {
+        sim_fail(asker->sim, 17, "n%d: attempt %u of trial %u of experiment %u has other values than its log says",
+                 asker->node, created->attempt.number, created->attempt.trial, asker->e);
     }
 }
 
-/* ---- logs -------------------------------------------------------------------------------------------------------------- */
+/* ---- logs --------------------------------------------------------------------------------------------------------------
+ */
 
-static bool read_record(const struct asker *asker, node_id writer, struct fact_log_name name, uint32_t number, struct fact_search_log *out)
+static bool read_record(const struct asker *asker, node_id writer, struct fact_log_name name, uint32_t number,
+                        struct fact_search_log *out)
 {
     const struct records_entry *entry = checkers_log_record(asker->sim, asker->node, asker->plan->id, writer, name, number);
     return entry != NULL && fact_search_log_read(&entry->record, out) == 0;
@@ -381,9 +400,10 @@ static void check_record(const struct asker *asker, const struct telling *tellin
     }
 }
 
-/* Walks over the log as far as the node has it. `is_checked`: compares its own answers with the program's. False: what the log has taken
- * over is not all here. */
-static bool walk(const struct asker *asker, node_id writer, struct fact_log_name name, bool is_checked, struct telling *telling)
+/* Walks over the log as far as the node has it. `is_checked`: compares its own answers with the program's. False: what the
+ * log has taken over is not all here. */
+static bool walk(const struct asker *asker, node_id writer, struct fact_log_name name, bool is_checked,
+                 struct telling *telling)
 {
     static struct fact_search_log fact, other;
     for (uint32_t number = 0; read_record(asker, writer, name, number, &fact); number++) {
@@ -436,7 +456,8 @@ static void walk_highest(const struct asker *asker, uint32_t wanted, struct tell
     }
 }
 
-void checkers_on_told(struct sim *sim, int node, uint32_t e, uint64_t told, uint64_t number, bool is_replay, const struct own_event *event)
+void checkers_on_told(struct sim *sim, int node, uint32_t e, uint64_t told, uint64_t number, bool is_replay,
+                      const struct own_event *event)
 {
     static struct telling telling;
     struct asker asker;
@@ -450,9 +471,11 @@ void checkers_on_told(struct sim *sim, int node, uint32_t e, uint64_t told, uint
     if (is_replay) {
         checkers_met(sim, event->kind == OWN_OTHER ? PREMISE_17_PROGRAM_OTHER : PREMISE_17_PROGRAM_REPLAYED);
         if (!telling.is_found || !own_event_is_same(event, &telling.event)) {
-            sim_fail(sim, 17, "n%d tells the program of experiment %u of event %llu otherwise than its log has it: kind %d, trial %u; the log: %d, %u",
-                     node, e, (unsigned long long)number, (int)event->kind, event->trial, telling.is_found ? (int)telling.event.kind : -1,
-                     telling.event.trial);
+            sim_fail(sim, 17,
+                     "n%d tells the program of experiment %u of event %llu otherwise than its log has it: kind %d, trial "
+                     "%u; the log: %d, %u",
+                     node, e, (unsigned long long)number, (int)event->kind, event->trial,
+                     telling.is_found ? (int)telling.event.kind : -1, telling.event.trial);
         }
         return;
     }
@@ -465,7 +488,8 @@ void checkers_on_told(struct sim *sim, int node, uint32_t e, uint64_t told, uint
     }
 }
 
-/* ---- attempts and stops ------------------------------------------------------------------------------------------------ */
+/* ---- attempts and stops ------------------------------------------------------------------------------------------------
+ */
 
 void checkers_program_begins(struct sim *sim, int node, const attempt_id *attempt)
 {
@@ -481,16 +505,18 @@ void checkers_program_begins(struct sim *sim, int node, const attempt_id *attemp
     const struct fact_created *created = find_created(&telling, attempt);
     bool is_there = created != NULL && attempt_id_equal(&created->attempt, attempt);
     sim->checkers->begun[e] |= attempt->trial < PLAN_TRIALS_MAX ? 1u << attempt->trial : 0;
-    if (!is_there || !checkers_recorded_draw(sim, node, attempt, &recorded) || !checkers_is_same_draw(&recorded, &created->draw)) {
-        sim_fail(sim, 17, "n%d makes attempt %u of trial %u of experiment %d with values that its log does not have", node, attempt->number,
-                 attempt->trial, e);
+    if (!is_there || !checkers_recorded_draw(sim, node, attempt, &recorded) ||
+        !checkers_is_same_draw(&recorded, &created->draw)) {
+        sim_fail(sim, 17, "n%d makes attempt %u of trial %u of experiment %d with values that its log does not have", node,
+                 attempt->number, attempt->trial, e);
         return;
     }
-    const struct view_trial *trial = view_find_trial(view_find_experiment(&sim->nodes[node].core->view, attempt->experiment), attempt->trial);
+    const struct view_trial *trial =
+        view_find_trial(view_find_experiment(&sim->nodes[node].core->view, attempt->experiment), attempt->trial);
     uint32_t until = telling.trials[attempt->trial].until;
     if (until > view_trial_retried_from(trial)) {
-        sim_fail(sim, 18, "n%d makes attempt %u of trial %u of experiment %d, and its log stops the trial", node, attempt->number,
-                 attempt->trial, e);
+        sim_fail(sim, 18, "n%d makes attempt %u of trial %u of experiment %d, and its log stops the trial", node,
+                 attempt->number, attempt->trial, e);
     }
 }
 
@@ -509,7 +535,8 @@ bool checkers_program_stops(struct sim *sim, int node, uint32_t e, uint32_t tria
     }
     /* Nothing is created any more: a trial without values never begins. Whether that is so the writer of the log knows. */
     bool is_of_all = stop->record == 0 && !stop->is_top;
-    if (!is_of_all || !node_id_equal(stop->writer, sim->nodes[node].id) || sim->checkers->forgot_ms[node] != 0 || sim->nodes[node].is_twin) {
+    if (!is_of_all || !node_id_equal(stop->writer, sim->nodes[node].id) || sim->checkers->forgot_ms[node] != 0 ||
+        sim->nodes[node].is_twin) {
         return is_of_all;
     }
     asker_init(sim, node, e, &asker);

@@ -302,7 +302,8 @@ static void watch_queues(struct sim *sim, int node)
     if (waiting > WAITING_MAX || clients > CORE_ACKS_MAX) {
         sim_fail(sim, 15, "on n%d %u writes and answers wait for the disk, %u clients for a second one", node, waiting, clients);
     }
-    size_t allowed_bytes = MEMORY_BYTES + program_bytes(sim) + (size_t)core->records.count * RECORD_MEMORY_BYTES + waiting * sizeof(struct core_pending) * 2;
+    size_t allowed_bytes = MEMORY_BYTES + program_bytes(sim) +
+                           (size_t)core->records.count * RECORD_MEMORY_BYTES + waiting * sizeof(struct core_pending) * 2;
     if (core->arena.used_bytes > allowed_bytes) {
         sim_fail(sim, 15, "n%d uses %zu bytes for %u records and %u that wait; %zu are allowed", node, core->arena.used_bytes,
                  core->records.count, waiting, allowed_bytes);

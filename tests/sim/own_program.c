@@ -34,8 +34,8 @@ static void learn(struct own_program *program, uint32_t trial)
 /* What the answer before has come to: also that of an event of which the program only hears. */
 static void hear_before(struct own_program *program, const struct own_before *before)
 {
-    hear_word(program, (uint64_t)before->is_there << 34 | (uint64_t)before->is_finished << 33 | (uint64_t)before->created_count << 16 |
-                           before->stopped_count);
+    hear_word(program, (uint64_t)before->is_there << 34 | (uint64_t)before->is_finished << 33 |
+                           (uint64_t)before->created_count << 16 | before->stopped_count);
     for (uint32_t i = 0; i < before->created_count; i++) {
         hear_word(program, before->created[i].trial);
         hear_values(program, &before->created[i].values);
@@ -105,13 +105,14 @@ static void think_of_report(struct own_program *program, uint64_t dice, uint32_t
 
 static void think_of_end(struct own_program *program, uint64_t dice)
 {
-    create(program, dice % 8 == 0 ? 0 : (dice >> 8) % 4 == 0 ? 2 : 1);
+    create(program, dice % 8 < 3 ? 0 : (dice >> 8) % 4 == 0 ? 2 : 1);
     if ((dice >> 16) % 24 == 0) {
         finish(program);
     }
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------------------ */
+/* ---- events ------------------------------------------------------------------------------------------------------------
+ */
 
 void own_program_begin(const struct own_style *style, struct own_program *program)
 {
@@ -154,7 +155,8 @@ void own_program_hear(struct own_program *program, const struct own_event *event
     }
 }
 
-/* ---- as bytes ---------------------------------------------------------------------------------------------------------- */
+/* ---- as bytes ----------------------------------------------------------------------------------------------------------
+ */
 
 struct own_values own_values_read(struct pack_reader values)
 {
@@ -259,7 +261,8 @@ static bool is_same_before(const struct own_before *a, const struct own_before *
     bool is_same = a->is_there == b->is_there && a->is_finished == b->is_finished && a->created_count == b->created_count &&
                    a->stopped_count == b->stopped_count;
     for (uint32_t i = 0; is_same && i < a->created_count; i++) {
-        is_same = a->created[i].trial == b->created[i].trial && are_same_values(&a->created[i].values, &b->created[i].values);
+        is_same =
+            a->created[i].trial == b->created[i].trial && are_same_values(&a->created[i].values, &b->created[i].values);
     }
     for (uint32_t i = 0; is_same && i < a->stopped_count; i++) {
         is_same = a->stopped[i] == b->stopped[i];

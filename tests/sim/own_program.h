@@ -1,8 +1,8 @@
 #ifndef TESTS_SIM_OWN_PROGRAM_H
 #define TESTS_SIM_OWN_PROGRAM_H
-/* The user's program of a search with the searcher custom (version 19 of plans), as these worlds have it. What it answers follows from
- * the events that it has heard, each of them whole and in their order, and from nothing else; an event more, less, altered or at another
- * place changes all answers behind it. A core. */
+/* The user's program of a search with the searcher custom (version 19 of plans), as these worlds have it. What it answers
+ * follows from the events that it has heard, each of them whole and in their order, and from nothing else; an event more,
+ * less, altered or at another place changes all answers behind it. A core. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -80,7 +80,8 @@ void own_program_begin(const struct own_style *style, struct own_program *progra
 /* It is told of the next event, and answers. */
 void own_program_hear(struct own_program *program, const struct own_event *event, struct own_answer *answer);
 
-/* An event as its node sends it. False: it is none. `*number` is its place in the log, `*is_replay` whether its answer is recorded. */
+/* An event as its node sends it. False: it is none. `*number` is its place in the log, `*is_replay` whether its answer is
+ * recorded. */
 bool own_event_read(const uint8_t *bytes, size_t count, struct own_event *out, uint64_t *number, bool *is_replay);
 
 /* The values of a map, or none where there is no map. */

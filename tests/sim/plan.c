@@ -700,17 +700,19 @@ static void draw_program(struct plan_experiment *experiment, struct random *rand
     memcpy(bytes, experiment->config, experiment->config_bytes);
     pack_reader_init(&reader, bytes, experiment->config_bytes);
     CHECK(config_unpack(&reader, &config) == 0);
-    bool is_other = experiment->rungs > 0 ? config.searcher != SEARCH_TPE : config.searcher != SEARCH_RANDOM && config.searcher != SEARCH_SINGLE;
-    if (is_other || !sim_chance(random, 700)) {
+    bool is_plain = config.searcher == SEARCH_RANDOM || config.searcher == SEARCH_SINGLE;
+    if (!(is_plain || config.searcher == SEARCH_TPE) || !sim_chance(random, 700)) {
         return;
     }
     pack_reader_init(&space, config.hyperparameters, config.hyperparameters_bytes);
     program->is_there = true;
-    program->style = (struct own_style){.says = sim_chance(random, 500) ? OWN_ACTIONS_MAX : (uint32_t)sim_between(random, 1, 2),
+    uint32_t says = sim_chance(random, 500) ? OWN_ACTIONS_MAX : (uint32_t)sim_between(random, 1, 2);
+    program->style = (struct own_style){.says = says,
                                         .trials = experiment->trials,
                                         .has_hidden = pack_read_array(&space) > 1,
                                         .is_hasty = sim_chance(random, 200)};
-    program->every = (uint32_t)sim_between(random, (experiment->steps + PLAN_RUNGS_MAX - 1) / PLAN_RUNGS_MAX, experiment->steps);
+    uint32_t shortest = (experiment->steps + PLAN_RUNGS_MAX - 1) / PLAN_RUNGS_MAX;
+    program->every = (uint32_t)sim_between(random, shortest, experiment->steps);
     program->slow_ms = (uint32_t)sim_log_between(random, 10, 4000);
     program->crash_permille = sim_chance(random, 500) ? (uint32_t)sim_log_between(random, 5, 200) : 0;
     program->hang_permille = sim_chance(random, 300) ? (uint32_t)sim_log_between(random, 5, 100) : 0;

@@ -5,7 +5,7 @@
 #include "tests/sim/world.h"
 
 #define STREAM_OF_PROGRAMS (UINT64_C(1) << 50) /* with the process' serial and the event */
-#define OF_START 0xffff /* in place of an event */
+#define OF_START 0xffff                        /* in place of an event */
 #define OF_FIRST_WORD 0xfffe
 #define WORD_BYTES 1024
 
@@ -19,7 +19,8 @@ struct word {
     uint8_t bytes[WORD_BYTES];
 };
 
-static struct word *push_word(struct sim *sim, int node, uint32_t e, uint64_t delay_ms, enum node_event_kind kind, const char *text)
+static struct word *push_word(struct sim *sim, int node, uint32_t e, uint64_t delay_ms, enum node_event_kind kind,
+                              const char *text)
 {
     struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_SEARCHER, node);
     event->arg = (uint8_t)e;
@@ -80,12 +81,13 @@ static void tell(struct sim *sim, int node, uint32_t e, const struct node_effect
         sim_fail(sim, 17, "n%d asks a program of experiment %u that does not wait for an event", node, e);
         return;
     }
-    if (!own_event_read(effect->bytes, effect->byte_count, &event, &number, &is_replay) || number != effect->u.searcher.event) {
+    if (!own_event_read(effect->bytes, effect->byte_count, &event, &number, &is_replay) ||
+        number != effect->u.searcher.event) {
         sim_fail(sim, 17, "n%d tells the program of experiment %u something that is no event", node, e);
         return;
     }
-    SIM_TRACE(sim, node, "PROGRAM of experiment %u is told of event %llu%s: kind %d, trial %u, %g", e, (unsigned long long)number,
-              is_replay ? " again" : "", (int)event.kind, event.trial, event.metric);
+    SIM_TRACE(sim, node, "PROGRAM of experiment %u is told of event %llu%s: kind %d, trial %u, %g", e,
+              (unsigned long long)number, is_replay ? " again" : "", (int)event.kind, event.trial, event.metric);
     checkers_on_told(sim, node, e, process->told, number, is_replay, &event);
     process->told++;
     process->was_asked = true;
@@ -133,7 +135,8 @@ void searchers_effect(struct sim *sim, int node, const struct node_effect *effec
 /* Its code is there, or there is time left to wait for it. */
 static bool fetch_code(struct sim *sim, struct sim_event *event, struct word *word)
 {
-    if (word->kind != NODE_EVENT_SEARCHER_STARTED || blobs_fetch(sim, sim->plan.experiments[event->arg].code, event->node, UINT32_MAX)) {
+    if (word->kind != NODE_EVENT_SEARCHER_STARTED ||
+        blobs_fetch(sim, sim->plan.experiments[event->arg].code, event->node, UINT32_MAX)) {
         return true;
     }
     if (sim->now_ms >= word->until_ms) {

@@ -1,8 +1,8 @@
 #ifndef TESTS_SIM_SEARCHERS_H
 #define TESTS_SIM_SEARCHERS_H
-/* The processes of programs that decide in searches (version 19 of plans), each beside the daemon of the node that coordinates: they are
- * started, told of events and ended by effects of the core. They die with their daemon, and during the storm they crash, are slow, stand
- * still, or cannot start at all. What they answer is tests/sim/own_program.h's. */
+/* The processes of programs that decide in searches (version 19 of plans), each beside the daemon of the node that
+ * coordinates: they are started, told of events and ended by effects of the core. They die with their daemon, and during the
+ * storm they crash, are slow, stand still, or cannot start at all. What they answer is tests/sim/own_program.h's. */
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -219,7 +219,8 @@ static void ask(struct node_core *core, struct core_coordination *coordination, 
         searcher->is_trial =
             search_first_result(core, experiment, &searcher->draft) || first_end(core, experiment, &searcher->draft);
         if (!searcher->is_trial) {
-            bool is_over = !is_open(experiment) || BUG(custom_closed_early, "a search is closed once its program has heard the ends of all trials");
+            bool is_over =
+                !is_open(experiment) || BUG(custom_closed_early, "a search is closed once its program has heard the ends of all trials");
             if (!search->is_finished && is_over) {
                 put_finish(core, coordination, experiment);
             }

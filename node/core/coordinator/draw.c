@@ -234,7 +234,8 @@ bool draw_attempt(struct node_core *core, struct core_coordination *coordination
     } else {
         MARK(values_taken_over);
     }
-    bool is_unwritten = experiment->is_custom && BUG(custom_values_unwritten, "the values of an attempt stand in the log before the attempt is made");
+    bool is_unwritten = experiment->is_custom &&
+                        BUG(custom_values_unwritten, "the values of an attempt stand in the log before the attempt is made");
     if (count > 0 && !is_unwritten && !search_put_created(core, coordination, experiment, &created)) {
         return false;
     }

@@ -316,8 +316,8 @@ static void stop_trial(struct node_core *core, const struct view_experiment *exp
     (void)core_put(core, FACT_SEARCH_STOP, fact_key_trial(experiment->id, trial), &writer);
 }
 
-/* The program of the search creates no more trials: those that it has not created never begin. A user who retries one takes its stop back,
- * and the next stop is behind that. */
+/* The program of the search creates no more trials: those that it has not created never begin. A user's retry of one takes its
+ * stop back, and the next stop is behind that. */
 static void stop_uncreated(struct node_core *core, const struct view_experiment *experiment)
 {
     const struct view_search *search = &experiment->search;

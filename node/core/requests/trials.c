@@ -185,9 +185,10 @@ static bool refused_for_state(struct node_core *core, uint64_t client, const str
     } else if (state == VIEW_TRIAL_QUEUED && view_search_paused(experiment, index) != NULL) {
         format_text(text, sizeof text,
                     "Trial %u is paused by its search, so there is nothing to retry; to let it go on now, stop it, and retry it then.", index);
-    } else if (view_trial_over(state) && experiment->is_custom && experiment->search.is_finished && !view_custom_is_created(experiment, index)) {
-        format_text(text, sizeof text, "The program of the search has never created trial %u, and creates no more, so there is nothing to retry.",
-                    index);
+    } else if (view_trial_over(state) && experiment->is_custom && experiment->search.is_finished &&
+               !view_custom_is_created(experiment, index)) {
+        format_text(text, sizeof text,
+                    "The program of the search has never created trial %u, and creates no more, so there is nothing to retry.", index);
     } else if (!view_trial_over(state)) {
         format_text(text, sizeof text, "Trial %u is %s, so there is nothing to retry; a failed or stopped trial can be retried.", index,
                     view_trial_state_name(state));

@@ -66,7 +66,8 @@ bool view_custom_takes(const struct view_search *search, const struct fact_judge
     if (judged->decision == FACT_ENDS) {
         return is_new;
     }
-    bool is_next = judged->rung == trial->rungs || BUG(custom_told_twice, "the program of a search hears of a trial's rung once, in order");
+    bool is_next =
+        judged->rung == trial->rungs || BUG(custom_told_twice, "the program of a search hears of a trial's rung once, in order");
     return is_new && judged->decision <= FACT_TOPS_OUT && is_next &&
            !has_stopped(search, trial, judged->attempt.number);
 }
@@ -118,7 +119,8 @@ bool view_custom_take_answer(struct view *view, struct view_experiment *experime
     uint32_t created_count = search->created_count;
     bool is_known = (fact->judged_count > 0 && !is_taken) || (answer->is_start && search->is_begun) ||
                     (fact->judged_count == 0 && !answer->is_start && !search->has_more); /* the coordinator has closed the search */
-    bool is_lost = is_known && BUG(custom_creations_lost, "what a program has created stands, also where another log had the event before");
+    bool is_lost =
+        is_known && BUG(custom_creations_lost, "what a program has created stands, also where another log had the event before");
     if (!is_lost && !take_creates(view, experiment, answer)) {
         return false;
     }
@@ -181,8 +183,10 @@ static void put_values(const struct view_experiment *experiment, const double *p
     }
 }
 
-/* Of the attempt, else those that the trial was created with, by the first `count` entries of the state: what the event was told with. */
-static void put_values_of(const struct view_experiment *experiment, const attempt_id *attempt, uint32_t count, struct pack_writer *writer)
+/* Of the attempt, else those that the trial was created with, by the first `count` entries of the state, with which the event
+ * was told. */
+static void put_values_of(const struct view_experiment *experiment, const attempt_id *attempt, uint32_t count,
+                          struct pack_writer *writer)
 {
     const struct view_search *search = &experiment->search;
     const struct view_created *found = NULL;
@@ -268,7 +272,8 @@ int view_custom_event(const struct view_experiment *experiment, uint32_t number,
     const struct view_search *search = &experiment->search;
     uint32_t at = number;
     struct fact_search_log fact;
-    if (at + 1 < search->event_count && BUG(custom_events_reordered, "a program that is started again hears of all events in the order of the log")) {
+    if (at + 1 < search->event_count &&
+        BUG(custom_events_reordered, "a program that is started again hears of all events in the order of the log")) {
         at ^= 1;
     }
     if (!view_custom_record(experiment, at, &fact)) {

@@ -259,7 +259,8 @@ static bool has_room(struct view *view, struct view_experiment *experiment)
     search->judged = judged != NULL ? judged : search->judged;
     void *segments = array_room(view, search->segments, search->segment_count + 1, &search->segment_slots, sizeof *search->segments);
     search->segments = segments != NULL ? segments : search->segments;
-    void *created = array_room(view, search->created, search->created_count + 1 + actions, &search->created_slots, sizeof *search->created);
+    void *created = array_room(view, search->created, search->created_count + 1 + actions, &search->created_slots,
+                               sizeof *search->created);
     search->created = created != NULL ? created : search->created;
     void *events = array_room(view, search->events, search->event_count + 1, &search->event_slots, sizeof *search->events);
     search->events = events != NULL ? events : search->events;
