@@ -226,6 +226,40 @@ static void a_wrong_answer_is_the_fault_of_the_program(void **state)
     }
 }
 
+/* Three trials at once, of which one runs at a time; once one of them is over the others are stopped. */
+static bool stops_what_waits(struct world *world, const char *kind, uint32_t trial, struct pack_writer *actions)
+{
+    bool is_start = strcmp(kind, "start") == 0, is_first = strcmp(kind, "end") == 0 && world_count(world, "# end") == 1;
+    pack_array(actions, is_start ? 3 : is_first ? 2 : 0);
+    for (uint32_t i = 0; i < 3 && is_start; i++) {
+        create(actions, 0.02 + 0.01 * i);
+    }
+    for (uint32_t i = 0; i < 3 && is_first; i++) {
+        if (i != trial) {
+            pack_array(actions, 2);
+            pack_text(actions, "stop");
+            pack_u64(actions, i);
+        }
+    }
+    return true;
+}
+
+static void a_trial_that_has_not_begun_can_be_stopped(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 2);
+    struct config config = own_config(4);
+    config.max_concurrent_trials = 1;
+    world->searches = stops_what_waits;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 60000);
+    assert_in_range(world_spawns(world), 1, 2);
+    assert_int_equal(world_count(world, "# end"), 3); /* the program hears of each, also of the one that never began */
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    world_free(world);
+}
+
 /* It never begins, so there is nothing to retry; a retry that was accepted beyond a cut, where that was not known, is undone. */
 static void a_trial_that_was_never_created_is_not_retried(void **state)
 {
@@ -324,6 +358,7 @@ int main(void)
         cmocka_unit_test(a_program_that_cannot_start_is_told_of_and_not_tried_for_ever),
         cmocka_unit_test(a_program_that_does_not_answer_is_started_again),
         cmocka_unit_test(a_wrong_answer_is_the_fault_of_the_program),
+        cmocka_unit_test(a_trial_that_has_not_begun_can_be_stopped),
         cmocka_unit_test(a_trial_that_was_never_created_is_not_retried),
         cmocka_unit_test(the_first_answer_stands),
         cmocka_unit_test(recorded_answers_that_make_no_sense_harm_nothing),

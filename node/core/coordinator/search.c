@@ -332,33 +332,44 @@ static void stop_uncreated(struct node_core *core, const struct view_experiment 
     }
 }
 
-/* Stops the trials that are to end by decisions that stand. A trial that is over needs no stop. */
+/* Stops a trial that is to end by a decision that stands. A trial that is over needs no stop. */
+static void stop_decided(struct node_core *core, const struct view_experiment *experiment, uint32_t t)
+{
+    const struct view_trial *trial = view_find_trial(experiment, t);
+    const struct view_judged *last = view_search_last(experiment, t);
+    if (last == NULL || view_search_course(experiment, t) != VIEW_ENDS || view_trial_stopped(trial) ||
+        view_trial_over(view_trial_state(experiment, t))) {
+        return; /* without a decision: its search creates no more trials (stop_uncreated) */
+    }
+    const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+    uint32_t number = highest != NULL ? highest->id.number : 0;
+    const struct fact_search_stop fact = {.number = number > last->fact.attempt.number ? number : last->fact.attempt.number,
+                                          .rung = last->fact.rung,
+                                          .is_top = last->fact.decision == FACT_TOPS_OUT,
+                                          .writer = last->log->writer,
+                                          .log = last->log->name,
+                                          .record = last->number};
+    TRACE(&core->options.trace, "%s trial %u %s at rung %u (step %llu)", experiment->config->name, t,
+          fact.is_top ? "has reached its whole length" : "is stopped by the search", fact.rung,
+          (unsigned long long)last->fact.step);
+    stop_trial(core, experiment, t, &fact);
+}
+
+/* A program may stop a trial that it has created and of which nothing else is known yet. */
 static void stop_trials(struct node_core *core, const struct view_experiment *experiment)
 {
-    uint32_t t = view_next_unsettled(experiment, 0), end = experiment->search.trial_count;
+    const struct view_search *search = &experiment->search;
+    uint32_t t = view_next_unsettled(experiment, 0), end = search->trial_count;
     end = end < experiment->trial_slots ? end : experiment->trial_slots;
     for (; t < end && core_has_room(core, 64, 1u << 16); t = view_next_unsettled(experiment, t + 1)) {
-        const struct view_trial *trial = view_find_trial(experiment, t);
-        if (trial == NULL || view_search_course(experiment, t) != VIEW_ENDS || view_trial_stopped(trial) ||
-            view_trial_over(view_trial_state(experiment, t))) {
-            continue;
+        if (view_find_trial(experiment, t) != NULL) {
+            stop_decided(core, experiment, t);
         }
-        const struct view_judged *last = view_search_last(experiment, t);
-        if (last == NULL) {
-            continue; /* no decision is about it: its search creates no more trials (stop_uncreated) */
+    }
+    for (uint32_t i = 0; experiment->is_custom && i < search->created_count && core_has_room(core, 64, 1u << 16); i++) {
+        if (view_find_trial(experiment, search->created[i].attempt.trial) == NULL) {
+            stop_decided(core, experiment, search->created[i].attempt.trial);
         }
-        const struct view_attempt *highest = view_trial_highest(trial);
-        uint32_t number = highest != NULL ? highest->id.number : 0;
-        const struct fact_search_stop fact = {.number = number > last->fact.attempt.number ? number : last->fact.attempt.number,
-                                              .rung = last->fact.rung,
-                                              .is_top = last->fact.decision == FACT_TOPS_OUT,
-                                              .writer = last->log->writer,
-                                              .log = last->log->name,
-                                              .record = last->number};
-        TRACE(&core->options.trace, "%s trial %u %s at rung %u (step %llu)", experiment->config->name, t,
-              fact.is_top ? "has reached its whole length" : "is stopped by the search", fact.rung,
-              (unsigned long long)last->fact.step);
-        stop_trial(core, experiment, t, &fact);
     }
 }
 
