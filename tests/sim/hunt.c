@@ -148,7 +148,7 @@ static bool is_rare_bug(uint32_t bug)
 {
     static const char *const rare[] = {
         "becomes_too_soon", "boot_not_synced", "both_halves_go_on", "bracket_overfull",
-        "collected_too_early", "copies_guessed", "custom_creations_lost", "custom_told_twice", "evicted_goes_on", "gang_keeps",
+        "collected_too_early", "copies_guessed", "custom_creations_lost", "evicted_goes_on", "gang_keeps",
         "gang_never_unwanted", "gang_of_the_failed", "idle_goes_on", "index_order",
         "let_go_unconfirmed", "loss_ends_attempt", "lower_goes_on", "parent_collected", "pause_of_every_attempt",
         "pause_undoes_cancel", "paused_for_ever", "quarantine_stays", "result_undone",
