@@ -690,7 +690,7 @@ static void draw_population(struct plan_experiment *experiment, struct random *r
 }
 
 /* A search in which a program of the user's decides, in place of one that draws from results or of none (version 19). */
-static void draw_program(struct plan_experiment *experiment, struct random *random)
+static void draw_program(struct plan_experiment *experiment, uint64_t heal_ms, struct random *random)
 {
     uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
     struct config config;
@@ -721,6 +721,9 @@ static void draw_program(struct plan_experiment *experiment, struct random *rand
     if (is_bad && experiment->pause_ms == 0) { /* people pause and resume what was given up */
         experiment->pause_ms = experiment->submit_ms + sim_log_between(random, 100, 100000);
         experiment->resume_ms = experiment->pause_ms + sim_log_between(random, 100, 100000);
+    } else if (experiment->pause_ms == 0) { /* one that crashes too often, or so once the storm is over */
+        experiment->pause_ms = heal_ms + 1;
+        experiment->resume_ms = heal_ms + 2;
     }
     config.searcher = SEARCH_CUSTOM;
     config.max_trials = experiment->trials;
@@ -912,7 +915,7 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
     for (uint32_t i = 0; i < plan->experiment_count && plan->version > 18; i++) {
         struct random program;
         random_init_stream(&program, run->seed, 1110 + i);
-        draw_program(&plan->experiments[i], &program);
+        draw_program(&plan->experiments[i], plan->heal_ms, &program);
     }
     allow_time(plan, plan->end_ms); /* for the further trials, too */
 }

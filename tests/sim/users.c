@@ -60,7 +60,7 @@ void users_heal(struct sim *sim)
         if (sim->plan.experiments[i].pause_ms != 0) {
             push_act(sim, sim->now_ms + 15000, i, NODE_REQUEST_RESUME);
         }
-        if (sim->plan.experiments[i].program.fails_permille > 0) {
+        if (sim->plan.experiments[i].program.is_there) {
             sim_push(sim, sim->now_ms + PROGRAM_LOOK_MS, SIM_LOOKS, 0)->arg = (uint8_t)i;
         }
     }
