@@ -53,11 +53,17 @@ static const struct option_rule run_options[] = {
      "int:LOW:HIGH:log is even on the logarithm, and behind the bounds of int and double :step=N goes by steps; may be repeated"},
     {"trials", "N", "how many trials search such hyperparameters"},
     {"seed", "N", "of what the trials draw; default: a new one each time, which is told: the same seed draws the same again"},
-    {"sampler", "NAME", "how they are drawn: random; sobol, which fills the space more evenly; or tpe, beside asha or adaptive_asha, from results; default: random"},
+    {"sampler", "NAME", "how they are drawn: random; sobol, which fills the space more evenly; or tpe, beside asha or adaptive_asha, from "
+     "results; default: random"},
     {"initial", "VALUES", "own values of a trial, such as lr=0.1,n=64, from trial 0 on; may be repeated. What is left out is drawn"},
-    {"searcher", "NAME", "random; tpe (with --metric), which draws where others did well; asha (with --metric, --max-length and --set searcher.num_rungs=N) or adaptive_asha (with --metric and --max-length), which stop bad trials early; default: random"},
-    {"max-length", "LENGTH", "how long a trial that is never stopped trains: N steps, or UNIT=N, e.g. epochs=20, of a metric that it reports"},
-    {"metric", "NAME", "what trials are compared by: the lower the better; default: accuracy, the higher the better, but tpe, asha and adaptive_asha have no default"},
+    {"searcher", "NAME", "random; tpe, which draws where others did well; asha (with --set searcher.num_rungs=N) or adaptive_asha, which stop "
+     "bad trials early; pbt, whose worst trials go on as copies of the best, in 4 rounds unless --set searcher.num_rounds=N; or custom (with "
+     "--set searcher.entrypoint=COMMAND), a program of your own; all but random need --metric, and all but random and tpe "
+     "--max-length; default: random"},
+    {"max-length", "LENGTH", "how long a trial that is never stopped trains (with pbt: in all rounds): N steps, or UNIT=N, e.g. epochs=20, of a metric "
+     "that it reports"},
+    {"metric", "NAME", "what trials are compared by: the lower the better; default: accuracy, the higher the better; searchers that go by results "
+     "have no default"},
     {"maximize", NULL, "the higher the better, of the metric that --metric names"},
     {"keep", "PATH", "a file or directory that the program writes here and that outlives it (shoal output); may be repeated"},
     {"name", "NAME", "what the experiment is called; default: as the script"},

@@ -14,6 +14,7 @@
 #define HYPERPARAMETERS_MAX 64
 #define INITIAL_MAX 64 /* --initial */
 #define NAME_BYTES 64
+#define PBT_ROUNDS 4 /* unless --set gives a number */
 #define WORD_SAFE "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
 
 /* "NAME=VALUE" of --hp. The texts are cut out of the argument. */
@@ -316,66 +317,133 @@ static int write_initial(struct cli *cli, FILE *out, const char *given)
     return code;
 }
 
-/* Writes "N" or "UNIT=N" of --max-length; the configuration's reader says which units and numbers there are. */
-static int write_length(struct cli *cli, FILE *out, const char *given)
+/* Writes "N" or "UNIT=N" of --max-length as the value of `key`, which is one of `parts` equal parts; the configuration's reader says
+ * which units and numbers there are. */
+static int write_length(struct cli *cli, FILE *out, const char *given, const char *key, uint64_t parts)
 {
     const char *equals = strchr(given, '='), *number = equals != NULL ? equals + 1 : given;
     uint64_t length;
     if (equals == given || options_number(number, UINT64_MAX, &length) != 0) {
         return cli_fail(cli, CLI_USAGE, "--max-length %.80s is no length; write --max-length 1000, in steps, or --max-length epochs=20", given);
     }
-    (void)fputs("  max_length: ", out);
+    if (parts > 1 && length < parts) {
+        return cli_fail(cli, CLI_USAGE, "--max-length %.80s is shorter than %llu rounds of pbt; make it longer, or give --set searcher.num_rounds=N",
+                        given, (unsigned long long)parts);
+    }
+    (void)fprintf(out, "  %s: ", key);
     if (equals != NULL) {
         char unit[NAME_BYTES];
         (void)snprintf(unit, sizeof unit, "%.*s", (int)(equals - given), given);
         (void)fputc('{', out);
         write_value(out, unit);
-        (void)fprintf(out, ": %s}\n", number);
+        (void)fprintf(out, ": %llu}\n", (unsigned long long)(length / parts));
     } else {
-        (void)fprintf(out, "%s\n", number);
+        (void)fprintf(out, "%llu\n", (unsigned long long)(length / parts));
     }
     return CLI_DONE;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------- */
 
-/* Whether --set gives the value of this key, which then counts. */
-static bool is_set(const struct arguments *arguments, const char *key)
+/* The value that --set gives this key, which then counts; NULL: none. */
+static const char *set_value(const struct arguments *arguments, const char *key)
 {
-    const char *given[SUBMISSION_OVERRIDES_MAX + 1];
+    const char *given[SUBMISSION_OVERRIDES_MAX + 1], *value = NULL;
     size_t count = options_values(arguments, "set", given, SUBMISSION_OVERRIDES_MAX + 1), bytes = strlen(key);
     for (size_t i = 0; i < count && i <= SUBMISSION_OVERRIDES_MAX; i++) {
         if (strncmp(given[i], key, bytes) == 0 && given[i][bytes] == '=') {
-            return true;
+            value = given[i] + bytes + 1;
         }
     }
-    return false;
+    return value;
 }
 
-/* Searchers that go by results need further options: their names are those of the command line here, unless --set gives the values. */
+static bool is_set(const struct arguments *arguments, const char *key)
+{
+    return set_value(arguments, key) != NULL;
+}
+
+/* What searchers that go by results need beside the number of trials. */
+static const struct needs {
+    const char *searcher;
+    bool length;
+    const char *key, *why; /* an option that --set gives; NULL: none */
+} all_needs[] = {
+    {"tpe", false, NULL, NULL},
+    {"asha", true, "num_rungs", "how often trials are compared, 3 for example; adaptive_asha goes without"},
+    {"async_halving", true, "num_rungs", "how often trials are compared, 3 for example; adaptive_asha goes without"},
+    {"adaptive_asha", true, NULL, NULL},
+    {"pbt", true, NULL, NULL},
+    {"custom", true, "entrypoint", "the command of your program, 'python3 my_search.py' for example"},
+};
+
+static bool gives_length(const struct arguments *arguments, const char *searcher)
+{
+    return strcmp(searcher, "pbt") == 0 ? is_set(arguments, "searcher.length_per_round")
+                                        : is_set(arguments, "searcher.max_length") || is_set(arguments, "searcher.max_time");
+}
+
+/* The options are called here as on the command line; what --set gives counts. */
 static int check_searcher(struct cli *cli, const struct arguments *arguments, const char *searcher, const char *metric, const char *length)
 {
-    static const char *const by_results[] = {"tpe", "asha", "async_halving", "adaptive_asha"};
-    bool goes_by_results = false, is_tpe = strcmp(searcher, "tpe") == 0;
-    for (size_t i = 0; i < sizeof by_results / sizeof by_results[0]; i++) {
-        goes_by_results |= strcmp(searcher, by_results[i]) == 0;
+    const struct needs *needs = NULL;
+    char key[NAME_BYTES] = "";
+    for (size_t i = 0; i < sizeof all_needs / sizeof all_needs[0]; i++) {
+        needs = strcmp(searcher, all_needs[i].searcher) == 0 ? &all_needs[i] : needs;
     }
-    if (!goes_by_results || is_set(arguments, "searcher")) {
+    if (needs == NULL || is_set(arguments, "searcher")) {
         return CLI_DONE;
+    }
+    if (needs->key != NULL) {
+        (void)snprintf(key, sizeof key, "searcher.%s", needs->key);
     }
     if (metric == NULL && !is_set(arguments, "searcher.metric")) {
         return cli_fail(cli, CLI_USAGE, "--searcher %s needs --metric NAME, of a metric that the program reports in its validation", searcher);
     }
-    if (!is_tpe && length == NULL && !is_set(arguments, "searcher.max_length") && !is_set(arguments, "searcher.max_time")) {
-        return cli_fail(cli, CLI_USAGE, "--searcher %s needs --max-length: how long a trial that is never stopped trains, for example 1000 (steps) or epochs=20",
-                        searcher);
+    if (needs->length && length == NULL && !gives_length(arguments, searcher)) {
+        return cli_fail(cli, CLI_USAGE, "--searcher %s needs --max-length: how long a trial that is never %s trains, for example 1000 (steps) or epochs=20",
+                        searcher, strcmp(searcher, "pbt") == 0 ? "replaced" : "stopped");
     }
-    if (!is_tpe && strcmp(searcher, "adaptive_asha") != 0 && !is_set(arguments, "searcher.num_rungs")) {
-        return cli_fail(cli, CLI_USAGE, "--searcher %s needs --set searcher.num_rungs=N: how often trials are compared, 3 for example; "
-                                        "adaptive_asha goes without",
-                        searcher);
+    if (needs->key != NULL && !is_set(arguments, key)) {
+        return cli_fail(cli, CLI_USAGE, "--searcher %s needs --set %s=%s: %s", searcher, key, strcmp(needs->key, "entrypoint") == 0 ? "COMMAND" : "N",
+                        needs->why);
     }
     return CLI_DONE;
+}
+
+static int read_set_number(struct cli *cli, const struct arguments *arguments, const char *key, uint64_t *out)
+{
+    const char *value = set_value(arguments, key);
+    if (value != NULL && (options_number(value, UINT32_MAX, out) != 0 || *out == 0)) {
+        return cli_fail(cli, CLI_USAGE, "--set %s=%.40s is no number from 1 on", key, value);
+    }
+    return CLI_DONE;
+}
+
+/* Of pbt --trials counts the trials of all rounds, and --max-length what a member trains in all of them. */
+static int write_population(struct cli *cli, FILE *out, const struct arguments *arguments, uint64_t trials, const char *length)
+{
+    uint64_t rounds = 0, population = 0;
+    int code = read_set_number(cli, arguments, "searcher.num_rounds", &rounds);
+    code = code == CLI_DONE ? read_set_number(cli, arguments, "searcher.population_size", &population) : code;
+    if (code != CLI_DONE) {
+        return code;
+    }
+    bool has_rounds = rounds > 0, has_population = population > 0;
+    rounds = has_rounds ? rounds : has_population && trials > population ? trials / population : PBT_ROUNDS;
+    population = has_population ? population : trials / rounds;
+    if (population < 2 || population * rounds != trials) {
+        return cli_fail(cli, CLI_USAGE, "--trials %llu cannot be shared by %llu rounds of pbt with %llu trials each; give --trials %llu, or other rounds "
+                                        "by --set searcher.num_rounds=N", (unsigned long long)trials, (unsigned long long)rounds,
+                        (unsigned long long)(population < 2 ? 2 : population), (unsigned long long)((population < 2 ? 2 : population) * rounds));
+    }
+    if (!has_population) {
+        (void)fprintf(out, "  population_size: %llu\n", (unsigned long long)population);
+    }
+    if (!has_rounds) {
+        (void)fprintf(out, "  num_rounds: %llu\n", (unsigned long long)rounds);
+    }
+    return length != NULL ? write_length(cli, out, length, "length_per_round", rounds) : CLI_DONE;
 }
 
 static int write_searcher(struct cli *cli, FILE *out, const struct arguments *arguments, bool is_search)
@@ -420,7 +488,8 @@ static int write_searcher(struct cli *cli, FILE *out, const struct arguments *ar
         write_text(out, metric);
         (void)fputs(maximizes ? "\n  smaller_is_better: false\n" : "\n", out);
     }
-    if (is_search) {
+    bool is_pbt = searcher != NULL && strcmp(searcher, "pbt") == 0;
+    if (is_search && !is_pbt) {
         (void)fprintf(out, "  max_trials: %s\n", trials);
     }
     if (sampler != NULL) { /* the configuration's reader knows which there are */
@@ -428,7 +497,9 @@ static int write_searcher(struct cli *cli, FILE *out, const struct arguments *ar
         write_value(out, sampler);
         (void)fputc('\n', out);
     }
-    int code = length != NULL ? write_length(cli, out, length) : CLI_DONE;
+    int code = is_pbt && !is_set(arguments, "searcher") ? write_population(cli, out, arguments, count, length)
+               : length != NULL                         ? write_length(cli, out, length, "max_length", 1)
+                                                        : CLI_DONE;
     (void)fputs(initial_count > 0 ? "  initial:\n" : "", out);
     for (size_t i = 0; i < initial_count && code == CLI_DONE; i++) {
         code = write_initial(cli, out, initial[i]);
