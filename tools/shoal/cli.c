@@ -235,10 +235,12 @@ const struct command cli_commands[] = {
      show_options, 1, 1, command_show},
     {"why", "EXP/TRIAL", "why a trial waits, runs, failed or was stopped",
      EXPERIMENT_DETAILS ONLY_TRIAL_DETAILS, no_options, 1, 1, command_why},
-    {"rungs", "EXP", "what a search has decided: the trials that reached each rung, went on and were stopped",
-     "For experiments with the searcher asha or adaptive_asha. --json has every decision: trial, rung, metric, and its place among\n"
-     "those that had reached the rung by then. With searcher.stop_once false some trials are paused: they hold no slots, and go on from\n"
-     "their checkpoints when they are among the best 1/divisor of the rung. shoal stop and shoal retry let one go on at once.\n" EXPERIMENT_DETAILS,
+    {"rungs", "EXP", "what a search has decided: which trials went on, were stopped or were replaced",
+     "Of asha and adaptive_asha: how many trials reached each rung, went on and were stopped. --json has every decision: trial,\n"
+     "rung, metric, and its place among those that had reached the rung by then. With searcher.stop_once false some trials are\n"
+     "paused: they hold no slots, and go on from their checkpoints when they are among the best 1/divisor of the rung; shoal stop\n"
+     "and shoal retry let one go on at once. Of pbt: the trials of each round, the best first, and which of them went on or were\n"
+     "replaced by a copy of which other.\n" EXPERIMENT_DETAILS,
      no_options, 1, 1, command_rungs},
     {"wait", "EXP", "return when an experiment is over: 0 completed, 1 cancelled or failed", experiment_details,
      wait_options, 1, 1, command_wait},

@@ -1,4 +1,4 @@
-/* rungs: what a search that stops trials early, or pauses and promotes them, has decided. */
+/* rungs: what a search that stops trials early, or pauses and promotes them, or replaces them after each round, has decided. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -60,9 +60,8 @@ static struct reached count(const msgpack_object *document, uint64_t bracket, ui
     return reached;
 }
 
-static void render_rungs(struct cli *cli, const msgpack_object *reply)
+static void render_rungs(struct cli *cli, const msgpack_object *document)
 {
-    const msgpack_object *document = document_find(reply, "search");
     struct table table = {0};
     char metric[64], unit[64], best[80], number[RENDER_UNIT_BYTES];
     document_text(document, "metric", metric, sizeof metric);
@@ -108,6 +107,85 @@ static void render_rungs(struct cli *cli, const msgpack_object *reply)
     table_write(&table, cli->out, cli->colours);
 }
 
+/* Those of the same round by their places, those without one behind. */
+static int member_order(const void *left, const void *right)
+{
+    const msgpack_object *a = left, *b = right;
+    uint64_t rounds[] = {document_number(a, "round"), document_number(b, "round")};
+    uint64_t places[] = {document_number(a, "place"), document_number(b, "place")}; /* 0: none */
+    uint64_t trials[] = {document_number(a, "trial"), document_number(b, "trial")};
+    if (rounds[0] != rounds[1]) {
+        return rounds[0] < rounds[1] ? -1 : 1;
+    }
+    if (places[0] != places[1]) {
+        return places[0] - 1 < places[1] - 1 ? -1 : 1;
+    }
+    return trials[0] < trials[1] ? -1 : trials[0] > trials[1];
+}
+
+/* What stands in the place of the trial in the next round. */
+static void write_next(struct table *table, const msgpack_object *member)
+{
+    unsigned long long trial = document_number(member, "trial"), next = document_number(member, "next"), parent = document_number(member, "next_parent");
+    if (!document_has(member, "next_parent")) {
+        table_cell(table, RENDER_PLAIN, "-");
+    } else if (parent == trial) {
+        table_cell(table, RENDER_PLAIN, "goes on as %llu", next);
+    } else {
+        table_cell(table, RENDER_PLAIN, "replaced by %llu, a copy of %llu", next, parent);
+    }
+}
+
+static void render_generations(struct cli *cli, const msgpack_object *document)
+{
+    struct table table = {0};
+    char metric[64], unit[64], state[32], number[RENDER_UNIT_BYTES];
+    document_text(document, "metric", metric, sizeof metric);
+    document_text(document, "unit", unit, sizeof unit);
+    table_column(&table, "ROUND", true);
+    table_column(&table, unit, true);
+    table_column(&table, "PLACE", true);
+    table_column(&table, "TRIAL", true);
+    table_column(&table, "STATE", false);
+    table_column(&table, metric, true);
+    table_column(&table, "NEXT ROUND", false);
+    msgpack_object_array members = document_list(document, "members");
+    qsort(members.ptr, members.size, sizeof members.ptr[0], member_order);
+    for (uint32_t i = 0; i < members.size; i++) {
+        const msgpack_object *member = &members.ptr[i];
+        double value;
+        unsigned long long round = document_number(member, "round"), trial = document_number(member, "trial"), place = document_number(member, "place");
+        document_text(member, "state", state, sizeof state);
+        table_cell(&table, RENDER_PLAIN, "%llu", round);
+        table_cell(&table, RENDER_PLAIN, "%llu", round * (unsigned long long)document_number(document, "length_per_round"));
+        if (place > 0) {
+            table_cell(&table, RENDER_PLAIN, "%llu", place);
+        } else {
+            table_cell(&table, RENDER_PLAIN, "-");
+        }
+        table_cell(&table, RENDER_PLAIN, "%llu", trial);
+        table_cell(&table, render_state_colour(state), "%s", state);
+        if (document_double(document_find(member, "metric"), &value)) {
+            render_number(number, value);
+            table_cell(&table, RENDER_PLAIN, "%s", number);
+        } else {
+            table_cell(&table, RENDER_PLAIN, "-");
+        }
+        write_next(&table, member);
+    }
+    table_write(&table, cli->out, cli->colours);
+}
+
+static void render_search(struct cli *cli, const msgpack_object *reply)
+{
+    const msgpack_object *document = document_find(reply, "search");
+    if (document_has(document, "population")) {
+        render_generations(cli, document);
+    } else {
+        render_rungs(cli, document);
+    }
+}
+
 int command_rungs(struct cli *cli, const struct arguments *arguments)
 {
     struct target target = {.has_trial = false};
@@ -118,7 +196,7 @@ int command_rungs(struct cli *cli, const struct arguments *arguments)
     (void)snprintf(target.experiment, sizeof target.experiment, "%s", arguments->operands[0]);
     int code = target_begin(cli, "rungs", &target, 0, &client);
     if (code == CLI_DONE) {
-        code = print_reply(&client, render_rungs);
+        code = print_reply(&client, render_search);
         client_close(&client);
     }
     return code;

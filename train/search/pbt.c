@@ -47,8 +47,8 @@ static void sift(const struct pbt_result *results, bool smaller_is_better, uint3
     }
 }
 
-/* The members, the best first: a heap sort, which needs no memory. */
-static void rank(const struct pbt_result *results, uint32_t population, bool smaller_is_better, uint32_t *order)
+/* A heap sort, which needs no memory. */
+void pbt_rank(const struct pbt_result *results, uint32_t population, bool smaller_is_better, uint32_t *order)
 {
     for (uint32_t m = 0; m < population; m++) {
         order[m] = m;
@@ -72,7 +72,7 @@ void pbt_choose(const struct pbt_result *results, uint32_t population, uint32_t 
         parents[m] = m;
         over += results[m].is_over;
     }
-    rank(results, population, smaller_is_better, order);
+    pbt_rank(results, population, smaller_is_better, order);
     uint32_t left = population - over, best = replaced > 0 ? replaced : 1;
     uint32_t copies = over > replaced ? over : replaced;
     best = best < left ? best : left;

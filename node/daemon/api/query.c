@@ -142,6 +142,11 @@ static bool part_rungs(const struct node_core *core, const struct shown *shown, 
     return render_rungs(core, shown->experiment, from, writer);
 }
 
+static bool part_generations(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
+{
+    return render_generations(core, shown->experiment, from, writer);
+}
+
 /* The record's search space does, where the rest of the configuration is not here. */
 static struct shown shown_of(struct daemon *daemon, const struct view_experiment *experiment)
 {
@@ -464,14 +469,15 @@ void query_rungs(struct daemon *daemon, struct client_request *request, int argu
     if (!client_argument_experiment(daemon, request, &experiment)) {
         return;
     }
-    if (!search_halves(experiment->config->searcher)) {
+    enum search_kind searcher = experiment->config->searcher;
+    if (!search_halves(searcher) && searcher != SEARCH_PBT) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                           "%s has no rungs: only the searchers asha and adaptive_asha stop trials early%s.", experiment->config->name,
-                           experiment->config->searcher == SEARCH_PBT ? "; shoal why EXP/TRIAL tells of the rounds of pbt" : "");
+                           "%s has no rungs: only the searchers asha, adaptive_asha and pbt compare trials on their way%s.", experiment->config->name,
+                           searcher == SEARCH_CUSTOM ? "; shoal why EXP/TRIAL tells what its program has decided" : "");
         return;
     }
     struct shown shown = {.experiment = experiment};
-    reply_parts(daemon, request->client, request->id, part_rungs, &shown, true);
+    reply_parts(daemon, request->client, request->id, searcher == SEARCH_PBT ? part_generations : part_rungs, &shown, true);
 }
 
 /* An option that users have changed since the submit. */
