@@ -1,9 +1,13 @@
 """A search in which a program of the user's decides, on real daemons."""
 
+import json
 import os
+import shutil
 import signal
+import subprocess
 
 from lab import case, expect, show, wait_over, wait_until
+from mesh import ROOT
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS = ("import os, time; x = float(os.environ['SHOAL_HP_X'])\n"
@@ -108,3 +112,43 @@ def a_search_ends_when_its_program_has_said_so(lab):
     states = [trial["state"] for trial in final["trials"]]
     expect(states[2:] == ["stopped"] * 3 and set(states[:2]) <= {"completed", "stopped"}, f"trials ended as {states}")
     expect(final["trials"][0]["hyperparameters"]["x"] == 0.25, f"trial 0 has {final['trials'][0]['hyperparameters']}")
+
+
+@case(limit_s=300)
+def a_search_whose_program_is_given_up_ends_those_who_wait(lab):
+    """The program fails eight times, with a pause of up to a minute before each further start. Pause and resume let it go on."""
+    mesh = lab.mesh(2, slots="cpu:1")
+    alder, birch = mesh.nodes
+    mended = lab.dir / "mended"
+    text = (f"import os, sys, shoal\nif not os.path.exists({str(mended)!r}):\n    sys.exit('not yet')\n"
+            "class S(shoal.Searcher):\n    def on_start(self):\n        return [shoal.Create({'x': 0.25}), shoal.Finish()]\nS().run()\n")
+    (lab.dir / "code").mkdir()
+    file = lab.dir / "code" / "search.yaml"
+    file.write_text(json.dumps(search(written(lab.dir / "program", text), trials=2)))
+
+    def begin(node, *words):
+        return subprocess.Popen([node.bin / "shoal", *words, "--dir", node.dir], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                stdin=subprocess.DEVNULL)
+    waiting = [begin(alder, "submit", "--follow", file)]
+    wait_until(lambda: alder.json("ls")["experiments"] and birch.json("ls")["experiments"], 30, "the experiment")
+    identity = alder.json("ls")["experiments"][0]["id"]
+    python = f"import shoal; shoal.Client({str(birch.dir)!r}).experiment({identity!r}).wait()"
+    waiting += [begin(alder, "watch", identity), begin(birch, "watch", identity), begin(birch, "wait", identity),
+                subprocess.Popen(["python3", "-c", python], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 env={**os.environ, "PYTHONPATH": str(ROOT / "train/python")})]
+    for process in waiting:
+        lab.at_end.append(process.kill)
+    for process in waiting:
+        said = process.communicate(timeout=240)[0]
+        expect(process.returncode == 1, f"{process.args} ended with {process.returncode}: {said}")
+        expect("goes no further: the program of the search (searcher.entrypoint) has ended with status 1: not yet; it is not started again "
+               "after 8 failures" in said, f"{process.args} said: {said}")
+    shown = show(mesh, identity)
+    expect(shown["halted"] and "not yet" in shown["trouble"] and shown["state"] == "queued", f"it is {shown}")
+    mended.touch()
+    birch.run("pause", identity)
+    wait_until(lambda: all(not node.json("show", identity)["experiment"]["halted"] for node in mesh.nodes), 30, "the pause")
+    alder.run("resume", identity)
+    final = wait_over(mesh, identity, 60)
+    expect([trial["state"] for trial in final["trials"]] == ["completed", "stopped"], f"it ended as {final}")
+    expect(final["trouble"] is None, f"there is still trouble: {final['trouble']}")

@@ -571,6 +571,28 @@ static void wait_returns_the_end_as_its_code(void **state)
     fake_stop();
 }
 
+#define HALTED ",\"halted\":true,\"trouble\":\"its program is gone; it is not started again\""
+#define TROUBLED ",\"halted\":false,\"trouble\":\"its program is gone; it is started again\""
+
+static void wait_and_watch_end_when_nothing_happens_any_more(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"wait", {STATE("queued", "false") TROUBLED, STATE("queued", "true") HALTED}, NULL},
+        {"watch",
+         {"\"ok\":true,\"end\":false,\"experiment\":{\"id\":\"x\",\"name\":\"mlp\",\"state\":\"queued\",\"trials\":[]" TROUBLED "}",
+          "\"ok\":true,\"end\":true,\"experiment\":{\"id\":\"x\",\"name\":\"mlp\",\"state\":\"queued\",\"trials\":[]" HALTED "}"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("wait", "a1b2c3d4e5f60718"), CLI_REFUSED);
+    assert_sentence("the search goes no further: its program is gone; it is not started again");
+    assert_int_equal(RUN("watch", "a1b2c3d4e5f60718"), CLI_REFUSED);
+    assert_has(out_text, "  its program is gone; it is started again\n");
+    assert_sentence("the search goes no further: its program is gone; it is not started again");
+    fake_stop();
+}
+
 static void wait_and_watch_outlive_a_restart_of_the_daemon(void **state)
 {
     (void)state;
@@ -724,6 +746,7 @@ int main(void)
         cmocka_unit_test_teardown(delete_takes_several, stop_what_runs),
         cmocka_unit_test_teardown(delete_finds_a_whole_id_that_nothing_has_before_anything_is_gone, stop_what_runs),
         cmocka_unit_test_teardown(wait_returns_the_end_as_its_code, stop_what_runs),
+        cmocka_unit_test_teardown(wait_and_watch_end_when_nothing_happens_any_more, stop_what_runs),
         cmocka_unit_test_teardown(wait_and_watch_outlive_a_restart_of_the_daemon, stop_what_runs),
         cmocka_unit_test_teardown(without_a_daemon_the_code_is_3, stop_what_runs),
         cmocka_unit_test_teardown(a_daemon_that_is_just_starting_is_waited_for, stop_what_runs),

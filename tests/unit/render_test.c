@@ -352,7 +352,7 @@ static void what_all_nodes_together_cannot_hold_is_said(void **state)
     config.slot_kind = CONFIG_SLOT_CUDA;
     load_configured(f, 2, &config);
     start(f);
-    assert_has(show(f, 0), "\"slots_per_trial\":4,\"replicas\":2,\"lacks\":null,");
+    assert_has(show(f, 0), "\"slots_per_trial\":4,\"replicas\":2,\"trouble\":null,\"halted\":false,\"lacks\":null,");
     assert_has(show(f, 1), "\"lacks\":{\"slots\":4,\"kind\":\"any\",\"present\":3},");
     assert_has(show(f, 2), "\"lacks\":{\"slots\":1,\"kind\":\"cuda\",\"present\":0},");
     struct fact_node gone = make_node(&f->b, 1);
@@ -393,7 +393,8 @@ static void an_experiment_is_shown_before_anything_runs(void **state)
                      "\"coordinator_name\":null,\"term\":null,\"best\":null,\"submitted_s\":1600000000,\"labels\":{},\"description\":null,"
                      "\"archived\":false,\"pinned\":false,\"priority\":42,\"counts\":"
                      "{\"total\":2,\"queued\":2,\"paused\":0,\"cancelled\":0,\"running\":0,\"completed\":0,\"failed\":0,\"stopped\":0},\"metric\":\"accuracy\","
-                     "\"smaller_is_better\":false,\"slots_per_trial\":1,\"replicas\":2,\"lacks\":null,\"program\":null,"
+                     "\"smaller_is_better\":false,\"slots_per_trial\":1,\"replicas\":2,\"trouble\":null,\"halted\":false,"
+                     "\"lacks\":null,\"program\":null,"
                      "\"waiting\":[{\"first\":0,\"last\":1,\"count\":2,\"reason\":\"no node coordinates the experiment yet; the nodes "
                      "choose one within seconds\"}],\"trials\":[{\"index\":0,\"state\":\"queued\","
                      "\"attempt\":null,\"generation\":null,\"step\":null,\"started_s\":null,\"ended_s\":null,\"before_s\":0,\"hyperparameters\":{\"learning_rate\":0.");
@@ -916,7 +917,8 @@ static void the_coordinator_is_the_highest_living_claim(void **state)
     open_map(&writer, RENDER_STATE_PAIRS);
     render_experiment_state(f->core, experiment, &writer);
     assert_string_equal(json_of(&writer), "{\"state\":\"queued\",\"trials\":{\"total\":1,\"queued\":1,\"paused\":0,"
-                                          "\"cancelled\":0,\"running\":0,\"completed\":0,\"failed\":0,\"stopped\":0},\"best\":null}");
+                                          "\"cancelled\":0,\"running\":0,\"completed\":0,\"failed\":0,\"stopped\":0},\"best\":null,"
+                                          "\"trouble\":null,\"halted\":false}");
 }
 
 static void status_adds_what_the_core_refused(void **state)

@@ -242,7 +242,8 @@ const struct command cli_commands[] = {
      "and shoal retry let one go on at once. Of pbt: the trials of each round, the best first, and which of them went on or were\n"
      "replaced by a copy of which other.\n" EXPERIMENT_DETAILS,
      no_options, 1, 1, command_rungs},
-    {"wait", "EXP", "return when an experiment is over: 0 completed, 1 cancelled or failed", experiment_details,
+    {"wait", "EXP", "return when an experiment is over: 0 completed, 1 cancelled or failed",
+     "A search whose program (searcher custom) is not started any more ends the wait, too, with 1 and the reason.\n" EXPERIMENT_DETAILS,
      wait_options, 1, 1, command_wait},
     {"watch", "EXP", "follow an experiment: a screen on a terminal, lines in a pipe",
      "On a terminal these keys work: up and down choose a trial, Enter opens it, l follows its log until Ctrl-C, s sorts by another\n"

@@ -94,6 +94,9 @@ static int wait_once(struct client *client, const char *id, uint64_t until_ms, c
             (void)fflush(cli->err);
         }
     }
+    if (code == CLI_DONE) {
+        code = print_halted(cli, &reply.document);
+    }
     bool is_search = code == CLI_DONE && document_number(document_find(&reply.document, "trials"), "total") > 1;
     *lacks_best = is_search && !document_has(&reply.document, "best");
     return code;

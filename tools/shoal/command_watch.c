@@ -86,6 +86,9 @@ int watch_experiment(struct client *client, const char *id, char *state)
         print_no_best(cli->out, document_find(&last, "experiment"));
         print_tails(cli->out, document_find(&last, "experiment"), TAILS_SHOWN);
     }
+    if (code == CLI_DONE && reply.end) {
+        code = print_halted(cli, document_find(&last, "experiment"));
+    }
     watch_screen_free(screen);
     watch_lines_free(lines);
     return is_left ? CLI_DONE : code;

@@ -189,6 +189,22 @@ bool print_lacks(const msgpack_object *map, char out[PRINT_SUMMARY_BYTES])
     return true;
 }
 
+bool print_trouble(const msgpack_object *document, char out[PRINT_TROUBLE_BYTES])
+{
+    document_text(document, "trouble", out, PRINT_TROUBLE_BYTES);
+    return out[0] != '\0';
+}
+
+int print_halted(struct cli *cli, const msgpack_object *document)
+{
+    char trouble[PRINT_TROUBLE_BYTES];
+    if (!document_true(document, "halted")) {
+        return CLI_DONE;
+    }
+    (void)print_trouble(document, trouble);
+    return cli_fail(cli, CLI_REFUSED, "the search goes no further: %s", trouble);
+}
+
 void print_waiting(FILE *out, bool colours, const msgpack_object *experiment)
 {
     msgpack_object_array list = document_list(experiment, "waiting");

@@ -55,6 +55,15 @@ bool print_lacks(const msgpack_object *map, char out[PRINT_SUMMARY_BYTES]);
 
 #define PRINT_LACKS_ADVICE "machines must join, or the configuration ask for less"
 
+#define PRINT_TROUBLE_BYTES 640
+
+/* What is wrong with the program of a search, from a document with `trouble`. False: nothing is known to be. */
+bool print_trouble(const msgpack_object *document, char out[PRINT_TROUBLE_BYTES]);
+
+/* Says, as an error, why nothing of the experiment happens any more, if a document with `trouble` and `halted` says that it is so:
+ * CLI_REFUSED, else CLI_DONE. */
+int print_halted(struct cli *cli, const msgpack_object *document);
+
 /* Writes a line for each run of trials that wait for the same, from `waiting` of a `show` document, unless `lacks` says it all. */
 void print_waiting(FILE *out, bool colours, const msgpack_object *experiment);
 

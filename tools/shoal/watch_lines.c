@@ -28,6 +28,7 @@ struct watch_lines {
     uint64_t term;
     char nodes[PRINT_SUMMARY_BYTES];
     char lacks[PRINT_SUMMARY_BYTES];
+    char trouble[PRINT_TROUBLE_BYTES];
     struct trial_memory *trials;
     uint32_t trial_count;
     bool has_constants; /* the hyperparameters that are the same in all trials have been written */
@@ -67,6 +68,12 @@ static void head_changes(struct watch_lines *lines, const msgpack_object *docume
         (void)fprintf(out, "%s; " PRINT_LACKS_ADVICE "\n", lacks);
     }
     (void)snprintf(lines->lacks, sizeof lines->lacks, "%s", lacks);
+    char trouble[PRINT_TROUBLE_BYTES];
+    if (print_trouble(experiment, trouble) && strcmp(trouble, lines->trouble) != 0 && !document_true(experiment, "halted")) {
+        begin_line(lines);
+        (void)fprintf(out, "%s\n", trouble);
+    }
+    (void)snprintf(lines->trouble, sizeof lines->trouble, "%s", trouble);
 }
 
 static void state_change(struct watch_lines *lines, const msgpack_object *experiment)

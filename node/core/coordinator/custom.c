@@ -33,6 +33,18 @@ static void tell(struct node_core *core, struct core_coordination *coordination,
     (void)core_put(core, FACT_SEARCHER, fact_key_experiment(coordination->experiment), &writer);
 }
 
+/* What this node has said of failures counts no more once the experiment rests: the program is tried anew when it is resumed. */
+static void tell_anew(struct node_core *core, struct core_coordination *coordination, const struct view_experiment *experiment)
+{
+    const struct view_searcher *row = experiment->searchers;
+    while (row != NULL && !node_id_equal(row->writer, core->options.self)) {
+        row = row->next;
+    }
+    if (row != NULL && row->fact.failures > 0 && coordination->searcher.failures == 0) {
+        tell(core, coordination, "");
+    }
+}
+
 static void effect_of(struct node_core *core, const struct core_coordination *coordination, enum node_effect_kind kind)
 {
     struct node_effect *effect = core_effect(core, kind);
@@ -244,6 +256,7 @@ void custom_follow(struct node_core *core, struct core_coordination *coordinatio
     }
     if (rests || experiment->search.trial_count == 0) {
         custom_leave(core, coordination);
+        tell_anew(core, coordination, experiment);
         return;
     }
     if (!search_log_make_ready(core, coordination, experiment)) {

@@ -1,6 +1,7 @@
 /* The readers that node/core/core.h declares: only through these functions the shell reads the inside of the core. */
 
 #include "base/check.h"
+#include "node/core/coordinator/custom.h"
 #include "node/core/coordinator/placing.h"
 #include "node/core/coordinator/waiting.h"
 #include "node/core/copies/checkpoints.h"
@@ -241,6 +242,22 @@ bool node_core_waiting_reason(const struct node_core *core, const struct view_ex
                               size_t size)
 {
     return waiting_reason(core, experiment, trial, out, size);
+}
+
+bool node_core_search_trouble(const struct view_experiment *experiment, char *out, size_t size)
+{
+    return experiment->is_custom && !view_experiment_over(experiment) && custom_reason(experiment, out, size);
+}
+
+bool node_core_is_halted(const struct node_core *core, const struct view_experiment *experiment)
+{
+    const struct view_searcher *row = experiment->is_custom ? view_custom_searcher(experiment) : NULL;
+    bool is_halted = row != NULL && row->fact.is_given_up && core_node_alive(core, row->writer) && !view_experiment_paused(experiment) &&
+                     !view_experiment_over(experiment);
+    for (uint32_t t = 0; t < experiment->trial_count && is_halted; t++) {
+        is_halted = !view_custom_is_created(experiment, t) || view_trial_over(view_trial_state(experiment, t));
+    }
+    return is_halted;
 }
 
 bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, enum config_retry retry, char *out,

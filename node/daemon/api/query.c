@@ -221,6 +221,12 @@ static struct client_stream *new_stream(struct daemon *daemon, const struct clie
     return NULL;
 }
 
+/* No news come of it unless somebody acts. */
+static bool is_last(const struct daemon *daemon, const struct view_experiment *experiment)
+{
+    return view_experiment_over(experiment) || node_core_is_halted(daemon->core, experiment);
+}
+
 static void stream_wait(struct daemon *daemon, struct client *client, struct client_stream *stream,
                         const struct view_experiment *experiment, uint64_t now_ms)
 {
@@ -228,7 +234,7 @@ static void stream_wait(struct daemon *daemon, struct client *client, struct cli
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     render_experiment_state(daemon->core, experiment, &writer);
-    bool over = view_experiment_over(experiment);
+    bool over = is_last(daemon, experiment);
     uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over);
     struct client_reply reply;
     if (!over && stream->until_ms != 0 && now_ms >= stream->until_ms) {
@@ -256,7 +262,7 @@ static void stream_watch(struct daemon *daemon, struct client *client, struct cl
     struct shown shown = shown_of(daemon, experiment);
     shown.curves = curves_of(daemon, experiment, stream->has_curves);
     (void)render_show(daemon->core, experiment, shown.config, &from, &writer);
-    bool over = view_experiment_over(experiment);
+    bool over = is_last(daemon, experiment);
     uint32_t alive = node_core_peers_alive(daemon->core) + 1;
     uint32_t drained = render_nodes_drained(daemon->core);
     uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over + 2 * (alive + (uint64_t)NODE_MEMBERS_MAX * drained));

@@ -98,6 +98,17 @@ static void put_notes(const struct view_experiment *experiment, msgpack_packer *
     render_put_u64(packer, "priority", view_experiment_priority(experiment));
 }
 
+/* Of a search in which a program decides: what is wrong with it, and whether anything goes on all the same. */
+#define TROUBLE_PAIRS 2
+static void put_trouble(const struct node_core *core, const struct view_experiment *experiment, msgpack_packer *packer)
+{
+    char trouble[NODE_CORE_WAITING_BYTES] = "";
+    (void)node_core_search_trouble(experiment, trouble, sizeof trouble);
+    render_put_string(packer, "trouble");
+    render_put_text_or_nil(packer, trouble);
+    render_put_bool(packer, "halted", node_core_is_halted(core, experiment));
+}
+
 /* The pairs that ls and show have in common, except `trials`. */
 #define EXPERIMENT_PAIRS (9 + NOTE_PAIRS)
 static void put_experiment(const struct node_core *core, const struct view_experiment *experiment,
@@ -167,6 +178,7 @@ void render_experiment_state(const struct node_core *core, const struct view_exp
     put_counts(experiment, &packer);
     render_put_string(&packer, "best");
     put_best(core, experiment, &packer);
+    put_trouble(core, experiment, &packer);
 }
 
 bool render_show(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
@@ -174,7 +186,7 @@ bool render_show(const struct node_core *core, const struct view_experiment *exp
 {
     msgpack_packer packer = render_packer(frame);
     render_put_string(&packer, "experiment");
-    (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + 9);
+    (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + TROUBLE_PAIRS + 9);
     put_experiment(core, experiment, &packer);
     render_put_string(&packer, "counts");
     put_counts(experiment, &packer);
@@ -182,6 +194,7 @@ bool render_show(const struct node_core *core, const struct view_experiment *exp
     render_put_bool(&packer, "smaller_is_better", experiment->config->smaller_is_better);
     render_put_u64(&packer, "slots_per_trial", experiment->config->slots_per_trial);
     render_put_u64(&packer, "replicas", experiment->config->checkpoint_replicas);
+    put_trouble(core, experiment, &packer);
     render_lacks(core, experiment, frame);
     render_program(core, experiment, frame);
     render_put_string(&packer, "waiting");

@@ -55,8 +55,8 @@ const struct view_worker *render_tail_worker(const struct node_core *core, const
 #define RENDER_REASON_BYTES (FACT_TAIL_BYTES + 256)
 bool render_attempt_reason(const struct node_core *core, const struct view_attempt *attempt, char out[RENDER_REASON_BYTES]);
 
-/* Writes `state trials best`, for wait. The experiment must be `known`. */
-#define RENDER_STATE_PAIRS 3
+/* Writes `state trials best trouble halted`, for wait. The experiment must be `known`. */
+#define RENDER_STATE_PAIRS 5
 void render_experiment_state(const struct node_core *core, const struct view_experiment *experiment,
                              struct pack_writer *frame);
 

@@ -364,17 +364,22 @@ class Experiment:
         progress: shows a bar on a terminal, a table in a notebook (a bar without rich), elsewhere a line on standard error for
         each change; at the end the reasons of trials that failed.
 
+        ShoalError: the program of the search (searcher custom) is not started any more; the text says why.
         After KeyboardInterrupt the experiment goes on.
         """
         until = None if timeout is None else time.monotonic() + timeout
         shown = _progress.choose(self.name, progress)
         state = "unknown"
+        halted: str | None = None
         replies = self._daemon.replies(shown.op, {"experiment": self.id}, until=until)
         try:
             with shown, contextlib.closing(replies):
                 for reply in replies:
                     shown.update(reply)
-                    state = str((reply["experiment"] if shown.op == "watch" else reply)["state"])
+                    last = reply["experiment"] if shown.op == "watch" else reply
+                    state, halted = str(last["state"]), last.get("trouble") if last.get("halted") else None
+            if halted:
+                raise ShoalError(f"{self.name} goes no further: {halted}.")
             if progress:
                 self._tell_failures()
         except Late as late:
