@@ -166,6 +166,15 @@ static bool send(struct node_core *core, struct core_coordination *coordination,
     return is_sent;
 }
 
+/* A trial that has reached its whole length is stopped by its search, and has completed. */
+static enum fact_end end_of(enum view_trial_state state, const struct view_trial *trial)
+{
+    const struct view_search_stop *stop = view_trial_search_stop(trial);
+    bool is_whole = stop != NULL && stop->fact.is_top && !view_trial_stop(trial).stopped;
+    bool is_completed = state == VIEW_TRIAL_COMPLETED || (state == VIEW_TRIAL_STOPPED && is_whole);
+    return is_completed ? FACT_END_COMPLETED : state == VIEW_TRIAL_FAILED ? FACT_END_FAILED : FACT_END_STOPPED;
+}
+
 /* The first trial that is over without the program's knowing. */
 static bool first_end(const struct node_core *core, const struct view_experiment *experiment, struct fact_judged *out)
 {
@@ -187,7 +196,7 @@ static bool first_end(const struct node_core *core, const struct view_experiment
             .attempt = highest != NULL ? highest->id : (attempt_id){.experiment = experiment->id, .trial = t},
             .decision = FACT_ENDS,
             .step = verdict != NULL ? verdict->step : 0,
-            .length = state == VIEW_TRIAL_COMPLETED ? FACT_END_COMPLETED : state == VIEW_TRIAL_FAILED ? FACT_END_FAILED : FACT_END_STOPPED,
+            .length = end_of(state, trial),
             .metric = metric};
         return true;
     }
