@@ -152,3 +152,41 @@ def a_search_whose_program_is_given_up_ends_those_who_wait(lab):
     final = wait_over(mesh, identity, 60)
     expect([trial["state"] for trial in final["trials"]] == ["completed", "stopped"], f"it ended as {final}")
     expect(final["trouble"] is None, f"there is still trouble: {final['trouble']}")
+
+
+HEARS = """import os, shoal, sys, time
+class S(shoal.Searcher):
+    def note(self, *words):
+        with open(os.path.join(sys.argv[1], str(os.getpid())), "a") as file:
+            print(*words, file=file)
+    def on_start(self):
+        self.note("start")
+        return [shoal.Create({"x": 0.1 * i}) for i in range(3)]
+    def on_report(self, trial, step, metric):
+        self.note("report", trial, step)
+    def on_end(self, trial, how, metric):
+        self.note("end", trial, how)
+        self.ends.append(trial)
+        while len(self.ends) == 3 and not os.path.exists(sys.argv[2]):
+            time.sleep(0.1)
+    ends = []
+S().run()
+"""
+
+
+@case(limit_s=150)
+def a_program_is_told_of_the_last_end_though_its_coordinator_dies(lab):
+    mesh = lab.mesh(2, slots="cpu:2")
+    events, goes_on = os.path.join(lab.dir, "events"), lab.dir / "go"
+    os.makedirs(events)
+    config = search(f"{written(os.path.join(lab.dir, 'program'), HEARS)} {events} {goes_on}", trials=3)
+    identity = lab.submit(mesh.nodes[0], config)
+    final = wait_over(mesh, identity, 60)
+    expect([trial["state"] for trial in final["trials"]] == ["completed"] * 3, f"trials ended as {final}")
+    wait_until(lambda: len(lives(events)) == 1 and sum(line.startswith("end") for line in lives(events)[0]) == 3, 30, "the last end")
+    expect(show(mesh, identity)["state"] == "completed", "it runs on")
+    mesh.by_name(show(mesh, identity)["coordinator_name"]).kill_daemon(signal.SIGKILL)
+    goes_on.touch()
+    wait_until(lambda: [sum(line.startswith("end") for line in life) for life in lives(events)] == [3, 3], 60, "a successor that hears of it")
+    longest = check_lives(events)
+    expect(longest[0] == "start" and {line for line in longest if line.startswith("end")} == {f"end {i} completed" for i in range(3)}, f"it heard {longest}")

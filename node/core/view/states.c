@@ -170,6 +170,22 @@ bool view_experiment_over(const struct view_experiment *experiment)
     return state == VIEW_COMPLETED || state == VIEW_CANCELLED || state == VIEW_FAILED;
 }
 
+/* A program that decides in the search is told of each end, also of the last one, which ends the experiment. */
+static bool has_untold_end(const struct view_experiment *experiment)
+{
+    const struct view_searcher *row = experiment->is_custom ? view_custom_searcher(experiment) : NULL;
+    if (!experiment->is_custom || (row != NULL && row->fact.is_given_up) || view_experiment_cancelled(experiment) ||
+        view_experiment_paused(experiment)) {
+        return false;
+    }
+    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_slots; i = view_next_unsettled(experiment, i + 1)) {
+        if (view_custom_end_is_due(experiment, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool view_experiment_live(const struct view_experiment *experiment)
 {
     if (!experiment->known) {
@@ -187,7 +203,7 @@ bool view_experiment_live(const struct view_experiment *experiment)
             }
         }
     }
-    return false;
+    return has_untold_end(experiment);
 }
 
 const char *view_trial_state_name(enum view_trial_state state)
