@@ -163,7 +163,8 @@ class S(shoal.Searcher):
         self.note("start")
         return [shoal.Create({"x": 0.1 * i}) for i in range(3)]
     def on_report(self, trial, step, metric):
-        self.note("report", trial, step)
+        found = self.reported(trial, step)
+        self.note("report", trial, step, found == {"loss": metric, "twice": 2 * step})
     def on_end(self, trial, how, metric):
         self.note("end", trial, how)
         self.ends.append(trial)
@@ -180,6 +181,7 @@ def a_program_is_told_of_the_last_end_though_its_coordinator_dies(lab):
     events, goes_on = os.path.join(lab.dir, "events"), lab.dir / "go"
     os.makedirs(events)
     config = search(f"{written(os.path.join(lab.dir, 'program'), HEARS)} {events} {goes_on}", trials=3)
+    config["entrypoint"][2] = STEPS.replace("step={step}", "twice={2 * step} step={step}")
     identity = lab.submit(mesh.nodes[0], config)
     final = wait_over(mesh, identity, 60)
     expect([trial["state"] for trial in final["trials"]] == ["completed"] * 3, f"trials ended as {final}")
@@ -190,3 +192,5 @@ def a_program_is_told_of_the_last_end_though_its_coordinator_dies(lab):
     wait_until(lambda: [sum(line.startswith("end") for line in life) for life in lives(events)] == [3, 3], 60, "a successor that hears of it")
     longest = check_lives(events)
     expect(longest[0] == "start" and {line for line in longest if line.startswith("end")} == {f"end {i} completed" for i in range(3)}, f"it heard {longest}")
+    reports = [line for line in longest if line.startswith("report")]
+    expect(len(reports) == 12 and all(line.endswith("True") for line in reports), f"it was told of {reports}")

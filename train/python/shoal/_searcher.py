@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from ._daemon import Daemon, Document, Lost, _Connection
+from ._daemon import ANSWER_SECONDS, Daemon, Document, Lost, _Connection
 from ._errors import NoDaemon, ShoalError
 
 TOKEN = "SHOAL_SEARCHER_TOKEN"
@@ -49,18 +49,38 @@ class Searcher:
         self.trials: dict[int, dict[str, Any]] = {}
         """The values of all trials that were created so far, by number."""
         self._pending: list[list[Any]] = []
+        self._daemon: Daemon | None = None
 
     def on_start(self) -> Actions:
         """The search begins."""
         return None
 
     def on_report(self, trial: int, step: int, metric: float) -> Actions:
-        """The trial has trained for ``searcher.every`` more, and this is what it has reported of ``searcher.metric``."""
+        """The trial has trained for ``searcher.every`` more, and this is what it has reported of ``searcher.metric``. `reported` has
+        its other metrics."""
         return None
 
     def on_end(self, trial: int, how: str, metric: float) -> Actions:
         """The trial is over: ``how`` is "completed", "failed" or "stopped", ``metric`` its last one, or NaN."""
         return None
+
+    def reported(self, trial: int, step: int) -> dict[str, float]:
+        """What the trial had last reported of each metric of group validation when it was at this step.
+
+        The nodes that hold its points are asked. In a later life the same comes, unless these nodes are gone or a user has retried
+        the trial meanwhile.
+        """
+        if self._daemon is None:
+            raise ShoalError("shoal.Searcher.reported() is for on_report and on_end, while run() asks for events.")
+        found: dict[str, float] = {}
+        points: list[Document] = []
+        arguments = {"experiment": os.environ["SHOAL_EXPERIMENT"], "trial": trial}
+        for reply in self._daemon.replies("metrics", arguments, ANSWER_SECONDS, again=points.clear):
+            points += reply.get("points") or []
+        for point in points:
+            if point.get("group") == "validation" and not point.get("void") and int(point["step"]) <= step:
+                found.update({str(name): float(value) for name, value in (point.get("metrics") or {}).items()})
+        return found
 
     def run(self) -> None:
         """Asks for events and answers them until the search is over. Call it last."""
@@ -70,7 +90,7 @@ class Searcher:
                 "shoal.Searcher.run() is for the program of a search: name it in searcher.entrypoint of a configuration with"
                 " searcher.name custom, and submit that."
             )
-        daemon = Daemon(os.path.dirname(os.environ.get("SHOAL_SOCKET", "")) or None)
+        daemon = self._daemon = Daemon(os.path.dirname(os.environ.get("SHOAL_SOCKET", "")) or None)
         answer: Document = {}
         while True:
             try:
