@@ -194,3 +194,17 @@ def a_program_is_told_of_the_last_end_though_its_coordinator_dies(lab):
     expect(longest[0] == "start" and {line for line in longest if line.startswith("end")} == {f"end {i} completed" for i in range(3)}, f"it heard {longest}")
     reports = [line for line in longest if line.startswith("report")]
     expect(len(reports) == 12 and all(line.endswith("True") for line in reports), f"it was told of {reports}")
+
+
+@case(limit_s=120)
+def the_example_of_a_search_of_ones_own_runs(lab):
+    mesh = lab.mesh(2, slots="cpu:2")
+    context = lab.dir / "example"
+    shutil.copytree(ROOT / "examples" / "custom-search", context, ignore=shutil.ignore_patterns("__pycache__"))
+    identity = mesh.nodes[0].run("submit", context / "search.yaml").split()[-1]
+    trials = wait_over(mesh, identity, 100)["trials"]
+    states = {trial["state"] for trial in trials}
+    expect(len(trials) == 24 and states == {"completed", "stopped"}, f"trials ended as {[t['state'] for t in trials]}")
+    best = min(t["metrics"]["validation"]["loss"] for t in trials)
+    first = min(t["metrics"]["validation"]["loss"] for t in trials[:8])
+    expect(best <= first and all(0.0001 <= t["hyperparameters"]["lr"] <= 1 for t in trials), f"the best has {best}, of the first eight {first}")

@@ -211,9 +211,11 @@ const struct command cli_commands[] = {
      "from an ignored directory. Returns once code and record are on disk here and on another node.\n",
      submit_options, 0, 1, command_submit},
     {"preview", "FILE", "the trials that a configuration file gives: how many, how long, with which hyperparameters",
-     "Starts nothing, and needs no daemon unless searcher.warm_start names earlier experiments. Of asha and adaptive_asha it shows the brackets with their rungs, and how many trials\n"
-     "reach each rung if all trials of a bracket report at the same time; in a real search it is more. Of searchers that draw from\n"
-     "results (tpe, sampler: tpe) only the first trials have values before the search. '-' reads standard input.\n",
+     "Starts nothing, and needs no daemon unless searcher.warm_start names earlier experiments. Of asha and adaptive_asha it\n"
+     "shows the brackets with their rungs, and how many trials reach each rung if all trials of a bracket report at the same\n"
+     "time; in a real search it is more. Of searchers that draw from results (tpe, pbt, sampler: tpe) only the first trials\n"
+     "have values before the search; those of custom come from its program, which preview does not start. '-' reads standard\n"
+     "input.\n",
      preview_options, 1, 1, command_preview},
     {"run", "COMMAND...", "run a program without a file: shoal run --slots 4 -- python3 train.py",
      "Submits the current directory, shows what the program writes, and ends with the program's status (128 + N if signal N\n"
