@@ -107,6 +107,22 @@ static void a_population_has_rounds_and_copies(void **state)
                          "as a copy of the best, with other values.\nThe values of the first round are random:\ntrial 0: {\"lr\": ");
     assert_int_equal(RUN("preview", (char *)file_of(pbt), "--set", "searcher.truncate_fraction=0.2"), CLI_DONE);
     assert_has(out_text, "No member is replaced, since searcher.truncate_fraction of the population is below 1.\n");
+    assert_int_equal(RUN("preview", (char *)file_of(pbt), "--json"), CLI_DONE);
+    assert_has(out_text, "\"time_metric\": \"epochs\", \"population\": 4, \"rounds\": 3, \"length_per_round\": 5, \"replaced\": 1}\n");
+    assert_int_equal(RUN("submit", (char *)file_of(pbt), "--dry-run"), CLI_DONE);
+    assert_has(out_text, "12 trials in 3 rounds of 5 epochs; shoal preview tells more\n");
+}
+
+static void a_program_decides_how_many_trials_there_are(void **state)
+{
+    (void)state;
+    static const char custom[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
+                                 "searcher: {name: custom, entrypoint: python3 s.py, metric: loss, max_trials: 9, max_time: 40, every: 10}\n";
+    assert_int_equal(RUN("preview", (char *)file_of(custom)), CLI_DONE);
+    assert_string_equal(out_text, "custom: up to 9 trials, at most 16 at a time\n\nThe program (python3 s.py) says which trials there are. It is told of "
+                                  "each trial 4 times until 40 steps, and of its end.\n");
+    assert_int_equal(RUN("preview", (char *)file_of(custom), "--json"), CLI_DONE);
+    assert_has(out_text, "\"time_metric\": \"steps\", \"program\": \"python3 s.py\", \"reports\": 4, \"length\": 40}\n");
 }
 
 static void values_that_follow_from_results_are_not_known_before(void **state)
@@ -164,6 +180,7 @@ int main(void)
         cmocka_unit_test(values_of_the_file_can_be_replaced),
         cmocka_unit_test(searchers_that_stop_nothing_have_a_number_of_trials),
         cmocka_unit_test(a_population_has_rounds_and_copies),
+        cmocka_unit_test(a_program_decides_how_many_trials_there_are),
         cmocka_unit_test(values_that_follow_from_results_are_not_known_before),
         cmocka_unit_test(programs_read_a_document),
         cmocka_unit_test_teardown(submit_tells_how_many_trials_there_are, stop_what_runs),

@@ -58,8 +58,12 @@ void preview_line(const struct config *config, char out[PREVIEW_LINE_BYTES])
     struct plan plan;
     make_plan(config, &plan);
     out[0] = '\0';
-    int used = plan.trials > 1 ? snprintf(out, PREVIEW_LINE_BYTES, "%" PRIu32 " trials", plan.trials) : 0;
-    if (used > 0 && search_halves(config->searcher)) {
+    bool is_custom = config->searcher == SEARCH_CUSTOM;
+    int used = plan.trials > 1 ? snprintf(out, PREVIEW_LINE_BYTES, "%s%" PRIu32 " trials", is_custom ? "up to " : "", plan.trials) : 0;
+    if (used > 0 && config->searcher == SEARCH_PBT) {
+        (void)snprintf(out + used, PREVIEW_LINE_BYTES - (size_t)used, " in %" PRIu32 " rounds of %" PRIu64 " %s", config->num_rounds, config->max_time,
+                       config->time_metric);
+    } else if (used > 0 && search_halves(config->searcher)) {
         (void)snprintf(out + used, PREVIEW_LINE_BYTES - (size_t)used, " in %" PRIu32 " bracket%s, about %u %% of the %s of %" PRIu32 " full trials",
                        plan.brackets.count, plan.brackets.count == 1 ? "" : "s", percent(&plan), config->time_metric, plan.trials);
     }
@@ -137,7 +141,8 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
 {
     const struct config *config = plan->config;
     bool halves = search_halves(config->searcher);
-    (void)fprintf(cli->out, "%s: %" PRIu32 " trial%s", searcher_name(config), plan->trials, plan->trials == 1 ? "" : "s");
+    (void)fprintf(cli->out, "%s: %s%" PRIu32 " trial%s", searcher_name(config), config->searcher == SEARCH_CUSTOM ? "up to " : "", plan->trials,
+                  plan->trials == 1 ? "" : "s");
     if (halves) {
         (void)fprintf(cli->out, " in %" PRIu32 " bracket%s, %s by %s (the %s is the best)", plan->brackets.count,
                       plan->brackets.count == 1 ? "" : "s", config->promotes ? "paused and promoted" : "stopped", config->metric, config->smaller_is_better ? "smallest" : "largest");
@@ -153,9 +158,9 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
     uint32_t samples = sample_count(plan);
     (void)fputc('\n', cli->out);
     if (config->searcher == SEARCH_CUSTOM) {
-        (void)fprintf(cli->out, "The program (%s) says which trials there are, %" PRIu32 " at most. It is told of each trial %" PRIu64
+        (void)fprintf(cli->out, "The program (%s) says which trials there are. It is told of each trial %" PRIu64
                                 " time%s until %" PRIu64 " %s, and of its end.\n",
-                      config->searcher_entrypoint, plan->trials, config_report_count(config), config_report_count(config) == 1 ? "" : "s",
+                      config->searcher_entrypoint, config_report_count(config), config_report_count(config) == 1 ? "" : "s",
                       config->max_time, config->time_metric);
     } else if (config->searcher == SEARCH_PBT) {
         uint32_t replaced = pbt_replaced(config->population_size, config->truncate_fraction);
@@ -224,7 +229,8 @@ static int write_json(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
     uint32_t samples = sample_count(plan);
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, PACKED_BYTES);
-    pack_map(&writer, halves ? 11 : 6);
+    bool is_pbt = config->searcher == SEARCH_PBT, is_custom = config->searcher == SEARCH_CUSTOM;
+    pack_map(&writer, halves ? 11 : is_pbt ? 11 : is_custom ? 10 : 6);
     pack_text(&writer, "searcher");
     pack_text(&writer, searcher_name(config));
     pack_text(&writer, "metric");
@@ -246,6 +252,20 @@ static int write_json(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
         pack_brackets(&writer, plan);
         pack_number(&writer, "length", plan->units);
         pack_number(&writer, "full_length", plan->full_units);
+    } else if (is_pbt) {
+        pack_text(&writer, "time_metric");
+        pack_text(&writer, config->time_metric);
+        pack_number(&writer, "population", config->population_size);
+        pack_number(&writer, "rounds", config->num_rounds);
+        pack_number(&writer, "length_per_round", config->max_time);
+        pack_number(&writer, "replaced", pbt_replaced(config->population_size, config->truncate_fraction));
+    } else if (is_custom) {
+        pack_text(&writer, "time_metric");
+        pack_text(&writer, config->time_metric);
+        pack_text(&writer, "program");
+        pack_text(&writer, config->searcher_entrypoint);
+        pack_number(&writer, "reports", config_report_count(config));
+        pack_number(&writer, "length", config->max_time);
     }
     return write_packed(cli, bytes, writer.used_bytes, text);
 }
