@@ -197,7 +197,8 @@ const struct command cli_commands[] = {
      join_options, 1, 1, command_join},
     {"status", "", "this node and its mesh", NULL, no_options, 0, 0, command_status},
     {"nodes", "", "the nodes of the mesh", NULL, no_options, 0, 0, command_nodes},
-    {"slots", "", "the slots of the mesh, and what runs on them", NULL, no_options, 0, 0, command_slots},
+    {"slots", "", "the slots of the mesh, and what runs on them",
+     "Below them the warm processes (environment.warm) of this node; each node lists its own.\n", no_options, 0, 0, command_slots},
     {"top", "", "the mesh at work: slots, what runs on them, how fast, and what it uses",
      "On a terminal a page that is drawn anew every 2 s, until Ctrl-C; in a pipe and with --json one page, after 4 s: a speed is\n"
      "taken over the last looks, at most 14 s. CPU and RAM are those of the worker's processes, CPU in percent of one processor;\n"
