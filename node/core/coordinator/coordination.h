@@ -186,7 +186,7 @@ struct core_coordination {
     uint32_t log_next;        /* the number of the log's next record; 0: no log was begun since the node leads */
     struct core_searcher searcher;
     struct core_under_way under_way[SEARCH_BRACKETS_MAX]; /* by bracket, as of the last search_follow */
-    int32_t *ranks;      /* the kept ranks of placing.c, by trial, rank_slots in number; or NULL */
+    int32_t *ranks;      /* the kept ranks of pending.c, by trial, rank_slots in number; or NULL */
     uint32_t rank_slots;
     uint64_t ranks_of;   /* the ranks hold for this digest of struct order_sides */
 };

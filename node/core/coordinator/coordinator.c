@@ -6,6 +6,7 @@
 #include "node/core/coordinator/custom.h"
 #include "node/core/coordinator/elastic.h"
 #include "node/core/coordinator/gangs.h"
+#include "node/core/coordinator/pending.h"
 #include "node/core/coordinator/placing.h"
 #include "node/core/coordinator/search.h"
 #include "node/core/coordinator/watch.h"
@@ -486,7 +487,7 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
             coordination->settled = true;
             gangs_drop(core, coordination);
             elastic_drop(core, coordination);
-            placing_forget_ranks(core, coordination);
+            pending_forget_ranks(core, coordination);
         }
         if (coordination != NULL) {
             custom_leave(core, coordination);
@@ -552,7 +553,7 @@ void core_coordinator_forget(struct node_core *core, experiment_id experiment)
     custom_leave(core, coordination);
     gangs_drop(core, coordination);
     elastic_drop(core, coordination);
-    placing_forget_ranks(core, coordination);
+    pending_forget_ranks(core, coordination);
     coordination->pass++; /* so that no watch counts as seen */
     watch_forget_unseen(core, coordination);
     arena_give(&core->arena, coordination->watches, coordination->watch_slots * sizeof *coordination->watches);

@@ -1,6 +1,6 @@
 #ifndef NODE_CORE_COORDINATOR_ORDER_H
 #define NODE_CORE_COORDINATOR_ORDER_H
-/* The order of claiming trials on the two sides of a partition. Pure; placing.c fills struct order_sides from the core.
+/* The order of claiming trials on the two sides of a partition. Pure; pending.c fills struct order_sides from the core.
  *
  * A whole mesh claims trials by index. During a partition each side claims trials by the rendezvous ranks of the nodes over the
  * full roster, so that the two sides first do different work. The rank of a trial on our side is how many nodes beyond the cut

@@ -1,6 +1,6 @@
 #ifndef NODE_CORE_COORDINATOR_PLACING_H
 #define NODE_CORE_COORDINATOR_PLACING_H
-/* The next trial to begin, and the slots for it. The slots are chosen by choice.h, the order of trials is order.h. */
+/* The slots for the next trial, which pending.h names. They are chosen by choice.h. */
 
 #include "node/core/coordinator/choice.h"
 #include "node/core/coordinator/coordination.h"
@@ -35,18 +35,6 @@ struct placing_snapshot placing_look(const struct node_core *core, const struct 
  * placing_look's. False: it waits for something else, or for nothing; `out` is untouched. */
 bool placing_apart_reason(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
                           const struct placing_snapshot *snapshot, char *out, size_t size);
-
-/* True if the trial is to begin with the checkpoint of another experiment, or with one of its parent (pbt), and no living node is known to
- * hold that or a later one. */
-bool placing_lacks_beginning(const struct node_core *core, const struct view_experiment *experiment, uint32_t index);
-
-/* How long the trial waits after its last loss, counted from the loss on; 0: it does not wait for that, or another node
- * coordinates. `*losses` gets the number of losses in a row. */
-uint64_t placing_lost_wait_ms(const struct node_core *core, const struct core_coordination *coordination,
-                              const struct view_experiment *experiment, const struct view_trial *trial, uint32_t *losses);
-
-/* Frees the kept ranks; the next claim computes ranks again. */
-void placing_forget_ranks(struct node_core *core, struct core_coordination *coordination);
 
 /* True if a slot of `kind` will do for the kind `wanted` by a configuration. */
 bool core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind);

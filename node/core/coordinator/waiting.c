@@ -1,9 +1,10 @@
-/* Why a queued trial has not begun. The causes in the order in which coordinator.c and placing.c meet them: the experiment rests,
+/* Why a queued trial has not begun. The causes in the order in which coordinator.c, pending.c and placing.c meet them: the experiment rests,
  * no node coordinates it, the trial has to wait after losses or deaths, slots are missing, nodes have no network in common. */
 
 #include "base/format.h"
 #include "node/core/coordinator/coordinator.h"
 #include "node/core/coordinator/custom.h"
+#include "node/core/coordinator/pending.h"
 #include "node/core/coordinator/placing.h"
 #include "node/core/coordinator/search.h"
 #include "node/core/coordinator/waiting.h"
@@ -336,7 +337,7 @@ static bool write_hold(const struct node_core *core, const struct core_coordinat
         format_text(out, size, "as many trials are under way as the search lets train at a time (searcher.max_concurrent_trials)");
         return true;
     }
-    if (placing_lacks_beginning(core, experiment, index)) {
+    if (pending_lacks_beginning(core, experiment, index)) {
         const struct view_trial *parent = view_population_parent(experiment, index);
         if (parent != NULL) {
             format_text(out, size, "the node with the checkpoint of trial %u, from which it goes on, has just fallen silent, and may answer again", parent->index);
@@ -348,7 +349,7 @@ static bool write_hold(const struct node_core *core, const struct core_coordinat
     if (trial == NULL) {
         return false;
     }
-    uint64_t wait_ms = placing_lost_wait_ms(core, coordination, experiment, trial, &losses);
+    uint64_t wait_ms = pending_lost_wait_ms(core, coordination, experiment, trial, &losses);
     if (wait_ms > 0) {
         format_text(out, size, "it was lost %u times in a row: its next attempt begins %llu s after the last one", losses,
                     (unsigned long long)((wait_ms + 999) / 1000));
