@@ -301,8 +301,8 @@ static bool write_generation(const struct view_experiment *experiment, uint32_t 
         return false;
     }
     uint32_t first = index - index % population - population;
-    format_text(out, size, "it goes on from a trial of round %u, of which %u of %u trials have come to its end", first / population + 1,
-                experiment->search.trials[first].judged_members, population);
+    format_text(out, size, "round %u goes on from round %u, of which %u of %u trials have come to the end", first / population + 2,
+                first / population + 1, experiment->search.trials[first].judged_members, population);
     return true;
 }
 
@@ -318,7 +318,7 @@ static bool write_hold(const struct node_core *core, const struct core_coordinat
     }
     if (experiment->is_custom && !view_custom_is_created(experiment, index)) {
         if (!custom_reason(experiment, out, size)) {
-            format_text(out, size, "the program of the search (searcher.entrypoint) has not created it yet");
+            format_text(out, size, "not created yet by the program of the search (searcher.entrypoint)");
         }
         return true;
     }

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "node/core/facts/program.h"
+#include "node/core/view/population.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/put.h"
 #include "node/daemon/render/rows.h"
@@ -11,12 +12,21 @@
 #define WAITING_ROWS_MAX 32  /* so that a document has room for them */
 #define WAITING_LOOKS_MAX 48 /* trials with attempts, each looked at by itself; each look goes through all slots of the mesh */
 
-/* The reasons of an experiment's queued trials. Trials that have not begun wait for the same, so one look does for all. */
+/* The reasons of an experiment's queued trials. Trials that have not begun wait for the same, so one look does for all, but for those that
+ * their search does not let begin: trials of custom without values, and of a round of pbt that has no parents yet. */
 struct waiting {
-    bool has_unbegun;
-    uint32_t looks;
-    char unbegun[NODE_CORE_WAITING_BYTES];
+    bool has_unbegun, has_held;
+    uint32_t looks, held_round;
+    char unbegun[NODE_CORE_WAITING_BYTES], held[NODE_CORE_WAITING_BYTES];
 };
+
+/* The search does not let the trial begin. `*round`: of which such trials wait for the same. */
+static bool is_held(const struct view_experiment *experiment, uint32_t index, uint32_t *round)
+{
+    bool is_pbt = experiment->config->searcher == SEARCH_PBT;
+    *round = is_pbt ? index / experiment->config->population_size : 0;
+    return experiment->is_custom ? !view_custom_is_created(experiment, index) : is_pbt && !view_population_has_parent(experiment, index);
+}
 
 /* Writes why the trial waits; an empty text: it does not. */
 static void find_waiting(const struct node_core *core, const struct view_experiment *experiment, uint32_t index, struct waiting *waiting,
@@ -31,6 +41,17 @@ static void find_waiting(const struct node_core *core, const struct view_experim
     if (trial != NULL && trial->attempts != NULL && (is_paused || waiting->looks < WAITING_LOOKS_MAX)) {
         waiting->looks += is_paused ? 0 : 1;
         (void)node_core_waiting_reason(core, experiment, index, out, NODE_CORE_WAITING_BYTES);
+        return;
+    }
+    uint32_t round;
+    if (is_held(experiment, index, &round)) {
+        if (!waiting->has_held || waiting->held_round != round) {
+            waiting->has_held = true;
+            waiting->held_round = round;
+            waiting->held[0] = '\0';
+            (void)node_core_waiting_reason(core, experiment, index, waiting->held, NODE_CORE_WAITING_BYTES);
+        }
+        bytes_copy_text(out, NODE_CORE_WAITING_BYTES, waiting->held);
         return;
     }
     if (!waiting->has_unbegun) {
@@ -84,11 +105,14 @@ void render_put_first_waiting(const struct node_core *core, const struct view_ex
 {
     struct waiting waiting = {0};
     char text[NODE_CORE_WAITING_BYTES] = "";
-    uint32_t trials = view_experiment_over(experiment) ? 0 : experiment->trial_count;
-    for (uint32_t i = 0; i < trials && text[0] == '\0'; i++) {
-        if (view_search_paused(experiment, i) == NULL) {
+    uint32_t trials = view_experiment_over(experiment) ? 0 : experiment->trial_count, round;
+    for (uint32_t i = 0; i < trials && text[0] == '\0'; i++) { /* what a search holds back as it should is not worth a line */
+        if (view_search_paused(experiment, i) == NULL && !is_held(experiment, i, &round)) {
             find_waiting(core, experiment, i, &waiting, text);
         }
+    }
+    if (text[0] == '\0') {
+        (void)node_core_search_trouble(experiment, text, sizeof text);
     }
     render_put_text_or_nil(packer, text);
 }
