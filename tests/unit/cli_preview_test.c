@@ -40,7 +40,7 @@ static void brackets_and_rungs_are_shown_with_the_trials_that_reach_them(void **
     assert_has(out_text, "      1      14          5     0     62          14\n");
     assert_has(out_text, "      2       5          5     0    250           5\n");
     /* 45 * 15 + 11 * 47 + 2 * 188 + 750, 14 * 62 + 3 * 188 + 750, 5 * 250 + 750 */
-    assert_has(out_text, "they would train 6500 steps together, 10 % of the 64000 of\n64 full trials.");
+    assert_has(out_text, "they would train 6500\nsteps together, 10 % of the 64000 of 64 full trials.");
     assert_has(out_text, "\ntrial 0: {\"lr\": ");
     assert_has(out_text, "\ntrial 2: {\"lr\": ");
     assert_has(out_text, "}\n...\n");
@@ -103,8 +103,8 @@ static void a_population_has_rounds_and_copies(void **state)
     static const char pbt[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
                               "searcher: {name: pbt, metric: loss, population_size: 4, num_rounds: 3, length_per_round: {epochs: 5}}\n";
     assert_int_equal(RUN("preview", (char *)file_of(pbt)), CLI_DONE);
-    assert_has(out_text, "pbt: 12 trials, at most 16 at a time\n\n3 rounds of 5 epochs, of a population of 4. After each round the worst 1 goes on "
-                         "as a copy of the best, with other values.\nThe values of the first round are random:\ntrial 0: {\"lr\": ");
+    assert_has(out_text, "pbt: 12 trials, compared by loss (the smallest is the best), at most 4 at a time\n\n3 rounds of 5 epochs, of a population of 4. "
+                         "After each round the worst\nmember is replaced by a copy of the best, with other values.\nThe values of the first round are random:\ntrial 0: {\"lr\": ");
     assert_int_equal(RUN("preview", (char *)file_of(pbt), "--set", "searcher.truncate_fraction=0.2"), CLI_DONE);
     assert_has(out_text, "No member is replaced, since searcher.truncate_fraction of the population is below 1.\n");
     assert_int_equal(RUN("preview", (char *)file_of(pbt), "--json"), CLI_DONE);
@@ -119,8 +119,8 @@ static void a_program_decides_how_many_trials_there_are(void **state)
     static const char custom[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
                                  "searcher: {name: custom, entrypoint: python3 s.py, metric: loss, max_trials: 9, max_time: 40, every: 10}\n";
     assert_int_equal(RUN("preview", (char *)file_of(custom)), CLI_DONE);
-    assert_string_equal(out_text, "custom: up to 9 trials, at most 16 at a time\n\nThe program (python3 s.py) says which trials there are. It is told of "
-                                  "each trial 4 times until 40 steps, and of its end.\n");
+    assert_string_equal(out_text, "custom: up to 9 trials, compared by loss (the smallest is the best), at most 16 at a time\n\nThe program (python3 s.py) says "
+                                  "which trials there are. It is told\nof each trial 4 times until 40 steps, and of its end.\n");
     assert_int_equal(RUN("preview", (char *)file_of(custom), "--json"), CLI_DONE);
     assert_has(out_text, "\"time_metric\": \"steps\", \"program\": \"python3 s.py\", \"reports\": 4, \"length\": 40}\n");
 }
@@ -131,11 +131,11 @@ static void values_that_follow_from_results_are_not_known_before(void **state)
     static const char tpe[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
                               "searcher: {name: tpe, metric: loss, max_trials: 40, max_concurrent_trials: 4}\n";
     assert_int_equal(RUN("preview", (char *)file_of(tpe)), CLI_DONE);
-    assert_has(out_text, "tpe: 40 trials, at most 4 at a time\n\nValues are random until 10 trials are over, then drawn from results:\n"
+    assert_has(out_text, "tpe: 40 trials, compared by loss (the smallest is the best), at most 4 at a time\n\nValues are random until 10 trials are over, then drawn from results:\n"
                          "trial 0: {\"lr\": ");
     assert_has(out_text, "}\n...\n");
     assert_int_equal(RUN("preview", (char *)file_of(tpe), "--set", "searcher.n_startup_trials=0"), CLI_DONE);
-    assert_string_equal(out_text, "tpe: 40 trials, at most 4 at a time\n\nValues are drawn from what earlier trials have reached.\n");
+    assert_string_equal(out_text, "tpe: 40 trials, compared by loss (the smallest is the best), at most 4 at a time\n\nValues are drawn from what earlier trials have reached.\n");
     assert_int_equal(RUN("preview", (char *)file_of(tpe), "--json", "--set", "searcher.n_startup_trials=1"), CLI_DONE);
     assert_has(out_text, "\"searcher\": \"tpe\", \"metric\": \"loss\"");
     static const char both[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\nsearcher: {name: asha, metric: loss, "

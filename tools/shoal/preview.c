@@ -111,15 +111,15 @@ static void write_brackets(struct cli *cli, const struct plan *plan)
     (void)fputc('\n', cli->out);
     table_write(&table, cli->out, cli->colours);
     (void)fprintf(cli->out,
-                  "\nIf all trials of a bracket reported at the same time, they would train %" PRIu64 " %s together, %u %% of the %" PRIu64
-                  " of\n%" PRIu32 " full trials. %s\n",
+                  "\nIf all trials of a bracket reported at the same time, they would train %" PRIu64 "\n%s together, %u %% of the %" PRIu64
+                  " of %" PRIu32 " full trials. %s\n",
                   plan->units, plan->config->time_metric, percent(plan), plan->full_units, plan->trials,
-                  plan->halving.promotes ? "A real search trains somewhat more: a trial that has gone on is not taken back."
-                                         : "A real search trains more: the first trials at a rung are compared with few others.");
+                  plan->halving.promotes ? "A real search trains\nsomewhat more: a trial that has gone on is not taken back."
+                                         : "A real search trains\nmore: the first trials at a rung are compared with few others.");
     for (uint32_t b = 0; b < plan->brackets.count; b++) {
         const struct search_bracket *bracket = &plan->brackets.list[b];
         if (plan->reach[b][bracket->rungs - 1] == 0) {
-            (void)fprintf(cli->out, "No trial of bracket %" PRIu32 " would reach its last rung then; with more trials or fewer rungs some would.\n",
+            (void)fprintf(cli->out, "No trial of bracket %" PRIu32 " would reach its last rung then; with more trials or fewer\nrungs some would.\n",
                           b);
         }
     }
@@ -147,8 +147,13 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
         (void)fprintf(cli->out, " in %" PRIu32 " bracket%s, %s by %s (the %s is the best)", plan->brackets.count,
                       plan->brackets.count == 1 ? "" : "s", config->promotes ? "paused and promoted" : "stopped", config->metric, config->smaller_is_better ? "smallest" : "largest");
     }
-    if (config->max_concurrent_trials > 0 && !halves) {
-        (void)fprintf(cli->out, ", at most %" PRIu32 " at a time", config->max_concurrent_trials);
+    if (search_judges(config->searcher) && !halves) {
+        (void)fprintf(cli->out, ", compared by %s (the %s is the best)", config->metric, config->smaller_is_better ? "smallest" : "largest");
+    }
+    uint32_t most = config->max_concurrent_trials;
+    most = config->searcher == SEARCH_PBT && (most == 0 || most > config->population_size) ? config->population_size : most;
+    if (most > 0 && !halves) {
+        (void)fprintf(cli->out, ", at most %" PRIu32 " at a time", most);
     }
     (void)fputc('\n', cli->out);
     if (halves) {
@@ -158,19 +163,20 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
     uint32_t samples = sample_count(plan);
     (void)fputc('\n', cli->out);
     if (config->searcher == SEARCH_CUSTOM) {
-        (void)fprintf(cli->out, "The program (%s) says which trials there are. It is told of each trial %" PRIu64
+        (void)fprintf(cli->out, "The program (%s) says which trials there are. It is told\nof each trial %" PRIu64
                                 " time%s until %" PRIu64 " %s, and of its end.\n",
                       config->searcher_entrypoint, config_report_count(config), config_report_count(config) == 1 ? "" : "s",
                       config->max_time, config->time_metric);
     } else if (config->searcher == SEARCH_PBT) {
         uint32_t replaced = pbt_replaced(config->population_size, config->truncate_fraction);
-        (void)fprintf(cli->out, "%" PRIu32 " rounds of %" PRIu64 " %s, of a population of %" PRIu32 ". ", config->num_rounds,
+        (void)fprintf(cli->out, "%" PRIu32 " rounds of %" PRIu64 " %s, of a population of %" PRIu32 ".", config->num_rounds,
                       config->max_time, config->time_metric, config->population_size);
-        if (replaced > 0) {
-            (void)fprintf(cli->out, "After each round the worst %" PRIu32 " go%s on as %s of the best, with other values.\n", replaced,
-                          replaced == 1 ? "es" : "", replaced == 1 ? "a copy" : "copies");
+        if (replaced == 1) {
+            (void)fputs(" After each round the worst\nmember is replaced by a copy of the best, with other values.\n", cli->out);
+        } else if (replaced > 0) {
+            (void)fprintf(cli->out, " After each round the worst %" PRIu32 "\nmembers are replaced by copies of the best, with other values.\n", replaced);
         } else {
-            (void)fputs("No member is replaced, since searcher.truncate_fraction of the population is below 1.\n", cli->out);
+            (void)fputs("\nNo member is replaced, since searcher.truncate_fraction of the population is below 1.\n", cli->out);
         }
         (void)fputs("The values of the first round are random:\n", cli->out);
     } else if (config_is_drawn(config) && config->n_startup_trials >= plan->trials) {
