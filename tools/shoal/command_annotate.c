@@ -5,6 +5,7 @@
 
 #include "node/core/facts/config.h"
 #include "node/core/facts/facts.h"
+#include "node/core/facts/options.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
@@ -212,6 +213,17 @@ static int set_number(struct cli *cli, const char *typed, const struct settable 
     return code;
 }
 
+/* The key is one of the configuration's, or inside of one whose value is a map, such as hyperparameters.lr. */
+static bool is_option(const char *key, size_t bytes)
+{
+    bool is_found = false;
+    for (size_t i = 0; i < config_option_count && !is_found; i++) {
+        size_t length = strlen(config_options[i].key);
+        is_found = length <= bytes && memcmp(key, config_options[i].key, length) == 0 && (length == bytes || key[length] == '.');
+    }
+    return is_found;
+}
+
 int command_set(struct cli *cli, const struct arguments *arguments)
 {
     const char *text = arguments->operands[1];
@@ -227,6 +239,9 @@ int command_set(struct cli *cli, const struct arguments *arguments)
         if (strcmp(settable[i].key, text) == 0 || strcmp(settable[i].option, text) == 0) {
             return cli_fail(cli, CLI_USAGE, "%s lacks its value; write %s=N, where %s", text, settable[i].key, settable[i].allowed);
         }
+    }
+    if (!is_option(text, bytes)) {
+        return cli_fail(cli, CLI_USAGE, "%.*s cannot be changed, only priority=N, max_slots=N and max_trials=N", (int)(bytes < 80 ? bytes : 80), text);
     }
     return cli_fail(cli, CLI_USAGE,
                     "%.*s cannot be changed, only priority=N, max_slots=N and max_trials=N; shoal fork %.80s --set %.80s submits it once more "
