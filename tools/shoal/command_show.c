@@ -48,16 +48,22 @@ struct table_wish {
     struct trials_choice choice;
 };
 
-static int write_table(struct cli *cli, const struct table_wish *wish, const struct trials_style *style, struct trials *trials)
+static int check_sort(struct cli *cli, const char *key, struct trials *trials)
+{
+    if (key != NULL && !trials_sort(trials, key)) {
+        return cli_fail(cli, CLI_USAGE, "--sort %.80s is no column, hyperparameter or metric of these trials; columns are " TRIALS_NAMES, key);
+    }
+    return CLI_DONE;
+}
+
+static void write_table(struct cli *cli, const struct table_wish *wish, const struct trials_style *style, struct trials *trials)
 {
     bool is_long = trials->count > BEST_SHOWN && !wish->all;
     const char *key = wish->sort != NULL ? wish->sort : is_long ? "best" : "trial";
     if (is_long && wish->sort == NULL) {
         (void)trials_sort(trials, "state"); /* of trials without a value those that run stand first */
     }
-    if (!trials_sort(trials, key)) {
-        return cli_fail(cli, CLI_USAGE, "--sort %.80s is no column, hyperparameter or metric of these trials; columns are " TRIALS_NAMES, key);
-    }
+    (void)trials_sort(trials, key);
     trials_write_constants(cli->out, style, trials, style->width > 0 ? CONSTANT_LINES : SIZE_MAX);
     trials_write(cli->out, style, trials, &wish->choice, 0, is_long ? BEST_SHOWN : trials->count, SIZE_MAX);
     if (is_long) {
@@ -65,7 +71,6 @@ static int write_table(struct cli *cli, const struct table_wish *wish, const str
         trials_summary(trials, BEST_SHOWN, summary);
         (void)fprintf(cli->out, "and %zu more: %s; --all shows them\n", trials->count - BEST_SHOWN, summary);
     }
-    return CLI_DONE;
 }
 
 static int render_show(struct cli *cli, const struct table_wish *wish, const msgpack_object *document)
@@ -77,15 +82,19 @@ static int render_show(struct cli *cli, const struct table_wish *wish, const msg
         free(trials);
         return cli_fail(cli, CLI_REFUSED, "no memory is left");
     }
+    int code = check_sort(cli, wish->sort, trials);
+    if (code != CLI_DONE) {
+        trials_free(trials);
+        free(trials);
+        return code;
+    }
     print_experiment_head(cli->out, &style, document);
-    print_waiting(cli->out, cli->colours, experiment);
+    print_waiting(cli->out, &style, SIZE_MAX, experiment);
     print_program(experiment, 1, show_sentence, cli);
     print_program_mixes(experiment, show_sentence, cli);
-    int code = write_table(cli, wish, &style, trials);
-    if (code == CLI_DONE) {
-        print_no_best(cli->out, experiment);
-        print_tails(cli->out, experiment, trials->count > BEST_SHOWN && !wish->all ? TAILS_SHOWN : 0);
-    }
+    write_table(cli, wish, &style, trials);
+    print_no_best(cli->out, experiment);
+    print_tails(cli->out, experiment, trials->count > BEST_SHOWN && !wish->all ? TAILS_SHOWN : 0);
     trials_free(trials);
     free(trials);
     return code;
