@@ -174,6 +174,30 @@ static void tables_are_aligned_and_screens_cut(void **state)
     free(text);
 }
 
+static void long_sentences_are_parted_at_blanks(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t width, lines_max;
+        const char *written;
+    } rows[] = {
+        {0, 1, "a lion sleeps in antarctica\n"},
+        {40, 1, "a lion sleeps in antarctica\n"},
+        {8, 9, "a lion\nsleeps\nin\nantarcti\nca\n"},
+        {8, 2, "a lion\nsleeps\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *text;
+        size_t bytes;
+        FILE *out = open_memstream(&text, &bytes);
+        assert_non_null(out);
+        render_wrapped(out, false, RENDER_YELLOW, "a lion sleeps in antarctica", rows[i].width, rows[i].lines_max);
+        (void)fclose(out);
+        assert_string_equal(text, rows[i].written);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +206,7 @@ int main(void)
         cmocka_unit_test_teardown(options_stand_anywhere, stop_what_runs),
         cmocka_unit_test_teardown(numbers_have_bounds, stop_what_runs),
         cmocka_unit_test_teardown(units_are_for_people, stop_what_runs),
+        cmocka_unit_test_teardown(long_sentences_are_parted_at_blanks, stop_what_runs),
         cmocka_unit_test_teardown(tables_are_aligned_and_screens_cut, stop_what_runs),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);

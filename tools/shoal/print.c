@@ -205,7 +205,7 @@ int print_halted(struct cli *cli, const msgpack_object *document)
     return cli_fail(cli, CLI_REFUSED, "the search goes no further: %s", trouble);
 }
 
-void print_waiting(FILE *out, bool colours, const msgpack_object *experiment)
+void print_waiting(FILE *out, const struct trials_style *style, size_t lines_max, const msgpack_object *experiment)
 {
     msgpack_object_array list = document_list(experiment, "waiting");
     if (document_find(experiment, "lacks")->type == MSGPACK_OBJECT_MAP) {
@@ -223,8 +223,8 @@ void print_waiting(FILE *out, bool colours, const msgpack_object *experiment)
         } else {
             (void)snprintf(trials, sizeof trials, "%llu of the trials %llu to %llu wait", count, first, last);
         }
-        (void)snprintf(line, sizeof line, "%s: %s\n", trials, reason);
-        render_text(out, colours, RENDER_YELLOW, line);
+        (void)snprintf(line, sizeof line, "%s: %s", trials, reason);
+        render_wrapped(out, style->colours, RENDER_YELLOW, line, style->width, lines_max);
     }
 }
 

@@ -64,8 +64,9 @@ bool print_trouble(const msgpack_object *document, char out[PRINT_TROUBLE_BYTES]
  * CLI_REFUSED, else CLI_DONE. */
 int print_halted(struct cli *cli, const msgpack_object *document);
 
-/* Writes a line for each run of trials that wait for the same, from `waiting` of a `show` document, unless `lacks` says it all. */
-void print_waiting(FILE *out, bool colours, const msgpack_object *experiment);
+/* Writes for each run of trials that wait for the same why they do, on `lines_max` lines at most, from `waiting` of a `show` document,
+ * unless `lacks` says it all. */
+void print_waiting(FILE *out, const struct trials_style *style, size_t lines_max, const msgpack_object *experiment);
 
 /* Writes a line for each experiment of `list` with a text `waiting` or `reason`: `before`, the name and the reason. */
 void print_waiting_experiments(FILE *out, msgpack_object_array list, const char *key, const char *before);

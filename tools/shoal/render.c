@@ -83,6 +83,25 @@ size_t render_fit(const char *text, size_t width)
     return at;
 }
 
+void render_wrapped(FILE *out, bool colours, enum render_colour colour, const char *text, size_t width, size_t lines_max)
+{
+    for (size_t line = 1; *text != '\0'; line++) {
+        size_t fits = width > 0 ? render_fit(text, width) : strlen(text), bytes = fits;
+        if (text[fits] != '\0') {
+            while (bytes > 0 && text[bytes] != ' ') {
+                bytes--;
+            }
+            bytes = bytes > 0 ? bytes : fits > 0 ? fits : 1;
+        }
+        char part[2048];
+        (void)snprintf(part, sizeof part, "%.*s", (int)bytes, text);
+        render_text(out, colours, colour, part);
+        (void)fputc('\n', out);
+        text += line < lines_max ? bytes : strlen(text);
+        text += strspn(text, " ");
+    }
+}
+
 void render_bytes(char out[RENDER_UNIT_BYTES], uint64_t bytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

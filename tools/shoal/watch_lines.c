@@ -160,7 +160,8 @@ static void trial_changes(struct watch_lines *lines, const struct trials *all, c
         (void)fprintf(out, "trial %llu %s", (unsigned long long)index, state);
         if (strcmp(state, "running") == 0) {
             trials_pairs(all, facts, pairs, sizeof pairs);
-            (void)fprintf(out, ", attempt %llu from step %llu%s%s", (unsigned long long)attempt,
+            bool ran_before = memory->state[0] == '\0' && document_number(trial, "step") > 0; /* before the first document */
+            (void)fprintf(out, ", attempt %llu %s step %llu%s%s", (unsigned long long)attempt, ran_before ? "at" : "from",
                           (unsigned long long)document_number(trial, "step"), pairs[0] != '\0' ? ", " : "", pairs);
         }
         if ((strcmp(state, "completed") == 0 || strcmp(state, "stopped") == 0) && has_metric) {

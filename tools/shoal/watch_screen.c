@@ -17,6 +17,7 @@
 
 #define NOTES_MAX 4
 #define CONSTANT_LINES 2
+#define WAITING_LINES 4
 #define REDRAW_MS 1000  /* so often elapsed times are drawn anew, and an opened trial is asked for */
 #define CURVE_AGE_MS 5000 /* its curve is asked for again after this */
 #define CURVE_LINES_MAX 12
@@ -124,7 +125,7 @@ static char *text_above(const struct watch_screen *screen, const struct trials_s
     FILE *out = open_memstream(&text, &bytes);
     if (out != NULL) {
         print_experiment_head(out, style, &screen->document);
-        print_waiting(out, style->colours, trials->experiment);
+        print_waiting(out, style, WAITING_LINES, trials->experiment);
         trials_write_constants(out, style, trials, CONSTANT_LINES);
         (void)fclose(out);
     }
