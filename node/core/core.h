@@ -563,11 +563,12 @@ bool node_core_quarantine_reason(const struct node_core *core, const struct view
 bool node_core_waiting_reason(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial, char *out,
                               size_t size);
 
-/* What is wrong with the program of a search (searcher custom), in one sentence. False: nothing is known to be; `out` is untouched. */
+/* What is wrong with the program of a search (searcher custom), in one sentence. False: nothing is known to be; `out` is
+ * untouched. */
 bool node_core_search_trouble(const struct view_experiment *experiment, char *out, size_t size);
 
-/* Nothing of the experiment happens any more unless somebody acts: the program of its search is not started any more, and all trials
- * that it has created are over. */
+/* Nothing of the experiment happens any more unless somebody acts: the program of its search is not started any more, and
+ * all trials that it has created are over. */
 bool node_core_is_halted(const struct node_core *core, const struct view_experiment *experiment);
 
 /* Whether a slot of this kind is one of those that a trial wants. */

@@ -10,14 +10,21 @@ from lab import Refused, case, expect, show, wait_over, wait_until
 from look import refusal
 from mesh import ROOT
 
-PROGRAM = ("for step in 1 2 3; do echo \"::shoal metric validation loss=0.$SHOAL_TRIAL$step accuracy=0.5 step=$step\"; done; echo trial $SHOAL_TRIAL is done; "
-           "[ ! -e wait ] || exec sleep 600")
+PROGRAM = (
+    'for step in 1 2 3; do echo "::shoal metric validation loss=0.$SHOAL_TRIAL$step accuracy=0.5 step=$step"; done; '
+    "echo trial $SHOAL_TRIAL is done; [ ! -e wait ] || exec sleep 600"
+)
 
 
 def search(called, trials=3, **more):
-    return {"name": called, "entrypoint": ["sh", "-c", PROGRAM], "metrics_from_output": True, "max_restarts": 0,
-            "hyperparameters": {"x": {"type": "double", "minval": 0, "maxval": 1}},
-            "searcher": {"name": "random", "metric": "loss", "max_trials": trials, **more}}
+    return {
+        "name": called,
+        "entrypoint": ["sh", "-c", PROGRAM],
+        "metrics_from_output": True,
+        "max_restarts": 0,
+        "hyperparameters": {"x": {"type": "double", "minval": 0, "maxval": 1}},
+        "searcher": {"name": "random", "metric": "loss", "max_trials": trials, **more},
+    }
 
 
 def documents(node, *words):
@@ -37,7 +44,13 @@ def every_command_of_a_search_speaks_json(lab):
     halving = lab.submit(alder, search("halving", trials=4, name="adaptive_asha", max_time=3, divisor=3))
     for identity in (first, second, halving):
         wait_over(mesh, identity, 60)
-        wait_until(lambda identity=identity: all(any(row["id"] == identity for row in node.json("ls")["experiments"]) for node in mesh.nodes), 20, "both to know it")
+        wait_until(
+            lambda identity=identity: all(
+                any(row["id"] == identity for row in node.json("ls")["experiments"]) for node in mesh.nodes
+            ),
+            20,
+            "both to know it",
+        )
     live = lab.submit(alder, search("live", trials=2), {"wait": ""})
     wait_until(lambda: all(trial["state"] == "running" for trial in show(mesh, live)["trials"]), 30, "the last one to run")
     file = lab.dir / "preview.yaml"
@@ -46,19 +59,39 @@ def every_command_of_a_search_speaks_json(lab):
     table = {
         ("preview", file): "hyperparameters",
         ("ls", "--state", "completed", "--sort=-best"): "experiments",
-        ("show", first): "experiment", ("show", trial): "trial", ("why", trial): "why", ("rungs", halving): "search",
-        ("compare", first, second): "rows", ("config", first): "config",
-        ("metrics", trial): "metrics", ("metrics", first, "--points", "2"): "metrics",
-        ("logs", trial, "--tail", "1"): "text", ("logs", trial, "--grep", "done", "--since", "1h", "--rank", "0"): "text",
-        ("label", first, "kind=quick"): "stored_on", ("describe", first, "a try"): "stored_on",
-        ("archive", second): "stored_on", ("unarchive", second): "stored_on", ("pin", second): "stored_on", ("unpin", second): "stored_on",
+        ("show", first): "experiment",
+        ("show", trial): "trial",
+        ("why", trial): "why",
+        ("rungs", halving): "search",
+        ("compare", first, second): "rows",
+        ("config", first): "config",
+        ("metrics", trial): "metrics",
+        ("metrics", first, "--points", "2"): "metrics",
+        ("logs", trial, "--tail", "1"): "text",
+        ("logs", trial, "--grep", "done", "--since", "1h", "--rank", "0"): "text",
+        ("label", first, "kind=quick"): "stored_on",
+        ("describe", first, "a try"): "stored_on",
+        ("archive", second): "stored_on",
+        ("unarchive", second): "stored_on",
+        ("pin", second): "stored_on",
+        ("unpin", second): "stored_on",
         ("code", first, lab.dir / "code"): "directory",
-        ("fork", first, "--set", "name=forked"): "experiment", ("reproduce", trial): "experiment",
+        ("fork", first, "--set", "name=forked"): "experiment",
+        ("reproduce", trial): "experiment",
         ("extend", second, "--max-trials", "3"): "stored_on",
-        ("set", live, "priority=7"): "stored_on", ("set", live, "max_trials=3"): "stored_on", ("set", live, "max_slots=1"): "stored_on",
-        ("stop", f"{live}/0"): "stored_on", ("wait", first): "state", ("watch", first): "experiment",
-        ("slots",): "slots", ("top",): "slots", ("checkpoint", "ls", first): "checkpoints",
-        ("pause", live): "stored_on", ("resume", live): "stored_on", ("cancel", live): "stored_on", ("delete", live): "stored_on",
+        ("set", live, "priority=7"): "stored_on",
+        ("set", live, "max_trials=3"): "stored_on",
+        ("set", live, "max_slots=1"): "stored_on",
+        ("stop", f"{live}/0"): "stored_on",
+        ("wait", first): "state",
+        ("watch", first): "experiment",
+        ("slots",): "slots",
+        ("top",): "slots",
+        ("checkpoint", "ls", first): "checkpoints",
+        ("pause", live): "stored_on",
+        ("resume", live): "stored_on",
+        ("cancel", live): "stored_on",
+        ("delete", live): "stored_on",
     }
     wrong = []
     for words, key in table.items():
@@ -82,16 +115,30 @@ def experiments_are_found_and_compared_as_tables(lab):
     wait_until(lambda: len(birch.json("ls")["experiments"]) == 2, 20, "birch to know both")
 
     def listed(*words):
-        return [row["name"] for row in csv.DictReader(io.StringIO(birch.run("ls", "--csv", "--columns", "name,trials", *words)))]
-    expect(listed("--since", "1h", "--sort=-total") == ["first", "second"] and listed("--since", "2099-01-01") == [], "--since finds others")
-    expect(listed("--state", "completed,running", "--sort", "name") == ["first", "second"] and listed("--state", "failed") == [], "--state finds others")
+        return [
+            row["name"] for row in csv.DictReader(io.StringIO(birch.run("ls", "--csv", "--columns", "name,trials", *words)))
+        ]
+
+    expect(
+        listed("--since", "1h", "--sort=-total") == ["first", "second"] and listed("--since", "2099-01-01") == [],
+        "--since finds others",
+    )
+    expect(
+        listed("--state", "completed,running", "--sort", "name") == ["first", "second"]
+        and listed("--state", "failed") == [],
+        "--state finds others",
+    )
     rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(birch.run("compare", first, second, "--csv")))}
     expect(rows["searcher.max_trials"] == ["3", "2"] and "entrypoint" not in rows, f"compare has {rows}")
     whole = {row[0]: row[1:] for row in csv.reader(io.StringIO(birch.run("compare", first, second, "--csv", "--all")))}
     expect(whole["searcher.metric"] == ["loss", "loss"], f"compare --all has {whole}")
     for words in (("ls", "--since", "soon"), ("ls", "--columns", "colour"), ("ls", "--state", "asleep")):
         refusal(birch, *words, code=2)
-    order = [line.split()[0] for line in birch.run("show", first, "--sort=-best", "--columns", "trial,best").splitlines() if re.match(r"[*\s]*\d", line)]
+    order = [
+        line.split()[0]
+        for line in birch.run("show", first, "--sort=-best", "--columns", "trial,best").splitlines()
+        if re.match(r"[*\s]*\d", line)
+    ]
     expect([name.strip("*") for name in order] == ["2", "1", "0"], f"show --sort=-best has the trials {order}")
 
 

@@ -116,19 +116,20 @@ def a_search_ends_when_its_program_has_said_so(lab):
 
 @case(limit_s=300)
 def a_search_whose_program_is_given_up_ends_those_who_wait(lab):
-    """The program fails eight times, with a pause of up to a minute before each further start. Pause and resume let it go on."""
+    """The program fails eight times, with a pause of up to a minute before each further start. Pause and resume try anew."""
     mesh = lab.mesh(2, slots="cpu:1")
     alder, birch = mesh.nodes
     mended = lab.dir / "mended"
     text = (f"import os, sys, shoal\nif not os.path.exists({str(mended)!r}):\n    sys.exit('not yet')\n"
-            "class S(shoal.Searcher):\n    def on_start(self):\n        return [shoal.Create({'x': 0.25}), shoal.Finish()]\nS().run()\n")
+            "class S(shoal.Searcher):\n    def on_start(self):\n"
+            "        return [shoal.Create({'x': 0.25}), shoal.Finish()]\nS().run()\n")
     (lab.dir / "code").mkdir()
     file = lab.dir / "code" / "search.yaml"
     file.write_text(json.dumps(search(written(lab.dir / "program", text), trials=2)))
 
     def begin(node, *words):
-        return subprocess.Popen([node.bin / "shoal", *words, "--dir", node.dir], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                stdin=subprocess.DEVNULL)
+        return subprocess.Popen([node.bin / "shoal", *words, "--dir", node.dir], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     waiting = [begin(alder, "submit", "--follow", file)]
     wait_until(lambda: alder.json("ls")["experiments"] and birch.json("ls")["experiments"], 30, "the experiment")
     identity = alder.json("ls")["experiments"][0]["id"]
@@ -141,8 +142,8 @@ def a_search_whose_program_is_given_up_ends_those_who_wait(lab):
     for process in waiting:
         said = process.communicate(timeout=240)[0]
         expect(process.returncode == 1, f"{process.args} ended with {process.returncode}: {said}")
-        expect("goes no further: the program of the search (searcher.entrypoint) has ended with status 1: not yet; it is not started again "
-               "after 8 failures" in said, f"{process.args} said: {said}")
+        expect("goes no further: the program of the search (searcher.entrypoint) has ended with status 1: not yet; "
+               "it is not started again after 8 failures" in said, f"{process.args} said: {said}")
     shown = show(mesh, identity)
     expect(shown["halted"] and "not yet" in shown["trouble"] and shown["state"] == "queued", f"it is {shown}")
     mended.touch()
@@ -185,13 +186,17 @@ def a_program_is_told_of_the_last_end_though_its_coordinator_dies(lab):
     identity = lab.submit(mesh.nodes[0], config)
     final = wait_over(mesh, identity, 60)
     expect([trial["state"] for trial in final["trials"]] == ["completed"] * 3, f"trials ended as {final}")
-    wait_until(lambda: len(lives(events)) == 1 and sum(line.startswith("end") for line in lives(events)[0]) == 3, 30, "the last end")
+
+    def ends():
+        return [sum(line.startswith("end") for line in life) for life in lives(events)]
+    wait_until(lambda: ends() == [3], 30, "the last end")
     expect(show(mesh, identity)["state"] == "completed", "it runs on")
     mesh.by_name(show(mesh, identity)["coordinator_name"]).kill_daemon(signal.SIGKILL)
     goes_on.touch()
-    wait_until(lambda: [sum(line.startswith("end") for line in life) for life in lives(events)] == [3, 3], 60, "a successor that hears of it")
+    wait_until(lambda: ends() == [3, 3], 60, "a successor that hears of it")
     longest = check_lives(events)
-    expect(longest[0] == "start" and {line for line in longest if line.startswith("end")} == {f"end {i} completed" for i in range(3)}, f"it heard {longest}")
+    heard = {line for line in longest if line.startswith("end")}
+    expect(longest[0] == "start" and heard == {f"end {i} completed" for i in range(3)}, f"it heard {longest}")
     reports = [line for line in longest if line.startswith("report")]
     expect(len(reports) == 12 and all(line.endswith("True") for line in reports), f"it was told of {reports}")
 
@@ -207,4 +212,5 @@ def the_example_of_a_search_of_ones_own_runs(lab):
     expect(len(trials) == 24 and states == {"completed", "stopped"}, f"trials ended as {[t['state'] for t in trials]}")
     best = min(t["metrics"]["validation"]["loss"] for t in trials)
     first = min(t["metrics"]["validation"]["loss"] for t in trials[:8])
-    expect(best <= first and all(0.0001 <= t["hyperparameters"]["lr"] <= 1 for t in trials), f"the best has {best}, of the first eight {first}")
+    expect(best <= first and all(0.0001 <= t["hyperparameters"]["lr"] <= 1 for t in trials),
+           f"the best has {best}, of the first eight {first}")

@@ -76,7 +76,8 @@ static void only_a_priority_can_be_set(void **state)
     assert_int_equal(RUN("set", "mlp", "max_restarts=7"), CLI_USAGE);
     assert_sentence("max_restarts cannot be changed, only priority=N, max_slots=N and max_trials=N; shoal fork mlp --set max_restarts=7");
     assert_int_equal(RUN("set", "mlp", "hyperparameters.lr=7"), CLI_USAGE);
-    assert_sentence("hyperparameters.lr cannot be changed, only priority=N, max_slots=N and max_trials=N; shoal fork mlp --set hyperparameters.lr=7");
+    assert_sentence("hyperparameters.lr cannot be changed, only priority=N, max_slots=N and max_trials=N; shoal fork mlp "
+                    "--set hyperparameters.lr=7");
     assert_int_equal(RUN("set", "mlp", "colour=7"), CLI_USAGE);
     assert_sentence("colour cannot be changed, only priority=N, max_slots=N and max_trials=N\n");
     fake_stop();

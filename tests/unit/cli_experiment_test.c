@@ -580,8 +580,10 @@ static void wait_and_watch_end_when_nothing_happens_any_more(void **state)
     static const struct answer answers[] = {
         {"wait", {STATE("queued", "false") TROUBLED, STATE("queued", "true") HALTED}, NULL},
         {"watch",
-         {"\"ok\":true,\"end\":false,\"experiment\":{\"id\":\"x\",\"name\":\"mlp\",\"state\":\"queued\",\"trials\":[]" TROUBLED "}",
-          "\"ok\":true,\"end\":true,\"experiment\":{\"id\":\"x\",\"name\":\"mlp\",\"state\":\"queued\",\"trials\":[]" HALTED "}"},
+         {"\"ok\":true,\"end\":false,\"experiment\":{\"id\":\"x\",\"name\":\"mlp\",\"state\":\"queued\",\"trials\":["
+          "]" TROUBLED "}",
+          "\"ok\":true,\"end\":true,\"experiment\":{\"id\":\"x\",\"name\":\"mlp\",\"state\":\"queued\",\"trials\":[]" HALTED
+          "}"},
          NULL},
         {NULL, {NULL}, NULL}};
     fake_start(answers);

@@ -103,12 +103,15 @@ static void a_population_has_rounds_and_copies(void **state)
     static const char pbt[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
                               "searcher: {name: pbt, metric: loss, population_size: 4, num_rounds: 3, length_per_round: {epochs: 5}}\n";
     assert_int_equal(RUN("preview", (char *)file_of(pbt)), CLI_DONE);
-    assert_has(out_text, "pbt: 12 trials, compared by loss (the smallest is the best), at most 4 at a time\n\n3 rounds of 5 epochs, of a population of 4. "
-                         "After each round the worst\nmember is replaced by a copy of the best, with other values.\nThe values of the first round are random:\ntrial 0: {\"lr\": ");
+    assert_has(out_text, "pbt: 12 trials, compared by loss (the smallest is the best), at most 4 at a time\n\n3 rounds of 5 "
+                         "epochs, of a population of 4. "
+                         "After each round the worst\nmember is replaced by a copy of the best, with other values.\nThe "
+                         "values of the first round are random:\ntrial 0: {\"lr\": ");
     assert_int_equal(RUN("preview", (char *)file_of(pbt), "--set", "searcher.truncate_fraction=0.2"), CLI_DONE);
     assert_has(out_text, "No member is replaced, since searcher.truncate_fraction of the population is below 1.\n");
     assert_int_equal(RUN("preview", (char *)file_of(pbt), "--json"), CLI_DONE);
-    assert_has(out_text, "\"time_metric\": \"epochs\", \"population\": 4, \"rounds\": 3, \"length_per_round\": 5, \"replaced\": 1}\n");
+    assert_has(out_text,
+               "\"time_metric\": \"epochs\", \"population\": 4, \"rounds\": 3, \"length_per_round\": 5, \"replaced\": 1}\n");
     assert_int_equal(RUN("submit", (char *)file_of(pbt), "--dry-run"), CLI_DONE);
     assert_has(out_text, "12 trials in 3 rounds of 5 epochs; shoal preview tells more\n");
 }
@@ -116,11 +119,14 @@ static void a_population_has_rounds_and_copies(void **state)
 static void a_program_decides_how_many_trials_there_are(void **state)
 {
     (void)state;
-    static const char custom[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
-                                 "searcher: {name: custom, entrypoint: python3 s.py, metric: loss, max_trials: 9, max_time: 40, every: 10}\n";
+    static const char custom[] =
+        "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
+        "searcher: {name: custom, entrypoint: python3 s.py, metric: loss, max_trials: 9, max_time: 40, every: 10}\n";
     assert_int_equal(RUN("preview", (char *)file_of(custom)), CLI_DONE);
-    assert_string_equal(out_text, "custom: up to 9 trials, compared by loss (the smallest is the best), at most 16 at a time\n\nThe program (python3 s.py) says "
-                                  "which trials there are. It is told\nof each trial 4 times until 40 steps, and of its end.\n");
+    assert_string_equal(out_text,
+                        "custom: up to 9 trials, compared by loss (the smallest is the best), at most 16 at a time\n\nThe "
+                        "program (python3 s.py) says "
+                        "which trials there are. It is told\nof each trial 4 times until 40 steps, and of its end.\n");
     assert_int_equal(RUN("preview", (char *)file_of(custom), "--json"), CLI_DONE);
     assert_has(out_text, "\"time_metric\": \"steps\", \"program\": \"python3 s.py\", \"reports\": 4, \"length\": 40}\n");
 }
@@ -131,11 +137,13 @@ static void values_that_follow_from_results_are_not_known_before(void **state)
     static const char tpe[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\n"
                               "searcher: {name: tpe, metric: loss, max_trials: 40, max_concurrent_trials: 4}\n";
     assert_int_equal(RUN("preview", (char *)file_of(tpe)), CLI_DONE);
-    assert_has(out_text, "tpe: 40 trials, compared by loss (the smallest is the best), at most 4 at a time\n\nValues are random until 10 trials are over, then drawn from results:\n"
+    assert_has(out_text, "tpe: 40 trials, compared by loss (the smallest is the best), at most 4 at a time\n\nValues are "
+                         "random until 10 trials are over, then drawn from results:\n"
                          "trial 0: {\"lr\": ");
     assert_has(out_text, "}\n...\n");
     assert_int_equal(RUN("preview", (char *)file_of(tpe), "--set", "searcher.n_startup_trials=0"), CLI_DONE);
-    assert_string_equal(out_text, "tpe: 40 trials, compared by loss (the smallest is the best), at most 4 at a time\n\nValues are drawn from what earlier trials have reached.\n");
+    assert_string_equal(out_text, "tpe: 40 trials, compared by loss (the smallest is the best), at most 4 at a "
+                                  "time\n\nValues are drawn from what earlier trials have reached.\n");
     assert_int_equal(RUN("preview", (char *)file_of(tpe), "--json", "--set", "searcher.n_startup_trials=1"), CLI_DONE);
     assert_has(out_text, "\"searcher\": \"tpe\", \"metric\": \"loss\"");
     static const char both[] = "entrypoint: x\nhyperparameters: {lr: {type: log, minval: -4, maxval: -1}}\nsearcher: {name: asha, metric: loss, "

@@ -73,8 +73,9 @@ static void a_range_is_searched_at_random(void **state)
     assert_int_equal(RUN("run", "--print", "--trials", "16", "--searcher", "asha", "--max-length", "epochs=20", "--metric", "loss", "--hp",
                          "n=int:1:8", "--set", "searcher.num_rungs=3", "--", "./t"), CLI_DONE);
     assert_has(out_text, "  name: asha\n  metric: \"loss\"\n  max_trials: 16\n  max_length: {epochs: 20}\n");
-    assert_int_equal(RUN("run", "--print", "--trials", "16", "--searcher", "custom", "--max-length", "epochs=20", "--metric", "loss", "--hp",
-                         "n=int:1:8", "--set", "searcher.entrypoint=python3 s.py", "--", "./t"), CLI_DONE);
+    assert_int_equal(RUN("run", "--print", "--trials", "16", "--searcher", "custom", "--max-length", "epochs=20", "--metric",
+                         "loss", "--hp", "n=int:1:8", "--set", "searcher.entrypoint=python3 s.py", "--", "./t"),
+                     CLI_DONE);
     assert_has(out_text, "  name: custom\n  metric: \"loss\"\n  max_trials: 16\n  max_length: {epochs: 20}\n");
     assert_int_equal(RUN("run", "--print", "--metric", "f1", "--maximize", "--keep", "best.pt", "--keep", "runs/a b", "--", "./t"), CLI_DONE);
     assert_has(out_text, "  metric: \"f1\"\n  smaller_is_better: false\n");
@@ -92,23 +93,27 @@ static void rounds_of_a_population_follow_from_all_its_trials(void **state)
         {"8", "epochs=11", "seed=1", "  population_size: 2\n  num_rounds: 4\n  length_per_round: {epochs: 2}\n"},
         {"16", "400", "searcher.num_rounds=8", "  metric: \"loss\"\n  population_size: 2\n  length_per_round: 50\n"},
         {"15", "400", "searcher.population_size=5", "  metric: \"loss\"\n  num_rounds: 3\n  length_per_round: 133\n"},
-        {"18", "400", "seed=1", "--trials 18 cannot be shared by 4 rounds of pbt with 4 trials each; give --trials 16, or other rounds by --set "},
+        {"18", "400", "seed=1",
+         "--trials 18 cannot be shared by 4 rounds of pbt with 4 trials each; give --trials 16, or other rounds by --set "},
         {"4", "400", "seed=1", "--trials 4 cannot be shared by 4 rounds of pbt with 2 trials each; give --trials 8, or"},
         {"16", "400", "searcher.num_rounds=x", "--set searcher.num_rounds=x is no number from 1 on"},
-        {"16", "3", "seed=1", "--max-length 3 is shorter than 4 rounds of pbt; make it longer, or give --set searcher.num_rounds=N"},
+        {"16", "3", "seed=1",
+         "--max-length 3 is shorter than 4 rounds of pbt; make it longer, or give --set searcher.num_rounds=N"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bool is_wrong = strncmp(rows[i].written, "--", 2) == 0;
-        assert_int_equal(RUN("run", "--print", "--searcher", "pbt", "--metric", "loss", "--hp", "n=int:1:8", "--trials", rows[i].trials, "--max-length",
-                             rows[i].length, "--set", rows[i].set, "--", "./t"), is_wrong ? CLI_USAGE : CLI_DONE);
+        assert_int_equal(RUN("run", "--print", "--searcher", "pbt", "--metric", "loss", "--hp", "n=int:1:8", "--trials",
+                             rows[i].trials, "--max-length", rows[i].length, "--set", rows[i].set, "--", "./t"),
+                         is_wrong ? CLI_USAGE : CLI_DONE);
         if (is_wrong) {
             assert_sentence(rows[i].written);
         } else {
             assert_has(out_text, rows[i].written);
         }
     }
-    assert_int_equal(RUN("run", "--print", "--searcher", "pbt", "--metric", "loss", "--hp", "n=int:1:8", "--trials", "8", "--set",
-                         "searcher.length_per_round=7", "--", "./t"), CLI_DONE);
+    assert_int_equal(RUN("run", "--print", "--searcher", "pbt", "--metric", "loss", "--hp", "n=int:1:8", "--trials", "8",
+                         "--set", "searcher.length_per_round=7", "--", "./t"),
+                     CLI_DONE);
     assert_has(out_text, "  population_size: 2\n  num_rounds: 4\n");
     assert_null(strstr(out_text, "length"));
 }
@@ -166,11 +171,13 @@ static void a_slip_on_the_command_line_is_named(void **state)
     assert_int_equal(RUN("run", "--trials", "3", "--searcher", "asha", "--metric", "loss", "--max-length", "9", "--hp", "n=int:1:8", "--", "./t"),
                      CLI_USAGE);
     assert_sentence("--searcher asha needs --set searcher.num_rungs=N");
-    assert_int_equal(RUN("run", "--trials", "8", "--searcher", "pbt", "--metric", "loss", "--hp", "n=int:1:8", "--", "./t"), CLI_USAGE);
+    assert_int_equal(RUN("run", "--trials", "8", "--searcher", "pbt", "--metric", "loss", "--hp", "n=int:1:8", "--", "./t"),
+                     CLI_USAGE);
     assert_sentence("--searcher pbt needs --max-length: how long a trial that is never replaced trains");
     assert_int_equal(RUN("run", "--trials", "8", "--searcher", "custom", "--hp", "n=int:1:8", "--", "./t"), CLI_USAGE);
     assert_sentence("--searcher custom needs --metric NAME");
-    assert_int_equal(RUN("run", "--trials", "8", "--searcher", "custom", "--metric", "loss", "--max-length", "9", "--hp", "n=int:1:8", "--", "./t"),
+    assert_int_equal(RUN("run", "--trials", "8", "--searcher", "custom", "--metric", "loss", "--max-length", "9", "--hp",
+                         "n=int:1:8", "--", "./t"),
                      CLI_USAGE);
     assert_sentence("--searcher custom needs --set searcher.entrypoint=COMMAND: the command of your program");
     assert_int_equal(RUN("run", "--trials", "3", "--searcher", "tpe", "--hp", "n=int:1:8", "--", "./t"), CLI_USAGE);

@@ -53,17 +53,21 @@ static const struct option_rule run_options[] = {
      "int:LOW:HIGH:log is even on the logarithm, and behind the bounds of int and double :step=N goes by steps; may be repeated"},
     {"trials", "N", "how many trials search such hyperparameters"},
     {"seed", "N", "of what the trials draw; default: a new one each time, which is told: the same seed draws the same again"},
-    {"sampler", "NAME", "how they are drawn: random; sobol, which fills the space more evenly; or tpe, beside asha or adaptive_asha, from "
+    {"sampler", "NAME",
+     "how they are drawn: random; sobol, which fills the space more evenly; or tpe, beside asha or adaptive_asha, from "
      "results; default: random"},
     {"initial", "VALUES", "own values of a trial, such as lr=0.1,n=64, from trial 0 on; may be repeated. What is left out is drawn"},
-    {"searcher", "NAME", "random; tpe, which draws where others did well; asha (with --set searcher.num_rungs=N) or adaptive_asha, which stop "
-     "bad trials early; pbt, whose worst trials go on as copies of the best, in 4 rounds unless --set searcher.num_rounds=N; or custom (with "
-     "--set searcher.entrypoint=COMMAND), a program of your own; all but random need --metric, and all but random and tpe "
-     "--max-length; default: random"},
-    {"max-length", "LENGTH", "how long a trial that is never stopped trains (with pbt: in all rounds): N steps, or UNIT=N, e.g. epochs=20, of a metric "
-     "that it reports"},
-    {"metric", "NAME", "what trials are compared by: the lower the better; default: accuracy, the higher the better; searchers that go by results "
-     "have no default"},
+    {"searcher", "NAME",
+     "random; tpe, which draws where others did well; asha (with --set searcher.num_rungs=N) or adaptive_asha, which stop "
+     "bad trials early; pbt, whose worst trials go on as copies of the best, in 4 rounds unless --set searcher.num_rounds=N; "
+     "or custom (with --set searcher.entrypoint=COMMAND), a program of your own; all but random need --metric, and all but "
+     "random and tpe --max-length; default: random"},
+    {"max-length", "LENGTH",
+     "how long a trial that is never stopped trains (with pbt: in all rounds): N steps, or UNIT=N, e.g. epochs=20, of a "
+     "metric that it reports"},
+    {"metric", "NAME",
+     "what trials are compared by: the lower the better; default: accuracy, the higher the better; searchers that go by "
+     "results have no default"},
     {"maximize", NULL, "the higher the better, of the metric that --metric names"},
     {"keep", "PATH", "a file or directory that the program writes here and that outlives it (shoal output); may be repeated"},
     {"name", "NAME", "what the experiment is called; default: as the script"},
@@ -198,7 +202,8 @@ const struct command cli_commands[] = {
     {"status", "", "this node and its mesh", NULL, no_options, 0, 0, command_status},
     {"nodes", "", "the nodes of the mesh", NULL, no_options, 0, 0, command_nodes},
     {"slots", "", "the slots of the mesh, and what runs on them",
-     "Below them the warm processes (environment.warm) of this node; each node lists its own.\n", no_options, 0, 0, command_slots},
+     "Below them the warm processes (environment.warm) of this node; each node lists its own.\n",
+     no_options, 0, 0, command_slots},
     {"top", "", "the mesh at work: slots, what runs on them, how fast, and what it uses",
      "On a terminal a page that is drawn anew every 2 s, until Ctrl-C; in a pipe and with --json one page, after 4 s: a speed is\n"
      "taken over the last looks, at most 14 s. CPU and RAM are those of the worker's processes, CPU in percent of one processor;\n"
@@ -212,11 +217,11 @@ const struct command cli_commands[] = {
      "from an ignored directory. Returns once code and record are on disk here and on another node.\n",
      submit_options, 0, 1, command_submit},
     {"preview", "FILE", "the trials that a configuration file gives: how many, how long, with which hyperparameters",
-     "Starts nothing, and needs no daemon unless searcher.warm_start names earlier experiments. Of asha and adaptive_asha it\n"
-     "shows the brackets with their rungs, and how many trials reach each rung if all trials of a bracket report at the same\n"
-     "time; in a real search it is more. Of searchers that draw from results (tpe, pbt, sampler: tpe) only the first trials\n"
-     "have values before the search; those of custom come from its program, which preview does not start. '-' reads standard\n"
-     "input.\n",
+     "Starts nothing, and needs no daemon unless searcher.warm_start names earlier experiments. Of asha and\n"
+     "adaptive_asha it shows the brackets with their rungs, and how many trials reach each rung if all trials of a\n"
+     "bracket report at the same time; in a real search it is more. Of searchers that draw from results (tpe, pbt,\n"
+     "sampler: tpe) only the first trials have values before the search; those of custom come from its program, which\n"
+     "preview does not start. '-' reads standard input.\n",
      preview_options, 1, 1, command_preview},
     {"run", "COMMAND...", "run a program without a file: shoal run --slots 4 -- python3 train.py",
      "Submits the current directory, shows what the program writes, and ends with the program's status (128 + N if signal N\n"
@@ -239,14 +244,15 @@ const struct command cli_commands[] = {
     {"why", "EXP/TRIAL", "why a trial waits, runs, failed or was stopped",
      EXPERIMENT_DETAILS ONLY_TRIAL_DETAILS, no_options, 1, 1, command_why},
     {"rungs", "EXP", "what a search has decided: which trials went on, were stopped or were replaced",
-     "Of asha and adaptive_asha: how many trials reached each rung, went on and were stopped. --json has every decision: trial,\n"
-     "rung, metric, and its place among those that had reached the rung by then. With searcher.stop_once false some trials are\n"
-     "paused: they hold no slots, and go on from their checkpoints when they are among the best 1/divisor of the rung; shoal stop\n"
-     "and shoal retry let one go on at once. Of pbt: the trials of each round, the best first, and which of them went on or were\n"
-     "replaced by a copy of which other.\n" EXPERIMENT_DETAILS,
+     "Of asha and adaptive_asha: how many trials reached each rung, went on and were stopped. --json has every\n"
+     "decision: trial, rung, metric, and its place among those that had reached the rung by then. With\n"
+     "searcher.stop_once false some trials are paused: they hold no slots, and go on from their checkpoints when they\n"
+     "are among the best 1/divisor of the rung; shoal stop and shoal retry let one go on at once. Of pbt: the trials of\n"
+     "each round, the best first, and which of them went on or were replaced by a copy of which other.\n" EXPERIMENT_DETAILS,
      no_options, 1, 1, command_rungs},
     {"wait", "EXP", "return when an experiment is over: 0 completed, 1 cancelled or failed",
-     "A search whose program (searcher custom) is not started any more ends the wait, too, with 1 and the reason.\n" EXPERIMENT_DETAILS,
+     "A search whose program (searcher custom) is not started any more ends the wait, too, with 1 and the reason.\n"
+     EXPERIMENT_DETAILS,
      wait_options, 1, 1, command_wait},
     {"watch", "EXP", "follow an experiment: a screen on a terminal, lines in a pipe",
      "On a terminal these keys work: up and down choose a trial, Enter opens it, l follows its log until Ctrl-C, s sorts by another\n"

@@ -219,7 +219,8 @@ static bool is_option(const char *key, size_t bytes)
     bool is_found = false;
     for (size_t i = 0; i < config_option_count && !is_found; i++) {
         size_t length = strlen(config_options[i].key);
-        is_found = length <= bytes && memcmp(key, config_options[i].key, length) == 0 && (length == bytes || key[length] == '.');
+        is_found =
+            length <= bytes && memcmp(key, config_options[i].key, length) == 0 && (length == bytes || key[length] == '.');
     }
     return is_found;
 }
@@ -241,7 +242,8 @@ int command_set(struct cli *cli, const struct arguments *arguments)
         }
     }
     if (!is_option(text, bytes)) {
-        return cli_fail(cli, CLI_USAGE, "%.*s cannot be changed, only priority=N, max_slots=N and max_trials=N", (int)(bytes < 80 ? bytes : 80), text);
+        return cli_fail(cli, CLI_USAGE, "%.*s cannot be changed, only priority=N, max_slots=N and max_trials=N",
+                        (int)(bytes < 80 ? bytes : 80), text);
     }
     return cli_fail(cli, CLI_USAGE,
                     "%.*s cannot be changed, only priority=N, max_slots=N and max_trials=N; shoal fork %.80s --set %.80s submits it once more "

@@ -1,4 +1,5 @@
-/* rungs: what a search that stops trials early, or pauses and promotes them, or replaces them after each round, has decided. */
+/* rungs: what a search that stops trials early, or pauses and promotes them, or replaces them after each round, has decided.
+ */
 
 #include <math.h>
 #include <stdlib.h>
@@ -126,7 +127,8 @@ static int member_order(const void *left, const void *right)
 /* What stands in the place of the trial in the next round. */
 static void write_next(struct table *table, const msgpack_object *member)
 {
-    unsigned long long trial = document_number(member, "trial"), next = document_number(member, "next"), parent = document_number(member, "next_parent");
+    unsigned long long trial = document_number(member, "trial"), next = document_number(member, "next"),
+                       parent = document_number(member, "next_parent");
     if (!document_has(member, "next_parent")) {
         table_cell(table, RENDER_PLAIN, "-");
     } else if (parent == trial) {
@@ -154,7 +156,8 @@ static void render_generations(struct cli *cli, const msgpack_object *document)
     for (uint32_t i = 0; i < members.size; i++) {
         const msgpack_object *member = &members.ptr[i];
         double value;
-        unsigned long long round = document_number(member, "round"), trial = document_number(member, "trial"), place = document_number(member, "place");
+        unsigned long long round = document_number(member, "round"), trial = document_number(member, "trial"),
+                           place = document_number(member, "place");
         document_text(member, "state", state, sizeof state);
         table_cell(&table, RENDER_PLAIN, "%llu", round);
         table_cell(&table, RENDER_PLAIN, "%llu", round * (unsigned long long)document_number(document, "length_per_round"));

@@ -51,12 +51,15 @@ struct table_wish {
 static int check_sort(struct cli *cli, const char *key, struct trials *trials)
 {
     if (key != NULL && !trials_sort(trials, key)) {
-        return cli_fail(cli, CLI_USAGE, "--sort %.80s is no column, hyperparameter or metric of these trials; columns are " TRIALS_NAMES, key);
+        return cli_fail(cli, CLI_USAGE,
+                        "--sort %.80s is no column, hyperparameter or metric of these trials; columns are " TRIALS_NAMES,
+                        key);
     }
     return CLI_DONE;
 }
 
-static void write_table(struct cli *cli, const struct table_wish *wish, const struct trials_style *style, struct trials *trials)
+static void write_table(struct cli *cli, const struct table_wish *wish, const struct trials_style *style,
+                        struct trials *trials)
 {
     bool is_long = trials->count > BEST_SHOWN && !wish->all;
     const char *key = wish->sort != NULL ? wish->sort : is_long ? "best" : "trial";

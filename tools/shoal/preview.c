@@ -59,10 +59,12 @@ void preview_line(const struct config *config, char out[PREVIEW_LINE_BYTES])
     make_plan(config, &plan);
     out[0] = '\0';
     bool is_custom = config->searcher == SEARCH_CUSTOM;
-    int used = plan.trials > 1 ? snprintf(out, PREVIEW_LINE_BYTES, "%s%" PRIu32 " trials", is_custom ? "up to " : "", plan.trials) : 0;
+    int used = plan.trials > 1
+                   ? snprintf(out, PREVIEW_LINE_BYTES, "%s%" PRIu32 " trials", is_custom ? "up to " : "", plan.trials)
+                   : 0;
     if (used > 0 && config->searcher == SEARCH_PBT) {
-        (void)snprintf(out + used, PREVIEW_LINE_BYTES - (size_t)used, " in %" PRIu32 " rounds of %" PRIu64 " %s", config->num_rounds, config->max_time,
-                       config->time_metric);
+        (void)snprintf(out + used, PREVIEW_LINE_BYTES - (size_t)used, " in %" PRIu32 " rounds of %" PRIu64 " %s",
+                       config->num_rounds, config->max_time, config->time_metric);
     } else if (used > 0 && search_halves(config->searcher)) {
         (void)snprintf(out + used, PREVIEW_LINE_BYTES - (size_t)used, " in %" PRIu32 " bracket%s, about %u %% of the %s of %" PRIu32 " full trials",
                        plan.brackets.count, plan.brackets.count == 1 ? "" : "s", percent(&plan), config->time_metric, plan.trials);
@@ -111,15 +113,18 @@ static void write_brackets(struct cli *cli, const struct plan *plan)
     (void)fputc('\n', cli->out);
     table_write(&table, cli->out, cli->colours);
     (void)fprintf(cli->out,
-                  "\nIf all trials of a bracket reported at the same time, they would train %" PRIu64 "\n%s together, %u %% of the %" PRIu64
-                  " of %" PRIu32 " full trials. %s\n",
+                  "\nIf all trials of a bracket reported at the same time, they would train %" PRIu64
+                  "\n%s together, %u %% of the %" PRIu64 " of %" PRIu32 " full trials. %s\n",
                   plan->units, plan->config->time_metric, percent(plan), plan->full_units, plan->trials,
-                  plan->halving.promotes ? "A real search trains\nsomewhat more: a trial that has gone on is not taken back."
-                                         : "A real search trains\nmore: the first trials at a rung are compared with few others.");
+                  plan->halving.promotes
+                      ? "A real search trains\nsomewhat more: a trial that has gone on is not taken back."
+                      : "A real search trains\nmore: the first trials at a rung are compared with few others.");
     for (uint32_t b = 0; b < plan->brackets.count; b++) {
         const struct search_bracket *bracket = &plan->brackets.list[b];
         if (plan->reach[b][bracket->rungs - 1] == 0) {
-            (void)fprintf(cli->out, "No trial of bracket %" PRIu32 " would reach its last rung then; with more trials or fewer\nrungs some would.\n",
+            (void)fprintf(cli->out,
+                          "No trial of bracket %" PRIu32
+                          " would reach its last rung then; with more trials or fewer\nrungs some would.\n",
                           b);
         }
     }
@@ -141,14 +146,15 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
 {
     const struct config *config = plan->config;
     bool halves = search_halves(config->searcher);
-    (void)fprintf(cli->out, "%s: %s%" PRIu32 " trial%s", searcher_name(config), config->searcher == SEARCH_CUSTOM ? "up to " : "", plan->trials,
-                  plan->trials == 1 ? "" : "s");
+    (void)fprintf(cli->out, "%s: %s%" PRIu32 " trial%s", searcher_name(config),
+                  config->searcher == SEARCH_CUSTOM ? "up to " : "", plan->trials, plan->trials == 1 ? "" : "s");
     if (halves) {
         (void)fprintf(cli->out, " in %" PRIu32 " bracket%s, %s by %s (the %s is the best)", plan->brackets.count,
                       plan->brackets.count == 1 ? "" : "s", config->promotes ? "paused and promoted" : "stopped", config->metric, config->smaller_is_better ? "smallest" : "largest");
     }
     if (search_judges(config->searcher) && !halves) {
-        (void)fprintf(cli->out, ", compared by %s (the %s is the best)", config->metric, config->smaller_is_better ? "smallest" : "largest");
+        (void)fprintf(cli->out, ", compared by %s (the %s is the best)", config->metric,
+                      config->smaller_is_better ? "smallest" : "largest");
     }
     uint32_t most = config->max_concurrent_trials;
     most = config->searcher == SEARCH_PBT && (most == 0 || most > config->population_size) ? config->population_size : most;
@@ -163,8 +169,9 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
     uint32_t samples = sample_count(plan);
     (void)fputc('\n', cli->out);
     if (config->searcher == SEARCH_CUSTOM) {
-        (void)fprintf(cli->out, "The program (%s) says which trials there are. It is told\nof each trial %" PRIu64
-                                " time%s until %" PRIu64 " %s, and of its end.\n",
+        (void)fprintf(cli->out,
+                      "The program (%s) says which trials there are. It is told\nof each trial %" PRIu64
+                      " time%s until %" PRIu64 " %s, and of its end.\n",
                       config->searcher_entrypoint, config_report_count(config), config_report_count(config) == 1 ? "" : "s",
                       config->max_time, config->time_metric);
     } else if (config->searcher == SEARCH_PBT) {
@@ -172,11 +179,16 @@ static int write_text(struct cli *cli, const struct plan *plan, uint8_t *bytes, 
         (void)fprintf(cli->out, "%" PRIu32 " rounds of %" PRIu64 " %s, of a population of %" PRIu32 ".", config->num_rounds,
                       config->max_time, config->time_metric, config->population_size);
         if (replaced == 1) {
-            (void)fputs(" After each round the worst\nmember is replaced by a copy of the best, with other values.\n", cli->out);
+            (void)fputs(" After each round the worst\nmember is replaced by a copy of the best, with other values.\n",
+                        cli->out);
         } else if (replaced > 0) {
-            (void)fprintf(cli->out, " After each round the worst %" PRIu32 "\nmembers are replaced by copies of the best, with other values.\n", replaced);
+            (void)fprintf(cli->out,
+                          " After each round the worst %" PRIu32
+                          "\nmembers are replaced by copies of the best, with other values.\n",
+                          replaced);
         } else {
-            (void)fputs("\nNo member is replaced, since searcher.truncate_fraction of the population is below 1.\n", cli->out);
+            (void)fputs("\nNo member is replaced, since searcher.truncate_fraction of the population is below 1.\n",
+                        cli->out);
         }
         (void)fputs("The values of the first round are random:\n", cli->out);
     } else if (config_is_drawn(config) && config->n_startup_trials >= plan->trials) {

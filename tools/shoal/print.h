@@ -60,12 +60,12 @@ bool print_lacks(const msgpack_object *map, char out[PRINT_SUMMARY_BYTES]);
 /* What is wrong with the program of a search, from a document with `trouble`. False: nothing is known to be. */
 bool print_trouble(const msgpack_object *document, char out[PRINT_TROUBLE_BYTES]);
 
-/* Says, as an error, why nothing of the experiment happens any more, if a document with `trouble` and `halted` says that it is so:
- * CLI_REFUSED, else CLI_DONE. */
+/* Says, as an error, why nothing of the experiment happens any more, if a document with `trouble` and `halted` says that it
+ * is so: CLI_REFUSED, else CLI_DONE. */
 int print_halted(struct cli *cli, const msgpack_object *document);
 
-/* Writes for each run of trials that wait for the same why they do, on `lines_max` lines at most, from `waiting` of a `show` document,
- * unless `lacks` says it all. */
+/* Writes for each run of trials that wait for the same why they do, on `lines_max` lines at most, from `waiting` of a `show`
+ * document, unless `lacks` says it all. */
 void print_waiting(FILE *out, const struct trials_style *style, size_t lines_max, const msgpack_object *experiment);
 
 /* Writes a line for each experiment of `list` with a text `waiting` or `reason`: `before`, the name and the reason. */

@@ -21,8 +21,8 @@ size_t render_width(const char *text);
 /* The number of bytes of the text that fit in `width` columns; never ends inside a sequence. */
 size_t render_fit(const char *text, size_t width);
 
-/* Writes text in a colour, as lines of at most `width` columns that are parted at blanks; 0: as one line. What does not fit in
- * `lines_max` lines is left out. */
+/* Writes text in a colour, as lines of at most `width` columns that are parted at blanks; 0: as one line. What does not fit
+ * in `lines_max` lines is left out. */
 void render_wrapped(FILE *out, bool colours, enum render_colour colour, const char *text, size_t width, size_t lines_max);
 
 #define RENDER_UNIT_BYTES 48

@@ -317,8 +317,8 @@ static int write_initial(struct cli *cli, FILE *out, const char *given)
     return code;
 }
 
-/* Writes "N" or "UNIT=N" of --max-length as the value of `key`, which is one of `parts` equal parts; the configuration's reader says
- * which units and numbers there are. */
+/* Writes "N" or "UNIT=N" of --max-length as the value of `key`, which is one of `parts` equal parts; the configuration's
+ * reader says which units and numbers there are. */
 static int write_length(struct cli *cli, FILE *out, const char *given, const char *key, uint64_t parts)
 {
     const char *equals = strchr(given, '='), *number = equals != NULL ? equals + 1 : given;
@@ -327,8 +327,10 @@ static int write_length(struct cli *cli, FILE *out, const char *given, const cha
         return cli_fail(cli, CLI_USAGE, "--max-length %.80s is no length; write --max-length 1000, in steps, or --max-length epochs=20", given);
     }
     if (parts > 1 && length < parts) {
-        return cli_fail(cli, CLI_USAGE, "--max-length %.80s is shorter than %llu rounds of pbt; make it longer, or give --set searcher.num_rounds=N",
-                        given, (unsigned long long)parts);
+        return cli_fail(
+            cli, CLI_USAGE,
+            "--max-length %.80s is shorter than %llu rounds of pbt; make it longer, or give --set searcher.num_rounds=N",
+            given, (unsigned long long)parts);
     }
     (void)fprintf(out, "  %s: ", key);
     if (equals != NULL) {
@@ -401,12 +403,14 @@ static int check_searcher(struct cli *cli, const struct arguments *arguments, co
         return cli_fail(cli, CLI_USAGE, "--searcher %s needs --metric NAME, of a metric that the program reports in its validation", searcher);
     }
     if (needs->length && length == NULL && !gives_length(arguments, searcher)) {
-        return cli_fail(cli, CLI_USAGE, "--searcher %s needs --max-length: how long a trial that is never %s trains, for example 1000 (steps) or epochs=20",
+        return cli_fail(cli, CLI_USAGE,
+                        "--searcher %s needs --max-length: how long a trial that is never %s trains, for example 1000 "
+                        "(steps) or epochs=20",
                         searcher, strcmp(searcher, "pbt") == 0 ? "replaced" : "stopped");
     }
     if (needs->key != NULL && !is_set(arguments, key)) {
-        return cli_fail(cli, CLI_USAGE, "--searcher %s needs --set %s=%s: %s", searcher, key, strcmp(needs->key, "entrypoint") == 0 ? "COMMAND" : "N",
-                        needs->why);
+        return cli_fail(cli, CLI_USAGE, "--searcher %s needs --set %s=%s: %s", searcher, key,
+                        strcmp(needs->key, "entrypoint") == 0 ? "COMMAND" : "N", needs->why);
     }
     return CLI_DONE;
 }
@@ -421,7 +425,8 @@ static int read_set_number(struct cli *cli, const struct arguments *arguments, c
 }
 
 /* Of pbt --trials counts the trials of all rounds, and --max-length what a member trains in all of them. */
-static int write_population(struct cli *cli, FILE *out, const struct arguments *arguments, uint64_t trials, const char *length)
+static int write_population(struct cli *cli, FILE *out, const struct arguments *arguments, uint64_t trials,
+                            const char *length)
 {
     uint64_t rounds = 0, population = 0;
     int code = read_set_number(cli, arguments, "searcher.num_rounds", &rounds);
@@ -433,9 +438,13 @@ static int write_population(struct cli *cli, FILE *out, const struct arguments *
     rounds = has_rounds ? rounds : has_population && trials > population ? trials / population : PBT_ROUNDS;
     population = has_population ? population : trials / rounds;
     if (population < 2 || population * rounds != trials) {
-        return cli_fail(cli, CLI_USAGE, "--trials %llu cannot be shared by %llu rounds of pbt with %llu trials each; give --trials %llu, or other rounds "
-                                        "by --set searcher.num_rounds=N", (unsigned long long)trials, (unsigned long long)rounds,
-                        (unsigned long long)(population < 2 ? 2 : population), (unsigned long long)((population < 2 ? 2 : population) * rounds));
+        return cli_fail(cli, CLI_USAGE,
+                        "--trials %llu cannot be shared by %llu rounds of pbt with %llu trials each; give --trials %llu, or "
+                        "other rounds "
+                        "by --set searcher.num_rounds=N",
+                        (unsigned long long)trials, (unsigned long long)rounds,
+                        (unsigned long long)(population < 2 ? 2 : population),
+                        (unsigned long long)((population < 2 ? 2 : population) * rounds));
     }
     if (!has_population) {
         (void)fprintf(out, "  population_size: %llu\n", (unsigned long long)population);

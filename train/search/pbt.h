@@ -23,18 +23,18 @@ struct pbt_result {
 /* How many members are replaced after each round: truncate_fraction * population, rounded down. */
 uint32_t pbt_replaced(uint32_t population, double truncate_fraction);
 
-/* Sets `order` to the members of a generation, the best first: by their metric, NaN behind all numbers, those that are over behind
- * these; of equals the lower member is the better one. `results` and `order` have `population` elements. */
+/* Sets `order` to the members of a generation, the best first: by their metric, NaN behind all numbers, those that are over
+ * behind these; of equals the lower member is the better one. `results` and `order` have `population` elements. */
 void pbt_rank(const struct pbt_result *results, uint32_t population, bool smaller_is_better, uint32_t *order);
 
 /* The bytes of room that pbt_choose works with. */
 size_t pbt_room_bytes(uint32_t population);
 
-/* Sets parents[m], for each member m of the next generation, to the member of this generation from which it goes on. Members are
- * ranked as by pbt_rank. The worst `replaced` members give way, and all that are over: the i-th worst goes on from the i-th best of the first `replaced` (at least one),
- * round and round if there are more. A member that is over is nobody's parent, unless all are over: then each goes on from itself, as
- * all other members do. `results` and `parents` have `population` elements, at most PBT_POPULATION_MAX, `room` has
- * pbt_room_bytes(population). */
+/* Sets parents[m], for each member m of the next generation, to the member of this generation from which it goes on. Members
+ * are ranked as by pbt_rank. The worst `replaced` members give way, and all that are over: the i-th worst goes on from the
+ * i-th best of the first `replaced` (at least one), round and round if there are more. A member that is over is nobody's
+ * parent, unless all are over: then each goes on from itself, as all other members do. `results` and `parents` have
+ * `population` elements, at most PBT_POPULATION_MAX, `room` has pbt_room_bytes(population). */
 void pbt_choose(const struct pbt_result *results, uint32_t population, uint32_t replaced, bool smaller_is_better, void *room,
                 uint32_t *parents);
 

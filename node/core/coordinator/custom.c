@@ -33,8 +33,10 @@ static void tell(struct node_core *core, struct core_coordination *coordination,
     (void)core_put(core, FACT_SEARCHER, fact_key_experiment(coordination->experiment), &writer);
 }
 
-/* What this node has said of failures counts no more once the experiment rests: the program is tried anew when it is resumed. */
-static void tell_anew(struct node_core *core, struct core_coordination *coordination, const struct view_experiment *experiment)
+/* What this node has said of failures counts no more once the experiment rests: the program is tried anew when it is
+ * resumed. */
+static void tell_anew(struct node_core *core, struct core_coordination *coordination,
+                      const struct view_experiment *experiment)
 {
     const struct view_searcher *row = experiment->searchers;
     while (row != NULL && !node_id_equal(row->writer, core->options.self)) {

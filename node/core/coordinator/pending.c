@@ -29,8 +29,8 @@ void pending_forget_ranks(struct node_core *core, struct core_coordination *coor
     coordination->rank_slots = 0;
 }
 
-/* The kept rank of a trial, or NULL without memory. A node may be away for days, and pending trials are looked at many times a
- * second: so ranks are kept as long as the sides stay the same. */
+/* The kept rank of a trial, or NULL without memory. A node may be away for days, and pending trials are looked at many times
+ * a second: so ranks are kept as long as the sides stay the same. */
 static int32_t *kept_rank(struct node_core *core, struct core_coordination *coordination, const struct order_sides *sides,
                           uint32_t trial)
 {
@@ -51,7 +51,7 @@ static int32_t *kept_rank(struct node_core *core, struct core_coordination *coor
 }
 
 struct order_claim pending_claim(struct node_core *core, struct core_coordination *coordination,
-                                   const struct order_sides *sides, uint32_t trial)
+                                 const struct order_sides *sides, uint32_t trial)
 {
     int32_t *kept = kept_rank(core, coordination, sides, trial);
     int32_t rank = kept != NULL && *kept != RANK_UNKNOWN ? *kept : order_rank(sides, coordination->experiment, trial);
@@ -63,10 +63,10 @@ struct order_claim pending_claim(struct node_core *core, struct core_coordinatio
 
 /* ---- trials that may not begin yet --------------------------------------------------------------------------------- */
 
-/* The next attempt begins from another checkpoint than the last attempt, or with other files: by now no disk is known to hold the
- * former ones, and maybe the last attempt was lost for lack of them. */
-static bool begins_elsewhere(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
-                             const struct view_attempt *last)
+/* The next attempt begins from another checkpoint than the last attempt, or with other files: by now no disk is known to
+ * hold the former ones, and maybe the last attempt was lost for lack of them. */
+static bool begins_elsewhere(const struct node_core *core, const struct view_experiment *experiment,
+                             const struct view_trial *trial, const struct view_attempt *last)
 {
     const struct view_output *outputs[FACT_OUTPUTS_MAX];
     uint32_t count = core_outputs_choose(core, experiment, trial, outputs);
@@ -75,14 +75,15 @@ static bool begins_elsewhere(const struct node_core *core, const struct view_exp
         is_same = hash256_equal(outputs[i]->fact.blob, last->beginnings[i].blob);
     }
     const struct view_manifest *newest = core_checkpoints_newest(core, trial);
-    return !is_same || (newest != NULL ? !hash256_equal(newest->blob, last->checkpoint) : !hash256_is_none(last->checkpoint));
+    return !is_same ||
+           (newest != NULL ? !hash256_equal(newest->blob, last->checkpoint) : !hash256_is_none(last->checkpoint));
 }
 
-/* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that the mesh
- * does not spin on it: from the second loss in a row on 0.5 s, 1 s, 2 s and so on, up to CORE_LOST_WAIT_MAX_MS. The bound is
- * CORE_NEVER_RAN_WAIT_MAX_MS if the program never runs and no node with the missing part can have come since: a trial without
- * code leaves the slots to other trials. Such losses are counted over all trials of the experiment, so that not every trial has
- * to fail as often. */
+/* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that the
+ * mesh does not spin on it: from the second loss in a row on 0.5 s, 1 s, 2 s and so on, up to CORE_LOST_WAIT_MAX_MS. The
+ * bound is CORE_NEVER_RAN_WAIT_MAX_MS if the program never runs and no node with the missing part can have come since: a
+ * trial without code leaves the slots to other trials. Such losses are counted over all trials of the experiment, so that
+ * not every trial has to fail as often. */
 static uint64_t wait_after_losses_ms(const struct node_core *core, const struct core_coordination *coordination,
                                      const struct view_attempt *last, uint32_t losses, uint64_t ended_ms)
 {
@@ -139,7 +140,8 @@ uint64_t pending_lost_wait_ms(const struct node_core *core, const struct core_co
     const struct view_attempt *last;
     *losses = count_losses(trial, &last);
     const struct core_watch *watch = *losses >= 2 ? watch_find(coordination, &last->id) : NULL;
-    if (watch == NULL || watch->ended_ms == 0 || (attempts_never_ran(last) && begins_elsewhere(core, experiment, trial, last))) {
+    if (watch == NULL || watch->ended_ms == 0 ||
+        (attempts_never_ran(last) && begins_elsewhere(core, experiment, trial, last))) {
         return 0;
     }
     uint64_t wait_ms = wait_after_losses_ms(core, coordination, last, *losses, watch->ended_ms);
@@ -185,8 +187,8 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
 
 /* ---- the next one -------------------------------------------------------------------------------------------------- */
 
-/* Trials that a coordinator beyond a cut may have started. Until it noticed the cut, it went on by index behind its last trial
- * known here, up to as many trials as there are slots beyond the cut. */
+/* Trials that a coordinator beyond a cut may have started. Until it noticed the cut, it went on by index behind its last
+ * trial known here, up to as many trials as there are slots beyond the cut. */
 struct unseen {
     uint32_t from, count;
 };
@@ -213,9 +215,8 @@ static struct unseen unseen_starts(const struct node_core *core, const struct vi
     return unseen;
 }
 
-bool pending_next(struct node_core *core, struct core_coordination *coordination,
-                         const struct view_experiment *experiment, const struct order_sides *sides,
-                         const struct order_claim *after, struct order_claim *out)
+bool pending_next(struct node_core *core, struct core_coordination *coordination, const struct view_experiment *experiment,
+                  const struct order_sides *sides, const struct order_claim *after, struct order_claim *out)
 {
     bool by_index = !sides->is_cut || BUG(index_order, "two sides of a cut claim trials in opposite orders"), found = false;
     struct order_claim best = {0, 0};
@@ -242,10 +243,10 @@ bool pending_next(struct node_core *core, struct core_coordination *coordination
     return found;
 }
 
-bool pending_any(struct node_core *core, struct core_coordination *coordination,
-                        const struct view_experiment *experiment)
+bool pending_any(struct node_core *core, struct core_coordination *coordination, const struct view_experiment *experiment)
 {
-    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_count; i = view_next_unsettled(experiment, i + 1)) {
+    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_count;
+         i = view_next_unsettled(experiment, i + 1)) {
         if (trial_is_pending(core, coordination, experiment, i)) {
             return true;
         }

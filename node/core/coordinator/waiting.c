@@ -1,5 +1,6 @@
-/* Why a queued trial has not begun. The causes in the order in which coordinator.c, pending.c and placing.c meet them: the experiment rests,
- * no node coordinates it, the trial has to wait after losses or deaths, slots are missing, nodes have no network in common. */
+/* Why a queued trial has not begun. The causes in the order in which coordinator.c, pending.c and placing.c meet them: the
+ * experiment rests, no node coordinates it, the trial has to wait after losses or deaths, slots are missing, nodes have no
+ * network in common. */
 
 #include "base/format.h"
 #include "node/core/coordinator/coordinator.h"
@@ -301,8 +302,8 @@ static bool write_generation(const struct view_experiment *experiment, uint32_t 
         return false;
     }
     uint32_t first = index - index % population - population;
-    format_text(out, size, "round %u goes on from round %u, of which %u of %u trials have come to the end", first / population + 2,
-                first / population + 1, experiment->search.trials[first].judged_members, population);
+    format_text(out, size, "round %u goes on from round %u, of which %u of %u trials have come to the end",
+                first / population + 2, first / population + 1, experiment->search.trials[first].judged_members, population);
     return true;
 }
 

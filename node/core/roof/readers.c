@@ -252,8 +252,8 @@ bool node_core_search_trouble(const struct view_experiment *experiment, char *ou
 bool node_core_is_halted(const struct node_core *core, const struct view_experiment *experiment)
 {
     const struct view_searcher *row = experiment->is_custom ? view_custom_searcher(experiment) : NULL;
-    bool is_halted = row != NULL && row->fact.is_given_up && core_node_alive(core, row->writer) && !view_experiment_paused(experiment) &&
-                     !view_experiment_over(experiment);
+    bool is_halted = row != NULL && row->fact.is_given_up && core_node_alive(core, row->writer) &&
+                     !view_experiment_paused(experiment) && !view_experiment_over(experiment);
     for (uint32_t t = 0; t < experiment->trial_count && is_halted; t++) {
         is_halted = !view_custom_is_created(experiment, t) || view_trial_over(view_trial_state(experiment, t));
     }

@@ -178,7 +178,8 @@ static bool has_untold_end(const struct view_experiment *experiment)
         view_experiment_paused(experiment)) {
         return false;
     }
-    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_slots; i = view_next_unsettled(experiment, i + 1)) {
+    for (uint32_t i = view_next_unsettled(experiment, 0); i < experiment->trial_slots;
+         i = view_next_unsettled(experiment, i + 1)) {
         if (view_custom_end_is_due(experiment, i)) {
             return true;
         }

@@ -806,8 +806,8 @@ enum view_experiment_state view_experiment_state(const struct view_experiment *e
 /* Completed, cancelled or failed: no further work of the experiment begins, unless a user retries a trial. */
 bool view_experiment_over(const struct view_experiment *experiment);
 
-/* True while a coordinator may be needed: the experiment is not over, or an attempt has no verdict yet, or the program of its search is
- * to be told of an end. */
+/* True while a coordinator may be needed: the experiment is not over, or an attempt has no verdict yet, or the program of
+ * its search is to be told of an end. */
 bool view_experiment_live(const struct view_experiment *experiment);
 
 /* The states as users read them: "queued", "running" ... */

@@ -142,7 +142,8 @@ static bool part_rungs(const struct node_core *core, const struct shown *shown, 
     return render_rungs(core, shown->experiment, from, writer);
 }
 
-static bool part_generations(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
+static bool part_generations(const struct node_core *core, const struct shown *shown, uint32_t *from,
+                             struct pack_writer *writer)
 {
     return render_generations(core, shown->experiment, from, writer);
 }
@@ -478,7 +479,8 @@ void query_rungs(struct daemon *daemon, struct client_request *request, int argu
     enum search_kind searcher = experiment->config->searcher;
     if (!search_halves(searcher) && searcher != SEARCH_PBT) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                           "%s has no rungs: only the searchers asha, adaptive_asha and pbt compare trials on their way%s.", experiment->config->name,
+                           "%s has no rungs: only the searchers asha, adaptive_asha and pbt compare trials on their way%s.",
+                           experiment->config->name,
                            searcher == SEARCH_CUSTOM ? "; shoal why EXP/TRIAL tells what its program has decided" : "");
         return;
     }

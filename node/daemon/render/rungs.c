@@ -83,7 +83,8 @@ bool render_rungs(const struct node_core *core, const struct view_experiment *ex
     return i < search->judged_count;
 }
 
-/* ---- pbt --------------------------------------------------------------------------------------------------------------- */
+/* ---- pbt ---------------------------------------------------------------------------------------------------------------
+ */
 
 /* The places of the trials of one round, from 1 on; 0: the trial has no entry yet. */
 struct places {
@@ -98,7 +99,8 @@ static void rank_round(const struct view_experiment *experiment, uint32_t round,
     for (uint32_t m = 0; m < population; m++) {
         const struct view_judged *last = view_search_last(experiment, round * population + m);
         out->places[m] = 0;
-        out->results[m] = (struct pbt_result){last != NULL ? last->fact.metric : 0, last == NULL || last->fact.decision == FACT_ENDS};
+        out->results[m] =
+            (struct pbt_result){last != NULL ? last->fact.metric : 0, last == NULL || last->fact.decision == FACT_ENDS};
     }
     pbt_rank(out->results, population, experiment->config->smaller_is_better, out->order);
     for (uint32_t m = 0, place = 0; m < population; m++) {
@@ -131,7 +133,9 @@ static void put_member(const struct view_experiment *experiment, uint32_t index,
     render_put_u64(packer, "round", index / population + 1);
     render_put_u64(packer, "member", index % population);
     render_put_u64(packer, "trial", index);
-    render_put_text(packer, "state", render_trial_state_name(experiment, view_find_trial(experiment, index), render_trial_state(experiment, index)));
+    render_put_text(
+        packer, "state",
+        render_trial_state_name(experiment, view_find_trial(experiment, index), render_trial_state(experiment, index)));
     put_u64_or_nil(packer, "place", place > 0, place);
     render_put_string(packer, "metric");
     if (last != NULL && last->fact.decision != FACT_ENDS) {
@@ -145,7 +149,8 @@ static void put_member(const struct view_experiment *experiment, uint32_t index,
     put_u64_or_nil(packer, "next_parent", next_parent != FACT_NO_TRIAL, next_parent);
 }
 
-bool render_generations(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from, struct pack_writer *frame)
+bool render_generations(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from,
+                        struct pack_writer *frame)
 {
     (void)core;
     msgpack_packer packer = render_packer(frame);

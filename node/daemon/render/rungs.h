@@ -9,8 +9,9 @@
 #define RENDER_RUNGS_PAIRS 1
 bool render_rungs(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from, struct pack_writer *frame);
 
-/* Writes `search`, a map `population rounds metric smaller_is_better unit length_per_round members`: how the trials of each round of pbt
- * rank, and which trial goes on in the place of each. The experiment is `known`, and its searcher is pbt. */
-bool render_generations(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from, struct pack_writer *frame);
+/* Writes `search`, a map `population rounds metric smaller_is_better unit length_per_round members`: how the trials of each
+ * round of pbt rank, and which trial goes on in the place of each. The experiment is `known`, and its searcher is pbt. */
+bool render_generations(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from,
+                        struct pack_writer *frame);
 
 #endif

@@ -12,8 +12,9 @@
 #define WAITING_ROWS_MAX 32  /* so that a document has room for them */
 #define WAITING_LOOKS_MAX 48 /* trials with attempts, each looked at by itself; each look goes through all slots of the mesh */
 
-/* The reasons of an experiment's queued trials. Trials that have not begun wait for the same, so one look does for all, but for those that
- * their search does not let begin: trials of custom without values, and of a round of pbt that has no parents yet. */
+/* The reasons of an experiment's queued trials. Trials that have not begun wait for the same, so one look does for all, but
+ * for those that their search does not let begin: trials of custom without values, and of a round of pbt that has no parents
+ * yet. */
 struct waiting {
     bool has_unbegun, has_held;
     uint32_t looks, held_round;
@@ -25,7 +26,8 @@ static bool is_held(const struct view_experiment *experiment, uint32_t index, ui
 {
     bool is_pbt = experiment->config->searcher == SEARCH_PBT;
     *round = is_pbt ? index / experiment->config->population_size : 0;
-    return experiment->is_custom ? !view_custom_is_created(experiment, index) : is_pbt && !view_population_has_parent(experiment, index);
+    return experiment->is_custom ? !view_custom_is_created(experiment, index)
+                                 : is_pbt && !view_population_has_parent(experiment, index);
 }
 
 /* Writes why the trial waits; an empty text: it does not. */
@@ -106,7 +108,8 @@ void render_put_first_waiting(const struct node_core *core, const struct view_ex
     struct waiting waiting = {0};
     char text[NODE_CORE_WAITING_BYTES] = "";
     uint32_t trials = view_experiment_over(experiment) ? 0 : experiment->trial_count, round;
-    for (uint32_t i = 0; i < trials && text[0] == '\0'; i++) { /* what a search holds back as it should is not worth a line */
+    for (uint32_t i = 0; i < trials && text[0] == '\0';
+         i++) { /* what a search holds back as it should is not worth a line */
         if (view_search_paused(experiment, i) == NULL && !is_held(experiment, i, &round)) {
             find_waiting(core, experiment, i, &waiting, text);
         }

@@ -104,7 +104,9 @@ static void add_standing_in_round(const struct view_experiment *experiment, cons
     add(why, 0, text);
     uint32_t next = index + population, parent = next < search->trial_count ? search->trials[next].parent : FACT_NO_TRIAL;
     if (parent != FACT_NO_TRIAL) {
-        (void)format_text(text, sizeof text, parent == index ? "it goes on as trial %u" : "trial %u takes its place, a copy of trial %u", next, parent);
+        (void)format_text(text, sizeof text,
+                          parent == index ? "it goes on as trial %u" : "trial %u takes its place, a copy of trial %u", next,
+                          parent);
         add(why, 0, text);
     }
 }

@@ -57,7 +57,12 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_LAZY = {"Client": ".client", "ElasticRun": "._elastic", "search": "._search", **dict.fromkeys(("Create", "Finish", "Searcher", "Stop"), "._searcher")}
+_LAZY = {
+    "Client": ".client",
+    "ElasticRun": "._elastic",
+    "search": "._search",
+    **dict.fromkeys(("Create", "Finish", "Searcher", "Stop"), "._searcher"),
+}
 
 
 def __getattr__(name: str) -> Any:

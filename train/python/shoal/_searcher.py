@@ -56,8 +56,8 @@ class Searcher:
         return None
 
     def on_report(self, trial: int, step: int, metric: float) -> Actions:
-        """The trial has trained for ``searcher.every`` more, and this is what it has reported of ``searcher.metric``. `reported` has
-        its other metrics."""
+        """The trial has trained for ``searcher.every`` more, and this is what it has reported of ``searcher.metric``.
+        `reported` has its other metrics."""
         return None
 
     def on_end(self, trial: int, how: str, metric: float) -> Actions:
@@ -67,8 +67,8 @@ class Searcher:
     def reported(self, trial: int, step: int) -> dict[str, float]:
         """What the trial had last reported of each metric of group validation when it was at this step.
 
-        The nodes that hold its points are asked. In a later life the same comes, unless these nodes are gone or a user has retried
-        the trial meanwhile.
+        The nodes that hold its points are asked. In a later life the same comes, unless these nodes are gone or a user has
+        retried the trial meanwhile.
         """
         if self._daemon is None:
             raise ShoalError("shoal.Searcher.reported() is for on_report and on_end, while run() asks for events.")
