@@ -1,5 +1,6 @@
-"""The values of a search's trials, computed anew: draws by chance, as train/search/search.h has them, and draws from what other trials
-have reached, as train/search/tpe.h and parzen.h have them. Shares no code with Shoal."""
+"""The values of a search's trials, computed anew: draws by chance, as train/search/search.h has them, draws from what other trials
+have reached, as train/search/tpe.h and parzen.h have them, and the values of copies, as train/search/pbt.h has them. Shares no code
+with Shoal."""
 
 import math
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -11,6 +12,7 @@ COMPLETED, STOPPED, RUNNING = range(3)
 GOOD_MAX, CANDIDATES = 25, 24
 MASK = (1 << 64) - 1
 NAN = float("nan")
+ABSENT = object()  # a value that is not there
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
 
 
@@ -72,7 +74,8 @@ class Parameter:
         more = packed[fixed] if len(packed) > fixed else {}
         self.is_log, self.step, self.when = more.get("log", False), more.get("step", 0), more.get("when", [])
         self.is_later = bool(more)
-        self.choices = len(packed[2]) if self.kind == CATEGORICAL else 0
+        self.values = packed[2] if self.kind == CATEGORICAL else [packed[2]]
+        self.choices = len(self.values) if self.kind == CATEGORICAL else 0
         if self.kind in (INT, DOUBLE, LOG):
             self.low, self.high = packed[2:4]
         if self.kind == LOG:
@@ -95,6 +98,17 @@ class Parameter:
         value = self.low + uniform * (self.high - self.low)
         return self.base ** value if self.kind == LOG else value
 
+    def times(self, value, factor):
+        """The number of a copy whose parent has `value`, not rounded to nine digits."""
+        low, high = sorted((self.base ** self.low, self.base ** self.high)) if self.kind == LOG else (self.low, self.high)
+        changed = min(max(value * factor, low), high)
+        if self.kind == LOG or (self.kind == DOUBLE and not self.step):
+            return changed
+        step = self.step or 1
+        steps = (changed - low) / step
+        steps = math.ceil(steps - 1e-9) if value * factor > value else math.floor(steps + 1e-9)
+        return low + min(max(steps, 0), round((high - low) / step)) * step
+
     def in_order(self, random):
         """The value by the rule of spaces in which no parameter has a property of later versions."""
         if self.kind == CATEGORICAL:
@@ -103,6 +117,18 @@ class Parameter:
             return int(self.low) + random.below(int(self.high) - int(self.low) + 1)
         value = self.low + random.uniform() * (self.high - self.low)
         return self.base ** value if self.kind == LOG else value
+
+    def value_of(self, number):
+        """As a program gets it."""
+        if self.kind in (CONST, CATEGORICAL):
+            return self.values[int(number)]
+        return int(number) if self.kind == INT else number
+
+    def number_of(self, value):
+        """Of a value that a program has given."""
+        if self.kind in (CONST, CATEGORICAL):
+            return next((at for at, own in enumerate(self.values) if own == value and type(own) is type(value)), NAN)
+        return value
 
     def has(self, drawn, recorded):
         """Whether a value that was drawn here without rounding is the one that was recorded."""
@@ -142,6 +168,48 @@ class Space:
             if not self.is_active(p, point):
                 point[at] = NAN
         return point
+
+    def of_copy(self, parent, resample, perturb, seed, index):
+        """Trial `index` as a copy of one with the values `parent`, numbers not rounded."""
+        point = []
+        for p, value in zip(self.parameters, parent):
+            random = random_by_name(seed, index, p.name)
+            chance, place, side = random.uniform(), random.uniform(), random.uniform()
+            if not self.is_active(p, point):
+                point.append(NAN)
+            elif p.kind == CONST:
+                point.append(0)
+            elif math.isnan(value) or chance < resample:
+                point.append(p.at(place))
+            elif p.kind == CATEGORICAL:
+                point.append(value)
+            else:
+                point.append(p.times(value, 1 - perturb if side < 0.5 else 1 + perturb))
+        return point
+
+    def map_of(self, point):
+        """The values as a program gets them."""
+        values = {}
+        for p, number in zip(self.parameters, point):
+            if not math.isnan(number):
+                *maps, last = p.name.split(".")
+                inner = values
+                for name in maps:
+                    inner = inner.setdefault(name, {})
+                inner[last] = p.value_of(number)
+        return values
+
+    def of_map(self, values, seed, index):
+        """Trial `index` with the values that a program has given: what it leaves out is drawn, unless it depends on a condition. Returns
+        the numbers, and which of them are drawn, and so not rounded."""
+        chance, point, is_drawn = self.by_chance(seed, index), [], []
+        for at, p in enumerate(self.parameters):
+            inner = values
+            for name in p.name.split("."):
+                inner = inner.get(name, ABSENT) if isinstance(inner, dict) else ABSENT
+            is_drawn.append(inner is ABSENT and (not values or not p.when))
+            point.append(chance[at] if is_drawn[-1] else NAN if inner is ABSENT else p.number_of(inner))
+        return point, is_drawn
 
     def same(self, drawn, recorded):
         return len(drawn) == len(recorded) and all(p.has(d, r) for p, d, r in zip(self.parameters, drawn, recorded))

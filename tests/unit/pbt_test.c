@@ -147,6 +147,25 @@ static void values_are_drawn_anew_by_the_given_odds(void **state)
     assert_memory_equal(point, again, sizeof again);
 }
 
+static void a_copy_has_the_same_values_in_every_version(void **state)
+{
+    (void)state;
+    uint8_t bytes[1024];
+    struct search_space space;
+    const struct pbt_explore half = {.resample_probability = 0.5, .perturb_factor = 0.2};
+    static const double expected[][PARAMETERS] = {{0.012, 6, 0.4, 1, 48, 0},         {0.008, 6, 0.2, 1, 48, 0},
+                                                  {0.008, 4, 0.1, 1, 64, 0},         {0.022442817, 2, 0.2, 0, NAN, 0},
+                                                  {0.00658436954, 5, 0.2, 2, NAN, 0}, {0.00499626778, 6, 0.4, 1, 48, 0}};
+    double point[PARAMETERS];
+    make_space(bytes, sizeof bytes, &space);
+    for (uint32_t trial = 0; trial < sizeof expected / sizeof expected[0]; trial++) {
+        assert_int_equal(pbt_explore(&space, &half, from, 7, trial, point), 0);
+        for (uint32_t i = 0; i < PARAMETERS; i++) {
+            assert_true(fabs(point[i] - expected[trial][i]) < 1e-12 || (isnan(point[i]) && isnan(expected[trial][i])));
+        }
+    }
+}
+
 static void values_outside_of_the_space_are_refused(void **state)
 {
     (void)state;
@@ -171,6 +190,7 @@ int main(void)
         cmocka_unit_test(a_copy_has_values_beside_its_parents),
         cmocka_unit_test(a_copy_stays_within_the_bounds),
         cmocka_unit_test(values_are_drawn_anew_by_the_given_odds),
+        cmocka_unit_test(a_copy_has_the_same_values_in_every_version),
         cmocka_unit_test(values_outside_of_the_space_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
