@@ -2,14 +2,17 @@
 on the disks at the end is computed anew by search_replay.py. The short forms kill three times, the long ones twenty times."""
 
 import itertools
+import math
 import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lab import case, expect, show, wait_over, wait_until
-from search_replay import ATTEMPT, ENDS, LOG, SEARCH_PAUSE, SEARCH_STOP, Search, Wrong, read_records
+from lab import case, expect, over, show, wait_over, wait_until
+from search_programs import load
+from search_replay import ATTEMPT, LOG, SEARCH_PAUSE, SEARCH_STOP, Search, read_records
+from search_states import ENDS, Wrong
 
 # Kinds of records that a coordinator decides by, and where their commit is held: on its own disk, or on another node's once it has sent
 # them. None: at a random moment.
@@ -20,14 +23,17 @@ HOLDS_OF_PAUSES = [(LOG, "after", "own"), (SEARCH_PAUSE, "before", "own"), None,
                    (SEARCH_PAUSE, "before", "another"), (LOG, "before", "own"), (SEARCH_PAUSE, "after", "another")]
 HOLDS_OF_BOTH = [(LOG, "after", "own"), (SEARCH_PAUSE, "before", "own"), (ATTEMPT, "before", "own"), None, (SEARCH_PAUSE, "after", "another"),
                  (LOG, "before", "own"), (ATTEMPT, "after", "own"), (SEARCH_STOP, "before", "own")]
+HOLDS_OF_COPIES = [(LOG, "after", "own"), (ATTEMPT, "before", "own"), (SEARCH_STOP, "before", "own"), None, (LOG, "before", "own"),
+                   (ATTEMPT, "after", "own"), (SEARCH_STOP, "after", "another"), None]
 HOLDS_OF_ATTEMPTS = [(ATTEMPT, "after", "own"), None, (ATTEMPT, "before", "own"), None]
 
 
 class Storm:
     """Three daemons, of which the coordinator of one experiment is killed."""
 
-    def __init__(self, lab):
-        self.lab = lab
+    def __init__(self, lab, program=None):
+        """`program`: makes a fresh searcher of the user's, where one decides."""
+        self.lab, self.program = lab, program
         self.mesh = lab.mesh(3, slots="cpu:2", start=False)
         sanitizer = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
         for node in self.mesh.nodes:
@@ -93,8 +99,7 @@ class Storm:
         """Submits the experiment, kills its coordinators, and waits for its end."""
         self.identity = self.lab.submit(self.mesh.nodes[0], config)
         for hold in itertools.islice(itertools.cycle(holds), kills):
-            expect(show(self.mesh, self.identity)["state"] == "running" or self.kills == 0,
-                   f"the search was over after {self.kills} kills: it needs more trials")
+            expect(over(show(self.mesh, self.identity)) is None, f"the search was over after {self.kills} kills: it needs more trials")
             self.kill(hold)
         return wait_over(self.mesh, self.identity, limit_s)
 
@@ -102,13 +107,14 @@ class Storm:
         """What each node has on its disk, once all have the same."""
         def read():
             self.look()
-            found = [Search(read_records(node.dir, self.lab.build), self.identity) for node in self.mesh.nodes]
+            found = [Search(read_records(node.dir, self.lab.build), self.identity, self.program) for node in self.mesh.nodes]
             return found if all(search.same_as(found[0]) for search in found) else None
 
         return wait_until(read, 30, "the disks to have the same records of the search")
 
-    def check(self, final, trials):
-        """The decisions follow from the results, trials are as many as they should be, and what has been stopped stays so."""
+    def check(self, final, trials, failing=()):
+        """The decisions follow from the results, trials are as many as they should be, and what has been stopped stays so. The `failing`
+        trials fail, and no others."""
         search = self.searches()[0]  # as all of them
         try:
             checked = search.check(is_over=True)
@@ -125,7 +131,8 @@ class Storm:
         numbers = [trial["index"] for trial in final["trials"]]
         expect(numbers == list(range(trials)), f"the trials are {numbers}")
         ends = {trial["index"]: trial["state"] for trial in final["trials"]}
-        expect(all(state in ("stopped", "completed") for state in ends.values()), f"trials ended as {ends}")
+        expect(all(state in (("failed",) if trial in failing else ("stopped", "completed")) for trial, state in ends.items()),
+               f"trials ended as {ends}")
         attempts = {trial["index"]: trial["attempt"] for trial in final["trials"]}
         for trial, seen in self.stopped.items():
             if len(seen) > 1:  # beyond the one that may have been the only one to know, and was killed
@@ -214,6 +221,66 @@ def kill_without_rungs(lab, searcher, kills, rest_ms, trials):
     return said
 
 
+POPULATION, LENGTH = 6, 4
+BEST_X = 0.37  # the metric of a trial of pbt is the distance of its x from here
+
+
+def kill_a_population(lab, rounds, kills, rest_ms):
+    """Some trials report what is no number, and some fail: these are replaced by copies of others."""
+    storm = Storm(lab)
+    trials = POPULATION * rounds
+    odd = range(11, trials, 13)
+    failing = range(9, trials, 17)
+    entrypoint = (f'[ $(( SHOAL_TRIAL % 17 )) != 9 ] || exit 1; '
+                  f"m=$(awk -v x=$SHOAL_HP_X 'BEGIN {{ d = x - {BEST_X}; printf \"%.9g\", d < 0 ? -d : d }}'); "
+                  f'[ $(( SHOAL_TRIAL % 13 )) != 11 ] || m=nan; set --; '
+                  f'for i in $(seq $(( (SHOAL_TRIAL / {POPULATION} + 1) * {LENGTH} + 2 ))); do '
+                  f'set -- "$@" past:$i:4 report:validation:accuracy:$i:$m save:$i:1000 flush rest:{rest_ms}; done; '
+                  f'exec {lab.build}/scripted_worker "$@"')
+    searcher = {"name": "pbt", "population_size": POPULATION, "num_rounds": rounds, "length_per_round": LENGTH, "truncate_fraction": 0.34,
+                "smaller_is_better": True}
+    final = storm.run({**config(lab, searcher, rest_ms), "entrypoint": entrypoint, "hyperparameters": SPACE, "max_restarts": 0},
+                      kills, HOLDS_OF_COPIES, 600)
+    said = storm.check(final, trials, failing)
+    search = storm.searches()[0]
+    for entry in search.state().entries:
+        x = search.point(entry.attempt())[0]
+        is_due = (entry.decision == ENDS if entry.trial in failing else
+                  math.isnan(entry.metric) if entry.trial in odd else abs(entry.metric - abs(x - BEST_X)) < 1e-8)
+        expect(is_due, f"{entry} is judged by {entry.metric}, and its program had x = {x}")
+    parents = {attempt[0]: search.draw(attempt)[0] - 1 for attempt in search.attempts}
+    for node in storm.mesh.nodes:
+        shown = {trial["index"]: trial.get("parent", -1) for trial in node.json("show", storm.identity)["experiment"]["trials"]}
+        expect(shown == parents, f"{node.name} shows the parents {shown}, and its records say {parents}")
+    copies = sum(parent >= 0 and parent != trial - POPULATION for trial, parent in parents.items())
+    expect(copies >= 2 * (rounds - 1), f"{copies} trials are copies of others")
+    expect(storm.held >= max(1, kills // 4), f"only {said}")
+    return f"{said}, {copies} copies of others"
+
+
+def kill_a_search_of_ones_own(lab, trials, kills, rest_ms):
+    """A program decides. Each of its lives is told of the events of the log, in their order."""
+    path, events = Path(__file__).parent / "programs/custom_kills.py", lab.dir / "events"
+    events.mkdir()
+    storm = Storm(lab, program=lambda: load(path, "", str(trials)))
+    entrypoint = (f'set --; for i in $(seq 6); do set -- "$@" past:$i:4 report:validation:accuracy:$i:$SHOAL_HP_X save:$i:1000 flush '
+                  f'rest:{rest_ms}; done; exec {lab.build}/scripted_worker "$@"')
+    searcher = {"name": "custom", "entrypoint": f"python3 {path} {events} {trials}", "max_trials": trials, "max_length": 6, "every": 2}
+    final = storm.run({**config(lab, searcher, rest_ms), "entrypoint": entrypoint, "hyperparameters": SPACE}, kills, HOLDS_OF_COPIES, 600)
+    said = storm.check(final, trials)
+    search = storm.searches()[0]
+    told = search.state().check_answers().told
+    lives = [file.read_text().splitlines() for file in events.iterdir()]
+    unknown = 0
+    for life in lives:
+        same = next((at for at, (one, other) in enumerate(zip(life, told)) if one != other), min(len(life), len(told)))
+        unknown += len(life) - same
+        expect(len(set(life)) == len(life), f"a life was told of an event twice: {life}")
+    expect(told in lives, f"no life was told of all {len(told)} events of the log")
+    expect(storm.held >= max(1, kills // 4), f"only {said}")
+    return f"{said}, {len(lives)} lives of the program, {len(told)} events, {unknown} that no log kept"
+
+
 @case(limit_s=180)
 def a_search_of_several_brackets_outlives_coordinators_held_at_their_decisions(lab):
     return kill_a_search(lab, adaptive(60), 3, 600)
@@ -222,6 +289,16 @@ def a_search_of_several_brackets_outlives_coordinators_held_at_their_decisions(l
 @case(limit_s=240)
 def trials_that_are_drawn_paused_and_promoted_outlive_coordinators_held_at_their_decisions(lab):
     return kill_a_search_that_draws(lab, {**promoting(48), "sampler": "tpe"}, 3, 600, last=9, holds=HOLDS_OF_BOTH)
+
+
+@case(limit_s=240)
+def a_population_outlives_coordinators_held_at_their_decisions(lab):
+    return kill_a_population(lab, 7, 2, 250)
+
+
+@case(limit_s=240)
+def a_search_of_ones_own_outlives_coordinators_held_at_its_answers(lab):
+    return kill_a_search_of_ones_own(lab, 40, 2, 250)
 
 
 @case(limit_s=180)
@@ -302,3 +379,13 @@ def a_random_search_outlives_twenty_coordinators(lab):
 @case(limit_s=1500, whole=True)
 def a_grid_outlives_twenty_coordinators(lab):
     return kill_without_rungs(lab, {"name": "grid"}, 20, 2500, 200)
+
+
+@case(limit_s=1500, whole=True)
+def a_population_outlives_twenty_coordinators(lab):
+    return kill_a_population(lab, 50, 20, 500)
+
+
+@case(limit_s=1500, whole=True)
+def a_search_of_ones_own_outlives_twenty_coordinators(lab):
+    return kill_a_search_of_ones_own(lab, 260, 20, 700)

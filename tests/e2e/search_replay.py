@@ -1,13 +1,16 @@
 """Computes anew what a search has decided and drawn, from the records on a node's disk. Shares no code with Shoal: it reads the
 envelopes and MessagePack bodies by docs/wire.md, folds the logs by docs/design.md 14, and applies the rules of asynchronous successive
-halving, with stops or with promotions, and of the tree-structured Parzen estimator (search_draws.py) to the metrics in their order.
+halving, with stops or with promotions, of the tree-structured Parzen estimator and of population-based training (search_draws.py) to the
+metrics in their order. Of a search in which a program decides, it tells a fresh instance of the program (search_programs.py) of the log's
+events and compares the answers.
 
-usage: search_replay.py DIR EXPERIMENT [--build DIR]   checks one node's records; prints what it found, exit status 1 if anything is wrong"""
+usage: search_replay.py DIR EXPERIMENT [--build DIR] [--program "FILE ARGUMENT..."]
+checks one node's records; prints what it found, exit status 1 if anything is wrong"""
 
 import argparse
-import bisect
 import json
 import math
+import shlex
 import struct
 import subprocess
 import sys
@@ -15,21 +18,17 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
-from search_draws import COMPLETED, RUNNING, STOPPED, TPE, Observation, Space, draw
+from search_draws import TPE, Space
+from search_programs import load
+from search_states import (CLOSES, ENDS, OVER, PAUSES, STOPS, TOPS_OUT, WORDS, Answer, Answers, Entry, Generations, Ladder, State,
+                           Wrong, same)
 
 EXPERIMENT, CLAIM, ATTEMPT, WORKER, VERDICT, MANIFEST, EXPERIMENT_LARGE, ATTEMPT_LARGE, STOP, NOTE = 5, 7, 8, 9, 10, 11, 25, 26, 28, 29
 RESULT, LOG, SEARCH_STOP, SEARCH_PAUSE = 30, 31, 32, 35
-GOES_ON, STOPS, TOPS_OUT, PAUSES, PROMOTES, CLOSES, ENDS = range(7)
-WORDS = ("goes on", "stops", "top", "pauses", "promotes", "closes", "ends")
-GRID, ASHA, ADAPTIVE, DRAWS = 1, 3, 4, 5  # searchers; DRAWS: tpe
+GRID, ASHA, ADAPTIVE, DRAWS, POPULATION, CUSTOM = 1, 3, 4, 5, 6, 7  # searchers; DRAWS: tpe
 RANGES = (2, 3, 4)  # kinds of hyperparameters with a count
 MODES = ("standard", "aggressive", "conservative")
 FURTHER_TRIALS = 5  # the subject of a note
-OVER = 0  # the reason of a verdict: completed
-
-
-class Wrong(Exception):
-    """What the records say does not follow from the rule."""
 
 
 # ---- bytes ---------------------------------------------------------------------------------------------------------------
@@ -135,254 +134,12 @@ def seat_trials(brackets):
     return seats
 
 
-class Entry:
-    """A decision of a log, and what its result was worth then."""
-
-    def __init__(self, told):
-        self.trial, self.number, self.term, self.coordinator, self.rung, self.decision, self.step, self.length, self.metric = told
-        self.place, self.of = 0, 0
-
-    def attempt(self):
-        return self.trial, self.number, self.term, self.coordinator
-
-    def __str__(self):
-        return f"trial {self.trial} attempt {self.number} at rung {self.rung}"
-
-
-class Created:
-    """The values with which an attempt is about to begin."""
-
-    def __init__(self, told):
-        key, self.is_drawn, values = told
-        self.attempt = (*struct.unpack_from(">IIQ", key, 8), bytes(key[24:40]))
-        self.trial, self.point = self.attempt[0], values[1:]
-
-
-class State:
-    """What a log says up to an entry, by the rule of trials that are stopped."""
-
-    def __init__(self, search):
-        self.search = search
-        self.entries, self.rungs = [], Counter()
-        self.created, self.values = [], {}  # in their order; trial -> its own
-
-    def next_rung(self, trial):
-        return self.rungs[trial]
-
-    def follows(self, entry):
-        return entry.rung == self.rungs[entry.trial]
-
-    def reports(self, entry):
-        """The metrics of the entry's bracket at its rung so far."""
-        bracket = self.search.bracket_of(entry.trial)
-        return [e.metric for e in self.entries if e.rung == entry.rung and self.search.bracket_of(e.trial) == bracket]
-
-    def decide(self, entry):
-        """What the rule says of the result; notes its place among those before it in its bracket at its rung."""
-        before = self.reports(entry)
-        better = sum(self.search.is_better(other, entry.metric) for other in before)
-        entry.place, entry.of = better + 1, len(before) + 1
-        if not self.search.halves:
-            return TOPS_OUT
-        if math.isnan(entry.metric):
-            return STOPS
-        if entry.rung == self.search.rungs_of(entry.trial) - 1:
-            return TOPS_OUT
-        return GOES_ON if better < max(1, math.floor(entry.of / self.search.divisor)) else STOPS
-
-    def take(self, entry):
-        self.entries.append(entry)
-        self.rungs[entry.trial] += 1
-
-    def create(self, created):
-        own = self.values.setdefault(created.trial, [])
-        if all(other.attempt != created.attempt for other in own):
-            self.created.append(created)
-            own.append(created)
-
-    def left(self):
-        """What is to be decided without a further result, as text; None: nothing."""
-
-    def awaits(self, trial, rung):
-        """A result of the trial at that rung is to be judged."""
-        last = next((e for e in reversed(self.entries) if e.trial == trial), None)
-        return rung == self.rungs[trial] and (last is None or last.decision == GOES_ON)
-
-    # ---- draws ----
-
-    def point_of(self, trial, attempt=None):
-        """The values of the attempt, or the newest of the trial."""
-        return next((c.point for c in reversed(self.values.get(trial, [])) if attempt in (None, c.attempt)), None)
-
-    def observe(self, index):
-        """The observations before the draw of trial `index`, and how many of them are too few to learn from."""
-        search = self.search
-        startup = search.config.get("n_startup_trials", 10)
-        seen = [e for e in self.entries if e.decision in (GOES_ON, STOPS, TOPS_OUT, PAUSES)]
-        if search.halves:
-            startup = max(startup, search.space.searched + 1)
-            lengths = Counter(e.length_due for e in seen)
-            length = max((length for length, count in lengths.items() if count >= startup), default=None)
-            startup = math.inf if length is None else startup
-        observations, results, last_of = [], {}, {entry.trial: entry for entry in self.entries}
-        for entry in seen:
-            results.setdefault(entry.trial, []).append(entry)
-        for trial in self.values.keys() - {index}:
-            own = results.get(trial, [])
-            at = [e for e in own if not search.halves or e.length_due == length]
-            last = (at or own or [None])[-1]
-            is_on_the_way = trial not in last_of or last_of[trial].decision in (GOES_ON, PROMOTES, ENDS)
-            state = COMPLETED if at else RUNNING if is_on_the_way else STOPPED
-            point = self.point_of(trial, last.attempt() if state != RUNNING else None)
-            if point is not None:
-                observations.append(Observation(trial, state, point, last.metric if last else None, last.length_due if last else 0))
-        return observations, startup
-
-    def check_created(self, created):
-        search, where = self.search, f"trial {created.trial} attempt {created.attempt[1]}"
-        if search.space is None or created.trial >= search.trials:
-            raise Wrong(f"{where} is drawn, and that is no trial of a search that draws")
-        if search.attempts.get(created.attempt) is not None and not same(search.point(created.attempt), created.point):
-            raise Wrong(f"{where} has the values {search.point(created.attempt)}, and its log says {created.point}")
-        before = self.point_of(created.trial)
-        if not created.is_drawn:
-            known = [search.point(attempt) for attempt in search.attempts if attempt[0] == created.trial] + [before]
-            if not any(point is not None and same(point, created.point) for point in known):
-                raise Wrong(f"{where} takes over {created.point}, which were never drawn")
-            return
-        if before is not None:
-            raise Wrong(f"{where} is drawn again in one log")
-        observations, startup = self.observe(created.trial)
-        wanted = draw(search.space, observations, search.smaller, startup, search.config["seed"], created.trial)
-        if not search.space.same(wanted, created.point):
-            raise Wrong(f"{where} has drawn {created.point}, and {len(observations)} trials before it say {wanted}")
-        search.drawn += 1
-
-
-class Climber:
-    """A trial of a search that promotes."""
-
-    def __init__(self):
-        self.metrics, self.place = [], "climbs"  # or "paused", "done", "ended"; a trial that has ended reports again if a user retries it
-
-
-class Ladder(State):
-    """What a log says up to an entry, by the rule of trials that are paused and promoted."""
-
-    def __init__(self, search):
-        super().__init__(search)
-        self.climbers = {trial: Climber() for trial in range(search.trials)}
-        self.rankings = {}  # (bracket, rung) -> (key, trial) of the trials that have an entry there, the best first
-        self.ages = Counter()
-
-    def next_rung(self, trial):
-        return len(self.climbers[trial].metrics)
-
-    def follows(self, entry):
-        climber, reached = self.climbers[entry.trial], self.next_rung(entry.trial)
-        if entry.decision == ENDS:
-            return (climber.place, entry.rung) in (("climbs", reached), ("paused", reached - 1))
-        if entry.decision in (PROMOTES, CLOSES):
-            return climber.place == "paused" and entry.rung == reached - 1
-        return climber.place in ("climbs", "ended") and entry.rung == reached
-
-    def ranking(self, trial, rung):
-        return self.rankings.setdefault((self.search.bracket_of(trial), rung), [])
-
-    def key(self, metric, age):
-        """Sorts entries of a rung: the best first, of equal ones the older one, and behind them those without a number."""
-        return (1, 0, age) if math.isnan(metric) else (0, metric if self.search.smaller else -metric, age)
-
-    def enter(self, trial, rung, metric):
-        """The trial's entry at the rung; it takes the place of the one that says that the trial has ended."""
-        self.ages[rung] += 1
-        ranking = self.ranking(trial, rung)
-        ranking[:] = [item for item in ranking if item[1] != trial]
-        bisect.insort(ranking, (self.key(metric, self.ages[rung]), trial))
-
-    def due(self):
-        """The paused trials that are to be promoted, of the highest rung that has any."""
-        found = {}
-        for (_, rung), ranking in self.rankings.items():
-            best = [trial for _, trial in ranking[:math.floor(len(ranking) / self.search.divisor)]]
-            due = [t for t in best if self.climbers[t].place == "paused" and len(self.climbers[t].metrics) == rung + 1]
-            found.setdefault(rung, []).extend(due)
-        return next((sorted(found[rung]) for rung in sorted(found, reverse=True) if found[rung]), [])
-
-    def closable(self):
-        """The paused trials at whose rung no trial of their bracket can report any more."""
-        lowest = {}
-        for trial, climber in self.climbers.items():
-            if climber.place in ("climbs", "paused"):
-                bracket = self.search.bracket_of(trial)
-                lowest[bracket] = min(lowest.get(bracket, math.inf), len(climber.metrics))
-        return [trial for trial, climber in self.climbers.items()
-                if climber.place == "paused" and len(climber.metrics) == lowest[self.search.bracket_of(trial)]]
-
-    def left(self):
-        due = self.due()
-        if due:
-            return f"trials {due} are to be promoted"
-        closable = self.closable()
-        return f"trials {closable} are to be closed" if closable else None
-
-    def decide(self, entry):
-        rung = entry.rung
-        if entry.decision == PROMOTES:
-            due = self.due()
-            if entry.trial not in due:
-                raise Wrong(f"{entry} is promoted, and trials {due} are to be")
-            return PROMOTES
-        if self.due():
-            raise Wrong(f"{entry} {WORDS[entry.decision]}, and trials {self.due()} are to be promoted first")
-        if entry.decision == CLOSES:
-            if entry.trial not in self.closable():
-                raise Wrong(f"{entry} is closed, and trials {self.closable()} are to be")
-            return CLOSES
-        if self.closable():
-            raise Wrong(f"{entry} {WORDS[entry.decision]}, and trials {self.closable()} are to be closed first")
-        if entry.decision == ENDS:
-            if not math.isnan(entry.metric) or not self.search.has_ended(entry.trial):
-                raise Wrong(f"{entry} ends by its log, and it has no verdict and was not stopped")
-            return ENDS
-        if math.isnan(entry.metric):
-            return STOPS
-        if rung == self.search.rungs_of(entry.trial) - 1:
-            return TOPS_OUT
-        others = [item for item in self.ranking(entry.trial, rung) if item[1] != entry.trial]
-        better = sum(key < self.key(entry.metric, math.inf) for key, _ in others)
-        return GOES_ON if better < math.floor((len(others) + 1) / self.search.divisor) else PAUSES
-
-    def note_place(self, entry):
-        trials = [trial for _, trial in self.ranking(entry.trial, entry.rung)]
-        entry.of = len(trials)
-        entry.place = 1 if math.isnan(entry.metric) else trials.index(entry.trial) + 1
-
-    def take(self, entry):
-        self.entries.append(entry)
-        climber = self.climbers[entry.trial]
-        if entry.decision == PROMOTES:
-            climber.place = "climbs"
-        elif entry.decision == CLOSES:
-            climber.place = "done"
-        elif entry.decision == ENDS:
-            if climber.place == "climbs":
-                self.enter(entry.trial, entry.rung, math.nan)
-            climber.place = "ended"
-        else:
-            self.enter(entry.trial, entry.rung, entry.metric)
-            climber.metrics.append(entry.metric)
-            climber.place = {GOES_ON: "climbs", PAUSES: "paused"}.get(entry.decision, "done")
-        self.note_place(entry)
-
-    def awaits(self, trial, rung):
-        return self.climbers[trial].place == "climbs" and rung == self.next_rung(trial)
-
-
 class Search:
     """The search of one experiment as its configuration has it, and what one node's records say of it."""
 
-    def __init__(self, records, experiment):
+    def __init__(self, records, experiment, program=None):
+        """`program` makes a fresh searcher of the user's, where one decides; without it its answers are not compared."""
+        self.program = program
         key = bytes.fromhex(experiment)
         own = [record for record in records if record.key[:8] == key]
         whole = [record for record in own if record.kind in (EXPERIMENT, EXPERIMENT_LARGE) and record.key == key]
@@ -394,7 +151,8 @@ class Search:
             self.trials = math.prod(parameter[4] for parameter in self.config["hyperparameters"] if parameter[1] in RANGES)
         else:
             self.trials = max([self.trials] + [int(record.key[9:]) for record in own if record.kind == NOTE and record.key[8] == FURTHER_TRIALS])
-        self.halves = self.config["searcher"] in (ASHA, ADAPTIVE)
+        self.searcher = self.config["searcher"]
+        self.halves = self.searcher in (ASHA, ADAPTIVE)
         self.promotes = self.halves and 0 in self.config.get("bracket_rungs", [])
         self.smaller = self.config["smaller_is_better"]
         if self.halves:
@@ -402,7 +160,7 @@ class Search:
             self.brackets = make_brackets(self.config)
             self.seats = seat_trials(self.brackets)
         space = Space(self.config.get("hyperparameters", []))
-        self.space = space if self.config["searcher"] == DRAWS or (self.halves and space.sampler == TPE) else None
+        self.space = space if self.searcher in (DRAWS, POPULATION, CUSTOM) or (self.halves and space.sampler == TPE) else None
         self.drawn = 0  # draws computed anew
         self.claims = {record.writer: record.value()[0] for record in own if record.kind == CLAIM}
         self.attempts, self.results, self.stops, self.pauses, self.verdicts, self.retries = {}, {}, {}, {}, {}, {}
@@ -418,7 +176,7 @@ class Search:
                     self.results.setdefault((*attempt, record.key[40]), []).append((record.writer, *record.value()))
                 else:
                     self.verdicts.setdefault(attempt, []).append(record.value())
-            elif record.kind in (WORKER, MANIFEST) and self.config["searcher"] == DRAWS:
+            elif record.kind in (WORKER, MANIFEST) and self.searcher in (DRAWS, CUSTOM):
                 value, trial = record.value(), struct.unpack_from(">I", record.key, 8)[0]
                 step = value[5] if record.kind == WORKER else int.from_bytes(record.key[-8:], "big")
                 metric = self.metric_in(value[9]) if record.kind == WORKER else value[4]
@@ -439,29 +197,49 @@ class Search:
 
         return content(self) == content(other)
 
+    def judges(self):
+        return self.halves or self.space is not None
+
     def bracket_of(self, trial):
         return self.seats[trial % self.config["max_trials"]] if self.halves else 0
 
     def rungs_of(self, trial):
+        if self.searcher == CUSTOM:
+            return -(-self.config["max_time"] // self.config.get("every", self.config["max_time"]))
         return self.brackets[self.bracket_of(trial)].rungs if self.halves else 1
 
     def target(self, trial, rung):
         """The length of a rung."""
+        whole = self.config.get("max_time", 0)
+        if self.searcher == CUSTOM:
+            return min(self.config.get("every", whole) * (rung + 1), whole)
         if not self.halves:
-            return self.config.get("max_time", 0)
+            return whole * (trial // self.config["population_size"] + 1 if self.searcher == POPULATION else 1)
         return max(1, math.floor(self.config["max_time"] / self.divisor ** (self.rungs_of(trial) - 1 - rung)))
 
     def is_better(self, metric, than):
         return metric < than if self.smaller else metric > than
 
+    def draw(self, attempt):
+        """What the attempt's record has of its parent and its values, or None."""
+        more = self.attempts.get(attempt)
+        return more[0] if more else None
+
     def point(self, attempt):
         """The values that the attempt's record has, or None."""
-        more = self.attempts.get(attempt)
-        return more[0][1:] if more else None
+        draw = self.draw(attempt)
+        return draw[1:] if draw else None
 
     def metric_in(self, packed):
         """The searcher's metric in packed metrics, or None."""
         return unpack(packed)[0].get("validation", {}).get(self.config["metric"]) if packed else None
+
+    def metrics_of(self, trial):
+        """All metrics of the trial that are known."""
+        told = [self.metric_in(verdict[2]) for attempt, own in self.verdicts.items() if attempt[0] == trial for verdict in own]
+        told += [metric for (of, _), metrics in self.reports.items() if of == trial for metric in metrics]
+        told += [result[3] for (of, *_), results in self.results.items() if of == trial for result in results]
+        return {metric for metric in told if metric is not None}
 
     def has_ended(self, trial):
         """An attempt of the trial has ended, or a user has stopped it."""
@@ -475,10 +253,13 @@ class Search:
         term, boot = self.logs[name][0][:2]
         return (term, writer, boot, text) if self.claims.get(writer, 0) >= term else None
 
+    def make_state(self):
+        return {POPULATION: Generations, CUSTOM: Answers}.get(self.searcher, Ladder if self.promotes else State)(self)
+
     def read_log(self, name, check=False):
         """What stands in a log, what it has adopted included, and how many decisions of its own were computed anew: (state, count). It
         ends where it adopts what is not here."""
-        state, taken, checked = (Ladder if self.promotes else State)(self), {name: 0}, 0
+        state, taken, checked = self.make_state(), {name: 0}, 0
         for record in self.logs[name]:
             for writer, text, until in record[2]:
                 other = (writer, text)
@@ -486,21 +267,9 @@ class Search:
                 for number in range(taken.get(other, 0), until):
                     if number >= len(have):
                         return state, checked
-                    for created in have[number][4:5]:
-                        state.create(Created(created))
-                    for entry in map(Entry, have[number][3]):
-                        if self.is_possible(entry) and state.follows(entry):
-                            self.take(state, entry)
+                    state.read(have[number], check=False)
                 taken[other] = max(taken.get(other, 0), until)
-            for created in map(Created, record[4:5]):
-                if check:
-                    state.check_created(created)
-                state.create(created)
-            for entry in map(Entry, record[3]):
-                if check:
-                    self.check_entry(state, entry)
-                self.take(state, entry)
-                checked += 1
+            checked += state.read(record, check)
         return state, checked
 
     def is_possible(self, entry):
@@ -508,7 +277,7 @@ class Search:
 
     def take(self, state, entry):
         entry.length_due = self.target(entry.trial, entry.rung)
-        if not self.promotes:
+        if self.halves and not self.promotes:
             state.decide(entry)  # for its place
         state.take(entry)
 
@@ -516,13 +285,19 @@ class Search:
 
     def check_logs(self):
         """Each log by itself: its entries are of results, in order, and each decision of its own follows from what stands before it."""
-        return sum(self.read_log(name, check=True)[1] for name in self.logs)
+        checked = 0
+        for name in self.logs:
+            state, count = self.read_log(name, check=True)
+            checked += count
+            if self.program is not None:
+                state.check_answers()
+        return checked
 
     def check_result(self, entry):
         """The entry has the result of its attempt."""
         told = (entry.step, entry.length, entry.metric)
-        results = [result[1:] for result in self.results.get((*entry.attempt(), entry.rung), [])]
-        if not self.halves:  # what a completed trial has reported last, perhaps before its last attempt, which had nothing left to do
+        results = [result[1:4] for result in self.results.get((*entry.attempt(), entry.rung), [])]
+        if self.searcher == DRAWS:  # what a completed trial has reported last, perhaps before its last attempt, which had nothing left to do
             for reason, step, metrics, *_ in self.verdicts.get(entry.attempt(), []):
                 metric = self.metric_in(metrics)
                 known = [metric] if metric is not None else [m for m in self.reports.get((entry.trial, step), []) if m is not None]
@@ -545,7 +320,7 @@ class Search:
             self.check_result(entry)
         if self.space is not None and entry.decision != ENDS:
             point = state.point_of(entry.trial, entry.attempt())
-            if point is None or not same(point, self.point(entry.attempt())):
+            if point is None or not same(point, self.point(entry.attempt()) or []):
                 raise Wrong(f"{entry} is judged with the values {point}, and its attempt has {self.point(entry.attempt())}")
         wanted = state.decide(entry)
         if entry.decision != wanted:
@@ -554,12 +329,21 @@ class Search:
     def state(self):
         """The state of the highest log, which every node that has the same records shows."""
         ranked = [(self.rank(name), name) for name in self.logs if self.rank(name) is not None]
-        return self.read_log(max(ranked)[1])[0] if ranked else (Ladder if self.promotes else State)(self)
+        return self.read_log(max(ranked)[1])[0] if ranked else self.make_state()
 
     def named(self, trial, rung, name, at, decisions):
-        """Whether record `at` of a log decides that of the trial."""
+        """Whether record `at` of a log decides that of the trial, or a program's answer there, or that it has said that it is done."""
         log = self.logs.get(name, [])
-        return any(e.trial == trial and e.rung == rung and e.decision in decisions for e in map(Entry, log[at][3] if at < len(log) else []))
+        record = log[at] if at < len(log) else [0, 0, [], []]
+        answer = Answer(record[5]) if len(record) > 5 else None
+        is_stopped = answer is not None and any(trial == stopped for stopped, _ in answer.stopped)
+        return any(e.trial == trial and e.rung == rung and e.decision in decisions for e in map(Entry, record[3])) or (
+            CLOSES in decisions and (is_stopped or (at == 0 and self.searcher == CUSTOM and self.is_uncreated(name, trial))))
+
+    def is_uncreated(self, name, trial):
+        """By the log the program has said that it creates no further trials, and this one is none of those that it has created."""
+        state = self.read_log(name)[0]
+        return state.finished and trial not in state.values
 
     def check_stops(self):
         """Each stop and pause names a decision that its log has, and begins nothing anew."""
@@ -573,28 +357,28 @@ class Search:
     def check_end(self):
         """Of a search that is over: all trials have begun, no further ones, and each report at a rung that a trial was to go on to is
         judged, once."""
-        begun = {attempt[0] for attempt in self.attempts}
-        if begun != set(range(self.trials)):
-            raise Wrong(f"there are {self.trials} trials, and attempts of {len(begun)}: {sorted(begun ^ set(range(self.trials)))}")
+        state = self.state()
+        wanted, begun = state.expected(), {attempt[0] for attempt in self.attempts}
+        if begun != wanted:
+            raise Wrong(f"there are {len(wanted)} trials, and attempts of {len(begun)}: {sorted(begun ^ wanted)}")
         if self.space is not None:
             lacking = [attempt[:2] for attempt in self.attempts if self.point(attempt) is None]
             if lacking:
                 raise Wrong(f"the attempts {lacking} have no values")
-        if not self.halves and self.space is None:
+        if not self.judges():
             return
-        state = self.state()
-        twice = [pair for pair, count in Counter((e.trial, e.rung) for e in state.entries if e.decision <= PAUSES).items() if count > 1]
+        twice = [pair for pair, count in Counter((e.trial, e.rung) for e in state.entries if e.is_result()).items() if count > 1]
         if twice:
             raise Wrong(f"judged twice: {twice}")
         for trial, number, _, _, rung in self.results:
-            if state.awaits(trial, rung):
+            if state.awaits(trial, number, rung):
                 raise Wrong(f"attempt {number} of trial {trial} has reported at rung {rung}, and nobody has judged that")
         if state.left() is not None:
             raise Wrong(f"the search is over, and {state.left()}")
 
     def check(self, is_over):
         """Raises Wrong; else returns how many decisions were computed anew."""
-        checked = self.check_logs() if self.halves or self.space is not None else 0
+        checked = self.check_logs() if self.judges() else 0
         self.check_stops()
         if is_over:
             self.check_end()
@@ -614,10 +398,6 @@ def whole_prefix(numbered):
     return records
 
 
-def same(a, b):
-    return all(x == y or (x != x and y != y) for x, y in zip(a, b))
-
-
 def main():
     parser = argparse.ArgumentParser(prog="tests/e2e/search_replay.py", description=__doc__.splitlines()[0])
     parser.add_argument("directory", metavar="DIR", help="the node's data directory")
@@ -625,9 +405,11 @@ def main():
     parser.add_argument("--build", default=str(Path(__file__).resolve().parents[2] / "build/release"), metavar="DIR")
     parser.add_argument("--over", action="store_true", help="the search is over: nothing may be left")
     parser.add_argument("--json", action="store_true", help="the decisions, one a line")
+    parser.add_argument("--program", metavar="WORDS", help="of a search in which a program decides: the file and its arguments")
     arguments = parser.parse_args()
+    program = (lambda: load(*shlex.split(arguments.program))) if arguments.program else None
     try:
-        search = Search(read_records(arguments.directory, arguments.build), arguments.experiment)
+        search = Search(read_records(arguments.directory, arguments.build), arguments.experiment, program)
         checked = search.check(arguments.over)
     except Wrong as wrong:
         print(f"search_replay.py: {wrong}.", file=sys.stderr)

@@ -9,9 +9,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from search_draws import COMPLETED, RUNNING, STOPPED, Dimension, Observation, Parameter, Parzen, Space, draw, rank
-from search_replay import (ADAPTIVE, ASHA, ATTEMPT, CLAIM, CLOSES, DRAWS, ENDS, EXPERIMENT, GOES_ON, LOG, NOTE, PAUSES, PROMOTES, RESULT,
-                           SEARCH_PAUSE, SEARCH_STOP, STOPS, TOPS_OUT, VERDICT, Created, Entry, Ladder, Search, Wrong, make_brackets,
-                           seat_trials, unpack)
+from search_programs import Create, Finish, Searcher, Stop
+from search_replay import (ADAPTIVE, ASHA, ATTEMPT, CLAIM, CUSTOM, DRAWS, EXPERIMENT, LOG, NOTE, POPULATION, RESULT, SEARCH_PAUSE,
+                           SEARCH_STOP, VERDICT, Search, make_brackets, seat_trials, unpack)
+from search_states import CLOSES, ENDS, GOES_ON, PAUSES, PROMOTES, STOPS, TOPS_OUT, Created, Entry, Ladder, Wrong
 
 ID = bytes(range(8))
 NODES = [bytes([n]) * 16 for n in (1, 2, 3)]
@@ -382,6 +383,241 @@ class Draws(unittest.TestCase):
         observations = [Observation(9 - t, state, [], metric, step) for t, (state, metric, step) in enumerate(best_first)]
         found = sorted(observations[::2] + observations[1::2], key=lambda o: rank(o, True))
         self.assertEqual(found, observations)
+
+
+COPIED = [["lr", 4, -4.0, -1.0, 0, 10.0], ["layers", 2, 1, 8, 0], ["drop", 3, 0.0, 0.5, 0, {"step": 0.1}], ["net", 1, [1, 2, 3]],
+          ["width", 2, 16, 64, 0, {"step": 16.0, "when": [[3, [1]]]}], ["name", 0, 1]]
+# Three rounds of four trials, of which two are replaced each time; smaller is better. None: a trial that fails.
+REACHED = [0.5, 0.9, 0.1, 0.7, NAN, 0.3, 0.2, None, 0.4, 0.4, 0.4, 0.4]
+PARENTS = [-1, -1, -1, -1, 0, 2, 2, 0, 5, 5, 6, 6]  # the worst first: 1 from 2, 3 from 0; then 7 from 6, 4 from 5
+
+
+def attempt_of(trial, number=1):
+    return ID + struct.pack(">IIQ", trial, number, 1) + NODES[0]
+
+
+def entry_of(trial, metric, length):
+    decision = ENDS if metric is None else STOPS if math.isnan(metric) else TOPS_OUT
+    told = (0, 0, NAN) if metric is None else (length, length, metric)
+    return [trial, 1, 1, NODES[0], 0, decision, *told]
+
+
+def population(parents=(), values=(), order=None):
+    """A search of pbt whose one log draws each trial, then judges it. `parents` and `values`: those that are wrong, by trial."""
+    space, drawn = Space(COPIED), []
+    more = {"population_size": 4, "truncate_fraction": 0.5, "resample_probability": 0.5, "seed": 7, "hyperparameters": COPIED, "max_time": 5}
+    records = [Told(EXPERIMENT, NODES[0], ID, [0, b"", 0, b"", config(searcher=POPULATION, max_trials=12, **more)]),
+               Told(CLAIM, NODES[0], ID, [1, False])]
+    steps = []
+    for trial, metric in enumerate(REACHED):
+        parent = dict(parents).get(trial, PARENTS[trial])
+        drawn.append(space.by_chance(7, trial) if parent < 0 else drawn[parent] if parent == trial - 4 else
+                     space.of_copy(drawn[parent], 0.5, 0.2, 7, trial))
+        drawn[trial] = [float(f"{v:.9g}") if p.kind == 4 else v for p, v in zip(space.parameters, drawn[trial])]
+        point = [v + dict(values).get((trial, at), 0) for at, v in enumerate(drawn[trial])]
+        length = trial // 4 * 5 + 5
+        key, draw_told = ID + struct.pack(">IIQ", trial, 1, 1), [parent + 1, *point]
+        records.append(Told(ATTEMPT, NODES[0], key, [[], 0, b"", 0, "", [], 0, draw_told]))
+        records.append(Told(VERDICT, NODES[0], attempt_of(trial), [1, 0, b"", 0]) if metric is None else
+                       Told(RESULT, NODES[0], attempt_of(trial) + bytes(1), [length, length, metric]))
+        steps += [([], [attempt_of(trial), True, draw_told]), ([entry_of(trial, metric, length)], None)]
+    return records + [Told(LOG, NODES[0], ID + FIRST + struct.pack(">I", at), [1, 7, [], steps[step][0], *filter(None, steps[step][1:])])
+                      for at, step in enumerate(order or range(len(steps)))]
+
+
+class Populations(unittest.TestCase):
+    def refused(self, text, is_over=False, **more):
+        with self.assertRaisesRegex(Wrong, text):
+            search(population(**more)).check(is_over)
+
+    def test_a_whole_search(self):
+        told = search(population())
+        self.assertEqual((told.check(True), told.drawn), (12, 12))
+
+    def test_known_copies(self):
+        """As tests/unit/pbt_test.c has them."""
+        space, known = Space(COPIED), [[0.012, 6, 0.4, 1, 48, 0], [0.008, 6, 0.2, 1, 48, 0], [0.008, 4, 0.1, 1, 64, 0],
+                                       [0.022442817, 2, 0.2, 0, NAN, 0], [0.00658436954, 5, 0.2, 2, NAN, 0], [0.00499626778, 6, 0.4, 1, 48, 0]]
+        for trial, point in enumerate(known):
+            self.assertTrue(space.same(space.of_copy([0.01, 5, 0.3, 1, 32, 0], 0.5, 0.2, 7, trial), point))
+
+    def test_another_parent_is_found(self):
+        for trial, parent in ((5, 0), (7, 2), (8, 4), (8, 6), (11, 7)):
+            self.refused(f"trial {trial} attempt 1 has drawn .* trial {PARENTS[trial]} ", parents=[(trial, parent)])
+
+    def test_a_member_that_goes_on_without_need_of_a_copy(self):
+        self.refused("trial 6 attempt 1 has drawn .* goes on from trial 2 with", parents=[(6, 0)])
+
+    def test_other_values_are_found(self):
+        for trial, at, change in ((5, 0, 1e-11), (6, 0, 1e-11), (8, 1, 1), (11, 3, 1), (1, 0, 1e-11)):
+            self.refused(f"trial {trial} attempt 1 has drawn", values=[((trial, at), change)])
+
+    def test_a_draw_before_the_generation_is_judged_is_found(self):
+        order = [*range(7), 8, 7, *range(9, 24)]
+        self.refused("trial 4 attempt 1 is drawn, and trials .3. of the generation before it are not judged", order=order)
+
+    def test_a_trial_that_is_not_judged_is_found(self):
+        self.refused("attempt 1 of trial 11 has reported at rung 0, and nobody has judged that", is_over=True, order=range(23))
+
+    def test_a_trial_ends_only_if_it_is_over(self):
+        records = [record for record in population() if record.kind != VERDICT]
+        with self.assertRaisesRegex(Wrong, "trial 7 attempt 1 at rung 0 ends by its log, and it has no verdict"):
+            search(records).check(False)
+
+    def test_a_round_has_its_length(self):
+        records = population()
+        next(r for r in records if r.kind == RESULT and r.key[8:12] == bytes([0, 0, 0, 5])).told[:2] = [9, 9]
+        next(r for r in records if r.kind == LOG and r.told[3] and r.told[3][0][0] == 5).told[3][0][6:8] = [9, 9]
+        with self.assertRaisesRegex(Wrong, "trial 5 .* is judged at the length 9, and the rung is at 10"):
+            search(records).check(False)
+
+
+class Doubling(Searcher):
+    """Creates two trials, stops the worse of two that have reported, and creates one more when a trial is over; then it is done."""
+
+    def __init__(self, wrong=None):
+        super().__init__()
+        self.seen, self.wrong = {}, wrong
+
+    def on_start(self):
+        return [Create({"x": 0.25}), Create({"c": "b", "n": 4})]
+
+    def on_report(self, trial, step, metric):
+        self.seen[trial] = metric
+        worst = max(self.seen, key=self.seen.get)
+        return [Stop(worst)] if len(self.seen) == 2 else []
+
+    def on_end(self, trial, how, metric):
+        return [Create({})] if len(self.trials) < 3 else [Finish()]
+
+
+OWN = [["x", 3, 0.0, 1.0, 0], ["c", 1, ["a", "b"]], ["n", 2, 1, 64, 0]]
+STARTED = [[0.25, None, None], [None, 1, 4], [None, None, None]]
+
+
+def own_point(trial):
+    space = Space(OWN)
+    chance = space.by_chance(7, trial)
+    return [float(f"{c:.9g}") if given is None and p.kind == 3 else c if given is None else given
+            for p, c, given in zip(space.parameters, chance, STARTED[trial])]
+
+
+def answered(flags, created=(), stopped=()):
+    return [flags, [[trial, [0, *own_point(trial)]] for trial in created], [list(stop) for stop in stopped]]
+
+
+def report(trial, rung, metric, decision):
+    return [trial, 1, 1, NODES[0], rung, decision, 2 * rung + 2, 2 * rung + 2, metric]
+
+
+def end(trial, step, how, metric):
+    return [trial, 1, 1, NODES[0], 0, ENDS, step, how, metric]
+
+
+# Trial 1 is the worse one; trial 0 completes; trial 2, which its end created, is not stopped; the last end is the program's end.
+TOLD = [(None, answered(1, created=(0, 1))), (report(0, 0, 0.3, GOES_ON), answered(0)), (report(1, 0, 0.5, STOPS), answered(0, stopped=[(1, 1)])),
+        (end(1, 2, 2, 0.5), answered(0, created=(2,))), (report(0, 1, 0.2, TOPS_OUT), answered(0, stopped=[(1, 1)])),
+        (end(0, 4, 0, 0.2), answered(4)), (report(2, 0, 0.1, GOES_ON), answered(0)), (report(2, 1, 0.1, TOPS_OUT), answered(0)),
+        (end(2, 4, 0, 0.1), answered(4))]
+
+
+def dialogue(events=None, program=Doubling, more=()):
+    records = [Told(EXPERIMENT, NODES[0], ID, [0, b"", 0, b"", config(searcher=CUSTOM, max_trials=3, max_time=4, every=2, seed=7, metric="loss",
+                                                                      hyperparameters=OWN)]), Told(CLAIM, NODES[0], ID, [1, False])]
+    for trial, (steps, reason) in enumerate(((4, 0), (2, 1), (4, 0))):
+        metric = {0: 0.2, 1: 0.5, 2: 0.1}[trial]
+        packed = b"\x81\xaavalidation\x81\xa4loss\xcb" + struct.pack(">d", metric)
+        records += [Told(ATTEMPT, NODES[0], ID + struct.pack(">IIQ", trial, 1, 1), [[], 0, b"", 0, "", [], 0, [0, *own_point(trial)]]),
+                    Told(VERDICT, NODES[0], attempt_of(trial), [reason, steps, packed, 0])]
+    reports = [entry for entry, _ in TOLD if entry is not None and entry[5] != ENDS]
+    records += [Told(RESULT, NODES[2], attempt_of(entry[0]) + bytes([entry[4]]), entry[6:9]) for entry in reports]
+    records.append(Told(SEARCH_STOP, NODES[0], ID + struct.pack(">I", 1), [1, 0, False, NODES[0], FIRST, 4]))
+    lines = []
+    for at, (entry, answer) in enumerate(TOLD if events is None else events):
+        lines.append([1, 7, [], [entry] if entry else [], None, answer])
+        begun = [0, 1] if at == 0 else [2] if at == 3 else []
+        lines += [[1, 7, [], [], [attempt_of(trial), False, [0, *own_point(trial)]]] for trial in begun]
+    records += [Told(LOG, NODES[0], ID + FIRST + struct.pack(">I", at), line) for at, line in enumerate(lines)]
+    return Search([*records, *more], ID.hex(), program)
+
+
+class Programs(unittest.TestCase):
+    def refused(self, text, *changes, is_over=False, program=Doubling, until=None):
+        """`changes`: (number of the event, what stands there instead)."""
+        events = list(TOLD)
+        for at, event in changes:
+            events[at] = event
+        with self.assertRaisesRegex(Wrong, text):
+            dialogue(events[:until], program).check(is_over)
+
+    def test_a_whole_search(self):
+        told = dialogue()
+        self.assertEqual((told.check(True), told.drawn), (8, 3))
+        self.assertEqual(told.state().check_answers().told[-1], 'end 2 completed 0.1 ' + told.state().check_answers().told[-1].split(" ", 4)[4])
+
+    def test_an_answer_that_the_program_does_not_give_is_found(self):
+        self.refused("the report of trial 0 is answered with stops, end, more .*1.*, and the program says",
+                     (1, (TOLD[1][0], answered(0, stopped=[(1, 1)]))), until=2)
+        self.refused("the report of trial 1 is answered with stops", (2, (report(1, 0, 0.5, GOES_ON), answered(0))))
+        self.refused("the end of trial 1 is answered with stops, end, more", (3, (TOLD[3][0], answered(4, created=(2,)))))
+
+    def test_a_trial_with_other_values_is_found(self):
+        answer = answered(1, created=(0, 1))
+        answer[1][0][1][1] = 0.26
+        self.refused("trial 0 attempt 1 takes over", (0, (None, answer)))
+        answer = answered(0, created=(2,))
+        answer[1][0][1][3] += 1
+        self.refused("trial 2 attempt 1 takes over", (3, (TOLD[3][0], answer)))
+
+    def test_a_creation_that_the_program_has_not_asked_for_is_found(self):
+        self.refused("the report of trial 0 creates trials .2., and the program says ..$", (1, (TOLD[1][0], answered(0, created=(2,)))))
+
+    def test_values_that_the_program_has_not_given_are_found(self):
+        class Other(Doubling):
+            def on_start(self):
+                return [Create({"x": 0.2500001}), Create({"c": "b", "n": 4})]
+
+        self.refused("the start creates trial 0 with .0.25, .* the program says .0.2500001", program=Other)
+
+    def test_a_report_is_told_once(self):
+        self.refused("trial 0 attempt 1 at rung 0 goes on, and rung 1 is its next", (2, (report(0, 0, 0.3, GOES_ON), answered(0))))
+
+    def test_what_a_stopped_trial_reports_is_not_told(self):
+        self.refused("trial 1 .* and rung 1 is its next", (3, (report(1, 1, 0.5, GOES_ON), answered(0))))
+
+    def test_a_decision_against_the_answer_is_found(self):
+        self.refused("trial 1 .* goes on by its log, and stops by the rule", (2, (report(1, 0, 0.5, GOES_ON), TOLD[2][1])))
+
+    def test_a_wrong_end_is_found(self):
+        self.refused("trial 1 .* is completed by its log, and not by its verdicts", (3, (end(1, 2, 0, 0.5), TOLD[3][1])))
+        self.refused("trial 1 .* ends at step 3, and its verdicts are", (3, (end(1, 3, 2, 0.5), TOLD[3][1])))
+        self.refused("trial 1 .* ends with 0.4, and it has reported .0.5.", (3, (end(1, 2, 2, 0.4), TOLD[3][1])))
+
+    def test_events_come_after_the_begin_and_what_is_left_to_say(self):
+        self.refused("trial 0 .* is told, and the program was not told of the begin", (0, (report(0, 0, 0.3, GOES_ON), answered(0))))
+        self.refused("trial 0 .* is told, and the program has more to say", (0, (None, answered(3, created=(0, 1)))))
+
+    def test_a_search_is_closed_only_if_all_is_over(self):
+        self.refused("the search is closed, and trials .0, 1. are not over", (1, (None, answered(4))))
+        self.refused("an answer to no event, with 1 creations", (1, (None, answered(4, created=(2,)))))
+
+    def test_what_was_not_told_is_found(self):
+        self.refused("attempt 1 of trial 2 has reported at rung 0, and nobody has judged that", is_over=True, until=6)
+        self.refused("the program was not told of the ends of trials .2.", is_over=True, until=8)
+
+    def test_an_answer_of_another_log_is_heard(self):
+        """A second log has answered the first report, too: its creation stands, the program is told of nothing but that."""
+        second = [[1, 7, [], [], None, answered(1, created=(0, 1))], [1, 7, [], [], [attempt_of(0), False, [0, *own_point(0)]]],
+                  [1, 7, [], [report(0, 0, 0.3, GOES_ON)], None, answered(0)]]
+        adopting = Told(LOG, NODES[0], ID + FIRST + struct.pack(">I", len(TOLD) + 3), [1, 7, [[NODES[0], SECOND, 3]], []])
+        told = dialogue(more=[*(Told(LOG, NODES[0], ID + SECOND + struct.pack(">I", at), line) for at, line in enumerate(second)), adopting])
+        told.check(False)
+        self.assertEqual([event.kind for event in told.read_log((NODES[0], FIRST))[0].events][-2:], ["other", "other"])
+
+    def test_a_stop_names_the_answer(self):
+        made_up = Told(SEARCH_STOP, NODES[1], ID + struct.pack(">I", 2), [1, 0, False, NODES[0], FIRST, 5])
+        with self.assertRaisesRegex(Wrong, "trial 2 is stopped at rung 0, and the log that the stop names does not say so"):
+            dialogue(more=[made_up]).check(False)
 
 
 class Bytes(unittest.TestCase):
