@@ -267,6 +267,7 @@ def kill_a_search_of_ones_own(lab, trials, kills, rest_ms):
                   f'rest:{rest_ms}; done; exec {lab.build}/scripted_worker "$@"')
     searcher = {"name": "custom", "entrypoint": f"python3 {path} {events} {trials}", "max_trials": trials, "max_length": 6, "every": 2}
     final = storm.run({**config(lab, searcher, rest_ms), "entrypoint": entrypoint, "hyperparameters": SPACE}, kills, HOLDS_OF_COPIES, 600)
+    wait_until(lambda: storm.searches()[0].state().left() is None, 60, "the program to hear of the last end")
     said = storm.check(final, trials)
     search = storm.searches()[0]
     told = search.state().check_answers().told
