@@ -169,6 +169,45 @@ static void a_program_that_does_not_answer_is_started_again(void **state)
     world_free(world);
 }
 
+static bool stops_what_reports(struct world *world, const char *kind, uint32_t trial, struct pack_writer *actions)
+{
+    (void)world;
+    bool is_start = strcmp(kind, "start") == 0, is_report = strcmp(kind, "report") == 0;
+    pack_array(actions, is_start || is_report);
+    if (is_start) {
+        create(actions, 0.02);
+    } else if (is_report) {
+        pack_array(actions, 2);
+        pack_text(actions, "stop");
+        pack_u64(actions, trial);
+    }
+    return true;
+}
+
+/* Here the attempt's own record has no such metric. So it is where a node dies behind a result, and before the next record of its
+ * progress. */
+static void an_end_is_not_behind_the_reports_of_its_trial(void **state)
+{
+    (void)state;
+    struct world *world = begin(1, stops_what_reports, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    assert_line(world, 20000, "> spawn trial 0 attempt 1 rank 0");
+    struct node_event event = {.kind = NODE_EVENT_WORKER_RESULT};
+    event.u.worker.attempt = view_trial_highest(view_find_trial(world_experiment(world, 0), 0))->id;
+    event.u.worker.step = event.u.worker.length = 100000;
+    event.u.worker.metric = 0.25;
+    world_step(world, 0, &event);
+    assert_line(world, 20000, "a# end 0");
+    world_run(world, 5000);
+    const struct view_search *search = &world_experiment(world, 0)->search;
+    const struct fact_judged *last = &search->judged[search->judged_count - 1].fact;
+    assert_int_equal(last->decision, FACT_ENDS);
+    assert_int_equal(last->length, FACT_END_STOPPED);
+    assert_int_equal(last->step, 100000);
+    assert_true(last->metric > 0.249 && last->metric < 0.251);
+    world_free(world);
+}
+
 static uint32_t wrong; /* which mistake it makes */
 
 static bool is_wrong(struct world *world, const char *kind, uint32_t trial, struct pack_writer *actions)
@@ -357,6 +396,7 @@ int main(void)
         cmocka_unit_test(a_coordinator_that_takes_over_goes_on_with_its_own_program),
         cmocka_unit_test(a_program_that_cannot_start_is_told_of_and_not_tried_for_ever),
         cmocka_unit_test(a_program_that_does_not_answer_is_started_again),
+        cmocka_unit_test(an_end_is_not_behind_the_reports_of_its_trial),
         cmocka_unit_test(a_wrong_answer_is_the_fault_of_the_program),
         cmocka_unit_test(a_trial_that_has_not_begun_can_be_stopped),
         cmocka_unit_test(a_trial_that_was_never_created_is_not_retried),

@@ -143,6 +143,21 @@ static bool is_in_order(const struct view_search *search, struct core_searcher *
     return searcher->told <= search->event_count && value == searcher->told_mix;
 }
 
+/* The program may have been told of a report that the attempt's own record lacks, or that is behind it: where a node dies,
+ * its results may be known and its progress not. */
+static void know_reports(const struct view_search *search, struct fact_judged *end)
+{
+    const struct fact_judged *last = NULL;
+    for (uint32_t i = search->judged_count; i-- > 0 && last == NULL;) {
+        const struct fact_judged *judged = &search->judged[i].fact;
+        bool is_report = judged->decision <= FACT_TOPS_OUT && judged->attempt.trial == end->attempt.trial;
+        last = is_report ? judged : NULL;
+    }
+    bool is_ahead = last != NULL && attempt_id_equal(&last->attempt, &end->attempt) && last->step > end->step;
+    end->metric = is_ahead || (last != NULL && isnan(end->metric)) ? last->metric : end->metric;
+    end->step = is_ahead ? last->step : end->step;
+}
+
 static bool send(struct node_core *core, struct core_coordination *coordination, const struct view_experiment *experiment,
                  const struct fact_search_log *draft)
 {
@@ -200,6 +215,7 @@ static bool first_end(const struct node_core *core, const struct view_experiment
             .step = verdict != NULL ? verdict->step : 0,
             .length = end_of(state, trial),
             .metric = metric};
+        know_reports(&experiment->search, out);
         return true;
     }
     return false;
