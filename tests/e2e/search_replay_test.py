@@ -591,7 +591,9 @@ class Programs(unittest.TestCase):
     def test_a_wrong_end_is_found(self):
         self.refused("trial 1 .* is completed by its log, and not by its verdicts", (3, (end(1, 2, 0, 0.5), TOLD[3][1])))
         self.refused("trial 1 .* ends at step 3, and its verdicts are", (3, (end(1, 3, 2, 0.5), TOLD[3][1])))
-        self.refused("trial 1 .* ends with 0.4, and it has reported .0.5.", (3, (end(1, 2, 2, 0.4), TOLD[3][1])))
+        self.refused("trial 1 .* ends at step 0, and the program was told of its steps .2.", (3, (end(1, 0, 2, 0.5), TOLD[3][1])))
+        self.refused("trial 1 .* ends with 0.4, it has reported .0.5.", (3, (end(1, 2, 2, 0.4), TOLD[3][1])))
+        self.refused("trial 1 .* ends with nan, it has reported .0.5., and the program was told .0.5.", (3, (end(1, 2, 2, NAN), TOLD[3][1])))
 
     def test_events_come_after_the_begin_and_what_is_left_to_say(self):
         self.refused("trial 0 .* is told, and the program was not told of the begin", (0, (report(0, 0, 0.3, GOES_ON), answered(0))))

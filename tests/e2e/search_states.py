@@ -338,15 +338,19 @@ class Answers(State):
         verdicts = [verdict for attempt, own in self.search.verdicts.items() if attempt[0] == entry.trial for verdict in own]
         is_completed = any(verdict[0] == OVER for verdict in verdicts)
         is_stopped = any(trial == entry.trial for trial, _ in [*self.search.stops, *self.search.retries])
-        good = {"completed": is_completed, "failed": bool(verdicts) and not is_completed, "stopped": is_stopped}
+        is_whole = any(trial == entry.trial and stop[2] for (trial, _), stop in self.search.stops.items())
+        good = {"completed": is_completed or is_whole, "failed": bool(verdicts) and not is_completed, "stopped": is_stopped}
         if not good[HOW[entry.length]]:
             raise Wrong(f"{entry} is {HOW[entry.length]} by its log, and not by its verdicts {verdicts}")
-        if entry.step not in [0, *(verdict[1] for verdict in verdicts)]:
+        steps = {e.step: e.metric for e in self.entries if e.trial == entry.trial}  # those that the program was told of
+        if entry.step not in [0, *steps, *(verdict[1] for verdict in verdicts)]:
             raise Wrong(f"{entry} ends at step {entry.step}, and its verdicts are {verdicts}")
-        known = self.search.metrics_of(entry.trial)
-        may_be_nan = not known or any(map(math.isnan, known))
-        if entry.metric not in known and not (math.isnan(entry.metric) and may_be_nan):
-            raise Wrong(f"{entry} ends with {entry.metric}, and it has reported {sorted(known)}")
+        ahead = [e.step for e in self.entries if e.attempt() == entry.attempt() and e.step > entry.step]
+        if ahead:
+            raise Wrong(f"{entry} ends at step {entry.step}, and the program was told of its steps {ahead}")
+        known, told = self.search.metrics_of(entry.trial), list(steps.values())
+        if entry.metric not in known and not (math.isnan(entry.metric) and (not told or math.isnan(told[-1]))):
+            raise Wrong(f"{entry} ends with {entry.metric}, it has reported {sorted(known)}, and the program was told {told}")
 
     def take(self, entry):
         if entry.decision == ENDS:
