@@ -23,8 +23,8 @@ HOLDS_OF_PAUSES = [(LOG, "after", "own"), (SEARCH_PAUSE, "before", "own"), None,
                    (SEARCH_PAUSE, "before", "another"), (LOG, "before", "own"), (SEARCH_PAUSE, "after", "another")]
 HOLDS_OF_BOTH = [(LOG, "after", "own"), (SEARCH_PAUSE, "before", "own"), (ATTEMPT, "before", "own"), None, (SEARCH_PAUSE, "after", "another"),
                  (LOG, "before", "own"), (ATTEMPT, "after", "own"), (SEARCH_STOP, "before", "own")]
-HOLDS_OF_COPIES = [(LOG, "after", "own"), (ATTEMPT, "before", "own"), (SEARCH_STOP, "before", "own"), None, (LOG, "before", "own"),
-                   (ATTEMPT, "after", "own"), (SEARCH_STOP, "after", "another"), None]
+HOLDS_OF_COPIES = [(LOG, "after", "own"), (ATTEMPT, "before", "own"), (SEARCH_STOP, "before", "own"), None,
+                   (LOG, "before", "own"), (ATTEMPT, "after", "own"), (SEARCH_STOP, "after", "another"), None]
 HOLDS_OF_ATTEMPTS = [(ATTEMPT, "after", "own"), None, (ATTEMPT, "before", "own"), None]
 
 
@@ -99,7 +99,8 @@ class Storm:
         """Submits the experiment, kills its coordinators, and waits for its end."""
         self.identity = self.lab.submit(self.mesh.nodes[0], config)
         for hold in itertools.islice(itertools.cycle(holds), kills):
-            expect(over(show(self.mesh, self.identity)) is None, f"the search was over after {self.kills} kills: it needs more trials")
+            expect(over(show(self.mesh, self.identity)) is None,
+                   f"the search was over after {self.kills} kills: it needs more trials")
             self.kill(hold)
         return wait_over(self.mesh, self.identity, limit_s)
 
@@ -113,8 +114,8 @@ class Storm:
         return wait_until(read, 30, "the disks to have the same records of the search")
 
     def check(self, final, trials, failing=()):
-        """The decisions follow from the results, trials are as many as they should be, and what has been stopped stays so. The `failing`
-        trials fail, and no others."""
+        """The decisions follow from the results, trials are as many as they should be, and what has been stopped stays so.
+        The `failing` trials fail, and no others."""
         search = self.searches()[0]  # as all of them
         try:
             checked = search.check(is_over=True)
@@ -131,8 +132,8 @@ class Storm:
         numbers = [trial["index"] for trial in final["trials"]]
         expect(numbers == list(range(trials)), f"the trials are {numbers}")
         ends = {trial["index"]: trial["state"] for trial in final["trials"]}
-        expect(all(state in (("failed",) if trial in failing else ("stopped", "completed")) for trial, state in ends.items()),
-               f"trials ended as {ends}")
+        good = [state in (("failed",) if trial in failing else ("stopped", "completed")) for trial, state in ends.items()]
+        expect(all(good), f"trials ended as {ends}")
         attempts = {trial["index"]: trial["attempt"] for trial in final["trials"]}
         for trial, seen in self.stopped.items():
             if len(seen) > 1:  # beyond the one that may have been the only one to know, and was killed
@@ -237,10 +238,10 @@ def kill_a_population(lab, rounds, kills, rest_ms):
                   f'for i in $(seq $(( (SHOAL_TRIAL / {POPULATION} + 1) * {LENGTH} + 2 ))); do '
                   f'set -- "$@" past:$i:4 report:validation:accuracy:$i:$m save:$i:1000 flush rest:{rest_ms}; done; '
                   f'exec {lab.build}/scripted_worker "$@"')
-    searcher = {"name": "pbt", "population_size": POPULATION, "num_rounds": rounds, "length_per_round": LENGTH, "truncate_fraction": 0.34,
-                "smaller_is_better": True}
-    final = storm.run({**config(lab, searcher, rest_ms), "entrypoint": entrypoint, "hyperparameters": SPACE, "max_restarts": 0},
-                      kills, HOLDS_OF_COPIES, 600)
+    searcher = {"name": "pbt", "population_size": POPULATION, "num_rounds": rounds, "length_per_round": LENGTH,
+                "truncate_fraction": 0.34, "smaller_is_better": True}
+    more = {"entrypoint": entrypoint, "hyperparameters": SPACE, "max_restarts": 0}
+    final = storm.run({**config(lab, searcher, rest_ms), **more}, kills, HOLDS_OF_COPIES, 600)
     said = storm.check(final, trials, failing)
     search = storm.searches()[0]
     for entry in search.state().entries:
@@ -250,7 +251,8 @@ def kill_a_population(lab, rounds, kills, rest_ms):
         expect(is_due, f"{entry} is judged by {entry.metric}, and its program had x = {x}")
     parents = {attempt[0]: search.draw(attempt)[0] - 1 for attempt in search.attempts}
     for node in storm.mesh.nodes:
-        shown = {trial["index"]: trial.get("parent", -1) for trial in node.json("show", storm.identity)["experiment"]["trials"]}
+        told = node.json("show", storm.identity)["experiment"]["trials"]
+        shown = {trial["index"]: trial.get("parent", -1) for trial in told}
         expect(shown == parents, f"{node.name} shows the parents {shown}, and its records say {parents}")
     copies = sum(parent >= 0 and parent != trial - POPULATION for trial, parent in parents.items())
     expect(copies >= 2 * (rounds - 1), f"{copies} trials are copies of others")
@@ -263,10 +265,12 @@ def kill_a_search_of_ones_own(lab, trials, kills, rest_ms):
     path, events = Path(__file__).parent / "programs/custom_kills.py", lab.dir / "events"
     events.mkdir()
     storm = Storm(lab, program=lambda: load(path, "", str(trials)))
-    entrypoint = (f'set --; for i in $(seq 6); do set -- "$@" past:$i:4 report:validation:accuracy:$i:$SHOAL_HP_X save:$i:1000 flush '
-                  f'rest:{rest_ms}; done; exec {lab.build}/scripted_worker "$@"')
-    searcher = {"name": "custom", "entrypoint": f"python3 {path} {events} {trials}", "max_trials": trials, "max_length": 6, "every": 2}
-    final = storm.run({**config(lab, searcher, rest_ms), "entrypoint": entrypoint, "hyperparameters": SPACE}, kills, HOLDS_OF_COPIES, 600)
+    entrypoint = (f'set --; for i in $(seq 6); do set -- "$@" past:$i:4 report:validation:accuracy:$i:$SHOAL_HP_X '
+                  f'save:$i:1000 flush rest:{rest_ms}; done; exec {lab.build}/scripted_worker "$@"')
+    searcher = {"name": "custom", "entrypoint": f"python3 {path} {events} {trials}", "max_trials": trials, "max_length": 6,
+                "every": 2}
+    more = {"entrypoint": entrypoint, "hyperparameters": SPACE}
+    final = storm.run({**config(lab, searcher, rest_ms), **more}, kills, HOLDS_OF_COPIES, 600)
     wait_until(lambda: storm.searches()[0].state().left() is None, 60, "the program to hear of the last end")
     said = storm.check(final, trials)
     search = storm.searches()[0]

@@ -1,6 +1,6 @@
-"""The values of a search's trials, computed anew: draws by chance, as train/search/search.h has them, draws from what other trials
-have reached, as train/search/tpe.h and parzen.h have them, and the values of copies, as train/search/pbt.h has them. Shares no code
-with Shoal."""
+"""The values of a search's trials, computed anew: draws by chance, as train/search/search.h has them, draws from what other
+trials have reached, as train/search/tpe.h and parzen.h have them, and the values of copies, as train/search/pbt.h has them.
+Shares no code with Shoal."""
 
 import math
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -200,8 +200,8 @@ class Space:
         return values
 
     def of_map(self, values, seed, index):
-        """Trial `index` with the values that a program has given: what it leaves out is drawn, unless it depends on a condition. Returns
-        the numbers, and which of them are drawn, and so not rounded."""
+        """Trial `index` with the values that a program has given: what it leaves out is drawn, unless it depends on a
+        condition. Returns the numbers, and which of them are drawn, and so not rounded."""
         chance, point, is_drawn = self.by_chance(seed, index), [], []
         for at, p in enumerate(self.parameters):
             inner = values

@@ -1,5 +1,5 @@
-"""The program of a search of one's own (searcher custom), run anew: a fresh instance of the user's class is told of the events of a
-log, and says what it answers. Stands in for the package shoal, with which it shares no code."""
+"""The program of a search of one's own (searcher custom), run anew: a fresh instance of the user's class is told of the
+events of a log, and says what it answers. Stands in for the package shoal, with which it shares no code."""
 
 import json
 import runpy

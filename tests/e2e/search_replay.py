@@ -1,8 +1,8 @@
-"""Computes anew what a search has decided and drawn, from the records on a node's disk. Shares no code with Shoal: it reads the
-envelopes and MessagePack bodies by docs/wire.md, folds the logs by docs/design.md 14, and applies the rules of asynchronous successive
-halving, with stops or with promotions, of the tree-structured Parzen estimator and of population-based training (search_draws.py) to the
-metrics in their order. Of a search in which a program decides, it tells a fresh instance of the program (search_programs.py) of the log's
-events and compares the answers.
+"""Computes anew what a search has decided and drawn, from the records on a node's disk. Shares no code with Shoal: it reads
+the envelopes and MessagePack bodies by docs/wire.md, folds the logs by docs/design.md 14, and applies the rules of
+asynchronous successive halving, with stops or with promotions, of the tree-structured Parzen estimator and of population-
+based training (search_draws.py) to the metrics in their order. Of a search in which a program decides, it tells a fresh
+instance of the program (search_programs.py) of the log's events and compares the answers.
 
 usage: search_replay.py DIR EXPERIMENT [--build DIR] [--program "FILE ARGUMENT..."]
 checks one node's records; prints what it found, exit status 1 if anything is wrong"""
@@ -20,8 +20,8 @@ from pathlib import Path
 
 from search_draws import TPE, Space
 from search_programs import load
-from search_states import (CLOSES, ENDS, OVER, PAUSES, STOPS, TOPS_OUT, WORDS, Answer, Answers, Entry, Generations, Ladder, State,
-                           Wrong, same)
+from search_states import (CLOSES, ENDS, OVER, PAUSES, STOPS, TOPS_OUT, WORDS, Answer, Answers, Entry, Generations, Ladder,
+                           State, Wrong, same)
 
 EXPERIMENT, CLAIM, ATTEMPT, WORKER, VERDICT, MANIFEST, EXPERIMENT_LARGE, ATTEMPT_LARGE, STOP, NOTE = 5, 7, 8, 9, 10, 11, 25, 26, 28, 29
 RESULT, LOG, SEARCH_STOP, SEARCH_PAUSE = 30, 31, 32, 35
@@ -160,7 +160,8 @@ class Search:
             self.brackets = make_brackets(self.config)
             self.seats = seat_trials(self.brackets)
         space = Space(self.config.get("hyperparameters", []))
-        self.space = space if self.searcher in (DRAWS, POPULATION, CUSTOM) or (self.halves and space.sampler == TPE) else None
+        is_drawn = self.searcher in (DRAWS, POPULATION, CUSTOM) or (self.halves and space.sampler == TPE)
+        self.space = space if is_drawn else None
         self.drawn = 0  # draws computed anew
         self.claims = {record.writer: record.value()[0] for record in own if record.kind == CLAIM}
         self.attempts, self.results, self.stops, self.pauses, self.verdicts, self.retries = {}, {}, {}, {}, {}, {}
@@ -236,7 +237,8 @@ class Search:
 
     def metrics_of(self, trial):
         """All metrics of the trial that are known."""
-        told = [self.metric_in(verdict[2]) for attempt, own in self.verdicts.items() if attempt[0] == trial for verdict in own]
+        verdicts = [verdict for attempt, own in self.verdicts.items() if attempt[0] == trial for verdict in own]
+        told = [self.metric_in(verdict[2]) for verdict in verdicts]
         told += [metric for (of, _), metrics in self.reports.items() if of == trial for metric in metrics]
         told += [result[3] for (of, *_), results in self.results.items() if of == trial for result in results]
         return {metric for metric in told if metric is not None}
@@ -297,7 +299,8 @@ class Search:
         """The entry has the result of its attempt."""
         told = (entry.step, entry.length, entry.metric)
         results = [result[1:4] for result in self.results.get((*entry.attempt(), entry.rung), [])]
-        if self.searcher == DRAWS:  # what a completed trial has reported last, perhaps before its last attempt, which had nothing left to do
+        if self.searcher == DRAWS:
+            # What a completed trial has reported last, perhaps before its last attempt, which had nothing left to do.
             for reason, step, metrics, *_ in self.verdicts.get(entry.attempt(), []):
                 metric = self.metric_in(metrics)
                 known = [metric] if metric is not None else [m for m in self.reports.get((entry.trial, step), []) if m is not None]
@@ -332,7 +335,8 @@ class Search:
         return self.read_log(max(ranked)[1])[0] if ranked else self.make_state()
 
     def named(self, trial, rung, name, at, decisions):
-        """Whether record `at` of a log decides that of the trial, or a program's answer there, or that it has said that it is done."""
+        """Whether record `at` of a log decides that of the trial, or a program's answer there, or that it has said that it
+        is done."""
         log = self.logs.get(name, [])
         record = log[at] if at < len(log) else [0, 0, [], []]
         answer = Answer(record[5]) if len(record) > 5 else None
@@ -341,7 +345,8 @@ class Search:
             CLOSES in decisions and (is_stopped or (at == 0 and self.searcher == CUSTOM and self.is_uncreated(name, trial))))
 
     def is_uncreated(self, name, trial):
-        """By the log the program has said that it creates no further trials, and this one is none of those that it has created."""
+        """By the log the program has said that it creates no further trials, and this one is none of those that it has
+        created."""
         state = self.read_log(name)[0]
         return state.finished and trial not in state.values
 
@@ -367,7 +372,8 @@ class Search:
                 raise Wrong(f"the attempts {lacking} have no values")
         if not self.judges():
             return
-        twice = [pair for pair, count in Counter((e.trial, e.rung) for e in state.entries if e.is_result()).items() if count > 1]
+        judged = Counter((e.trial, e.rung) for e in state.entries if e.is_result())
+        twice = [pair for pair, count in judged.items() if count > 1]
         if twice:
             raise Wrong(f"judged twice: {twice}")
         for trial, number, _, _, rung in self.results:
@@ -405,7 +411,8 @@ def main():
     parser.add_argument("--build", default=str(Path(__file__).resolve().parents[2] / "build/release"), metavar="DIR")
     parser.add_argument("--over", action="store_true", help="the search is over: nothing may be left")
     parser.add_argument("--json", action="store_true", help="the decisions, one a line")
-    parser.add_argument("--program", metavar="WORDS", help="of a search in which a program decides: the file and its arguments")
+    parser.add_argument("--program", metavar="WORDS",
+                        help="of a search in which a program decides: the program's file and its arguments")
     arguments = parser.parse_args()
     program = (lambda: load(*shlex.split(arguments.program))) if arguments.program else None
     try:

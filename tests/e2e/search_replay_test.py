@@ -10,8 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from search_draws import COMPLETED, RUNNING, STOPPED, Dimension, Observation, Parameter, Parzen, Space, draw, rank
 from search_programs import Create, Finish, Searcher, Stop
-from search_replay import (ADAPTIVE, ASHA, ATTEMPT, CLAIM, CUSTOM, DRAWS, EXPERIMENT, LOG, NOTE, POPULATION, RESULT, SEARCH_PAUSE,
-                           SEARCH_STOP, VERDICT, Search, make_brackets, seat_trials, unpack)
+from search_replay import (ADAPTIVE, ASHA, ATTEMPT, CLAIM, CUSTOM, DRAWS, EXPERIMENT, LOG, NOTE, POPULATION, RESULT,
+                           SEARCH_PAUSE, SEARCH_STOP, VERDICT, Search, make_brackets, seat_trials, unpack)
 from search_states import CLOSES, ENDS, GOES_ON, PAUSES, PROMOTES, STOPS, TOPS_OUT, Created, Entry, Ladder, Wrong
 
 ID = bytes(range(8))
@@ -385,8 +385,8 @@ class Draws(unittest.TestCase):
         self.assertEqual(found, observations)
 
 
-COPIED = [["lr", 4, -4.0, -1.0, 0, 10.0], ["layers", 2, 1, 8, 0], ["drop", 3, 0.0, 0.5, 0, {"step": 0.1}], ["net", 1, [1, 2, 3]],
-          ["width", 2, 16, 64, 0, {"step": 16.0, "when": [[3, [1]]]}], ["name", 0, 1]]
+COPIED = [["lr", 4, -4.0, -1.0, 0, 10.0], ["layers", 2, 1, 8, 0], ["drop", 3, 0.0, 0.5, 0, {"step": 0.1}],
+          ["net", 1, [1, 2, 3]], ["width", 2, 16, 64, 0, {"step": 16.0, "when": [[3, [1]]]}], ["name", 0, 1]]
 # Three rounds of four trials, of which two are replaced each time; smaller is better. None: a trial that fails.
 REACHED = [0.5, 0.9, 0.1, 0.7, NAN, 0.3, 0.2, None, 0.4, 0.4, 0.4, 0.4]
 PARENTS = [-1, -1, -1, -1, 0, 2, 2, 0, 5, 5, 6, 6]  # the worst first: 1 from 2, 3 from 0; then 7 from 6, 4 from 5
@@ -403,10 +403,12 @@ def entry_of(trial, metric, length):
 
 
 def population(parents=(), values=(), order=None):
-    """A search of pbt whose one log draws each trial, then judges it. `parents` and `values`: those that are wrong, by trial."""
+    """A search of pbt whose one log draws each trial, then judges it. `parents` and `values`: those that are wrong, by
+    trial."""
     space, drawn = Space(COPIED), []
-    more = {"population_size": 4, "truncate_fraction": 0.5, "resample_probability": 0.5, "seed": 7, "hyperparameters": COPIED, "max_time": 5}
-    records = [Told(EXPERIMENT, NODES[0], ID, [0, b"", 0, b"", config(searcher=POPULATION, max_trials=12, **more)]),
+    more = {"population_size": 4, "truncate_fraction": 0.5, "resample_probability": 0.5, "seed": 7, "max_time": 5}
+    own = config(searcher=POPULATION, max_trials=12, hyperparameters=COPIED, **more)
+    records = [Told(EXPERIMENT, NODES[0], ID, [0, b"", 0, b"", own]),
                Told(CLAIM, NODES[0], ID, [1, False])]
     steps = []
     for trial, metric in enumerate(REACHED):
@@ -421,8 +423,9 @@ def population(parents=(), values=(), order=None):
         records.append(Told(VERDICT, NODES[0], attempt_of(trial), [1, 0, b"", 0]) if metric is None else
                        Told(RESULT, NODES[0], attempt_of(trial) + bytes(1), [length, length, metric]))
         steps += [([], [attempt_of(trial), True, draw_told]), ([entry_of(trial, metric, length)], None)]
-    return records + [Told(LOG, NODES[0], ID + FIRST + struct.pack(">I", at), [1, 7, [], steps[step][0], *filter(None, steps[step][1:])])
-                      for at, step in enumerate(order or range(len(steps)))]
+    in_order = [steps[step] for step in order or range(len(steps))]
+    lines = [[1, 7, [], entries, *([created] if created else [])] for entries, created in in_order]
+    return records + [Told(LOG, NODES[0], ID + FIRST + struct.pack(">I", at), line) for at, line in enumerate(lines)]
 
 
 class Populations(unittest.TestCase):
@@ -436,8 +439,9 @@ class Populations(unittest.TestCase):
 
     def test_known_copies(self):
         """As tests/unit/pbt_test.c has them."""
-        space, known = Space(COPIED), [[0.012, 6, 0.4, 1, 48, 0], [0.008, 6, 0.2, 1, 48, 0], [0.008, 4, 0.1, 1, 64, 0],
-                                       [0.022442817, 2, 0.2, 0, NAN, 0], [0.00658436954, 5, 0.2, 2, NAN, 0], [0.00499626778, 6, 0.4, 1, 48, 0]]
+        space = Space(COPIED)
+        known = [[0.012, 6, 0.4, 1, 48, 0], [0.008, 6, 0.2, 1, 48, 0], [0.008, 4, 0.1, 1, 64, 0],
+                 [0.022442817, 2, 0.2, 0, NAN, 0], [0.00658436954, 5, 0.2, 2, NAN, 0], [0.00499626778, 6, 0.4, 1, 48, 0]]
         for trial, point in enumerate(known):
             self.assertTrue(space.same(space.of_copy([0.01, 5, 0.3, 1, 32, 0], 0.5, 0.2, 7, trial), point))
 
@@ -457,7 +461,8 @@ class Populations(unittest.TestCase):
         self.refused("trial 4 attempt 1 is drawn, and trials .3. of the generation before it are not judged", order=order)
 
     def test_a_trial_that_is_not_judged_is_found(self):
-        self.refused("attempt 1 of trial 11 has reported at rung 0, and nobody has judged that", is_over=True, order=range(23))
+        text = "attempt 1 of trial 11 has reported at rung 0, and nobody has judged that"
+        self.refused(text, is_over=True, order=range(23))
 
     def test_a_trial_ends_only_if_it_is_over(self):
         records = [record for record in population() if record.kind != VERDICT]
@@ -473,7 +478,8 @@ class Populations(unittest.TestCase):
 
 
 class Doubling(Searcher):
-    """Creates two trials, stops the worse of two that have reported, and creates one more when a trial is over; then it is done."""
+    """Creates two trials, stops the worse of two that have reported, and creates one more when a trial is over; then it is
+    done."""
 
     def __init__(self, wrong=None):
         super().__init__()
@@ -514,20 +520,22 @@ def end(trial, step, how, metric):
     return [trial, 1, 1, NODES[0], 0, ENDS, step, how, metric]
 
 
-# Trial 1 is the worse one; trial 0 completes; trial 2, which its end created, is not stopped; the last end is the program's end.
-TOLD = [(None, answered(1, created=(0, 1))), (report(0, 0, 0.3, GOES_ON), answered(0)), (report(1, 0, 0.5, STOPS), answered(0, stopped=[(1, 1)])),
-        (end(1, 2, 2, 0.5), answered(0, created=(2,))), (report(0, 1, 0.2, TOPS_OUT), answered(0, stopped=[(1, 1)])),
-        (end(0, 4, 0, 0.2), answered(4)), (report(2, 0, 0.1, GOES_ON), answered(0)), (report(2, 1, 0.1, TOPS_OUT), answered(0)),
-        (end(2, 4, 0, 0.1), answered(4))]
+# Trial 1 is the worse one; trial 0 completes, and so does trial 2, which the end of trial 1 created; then all is done.
+TOLD = [(None, answered(1, created=(0, 1))), (report(0, 0, 0.3, GOES_ON), answered(0)),
+        (report(1, 0, 0.5, STOPS), answered(0, stopped=[(1, 1)])), (end(1, 2, 2, 0.5), answered(0, created=(2,))),
+        (report(0, 1, 0.2, TOPS_OUT), answered(0, stopped=[(1, 1)])),
+        (end(0, 4, 0, 0.2), answered(4)), (report(2, 0, 0.1, GOES_ON), answered(0)),
+        (report(2, 1, 0.1, TOPS_OUT), answered(0)), (end(2, 4, 0, 0.1), answered(4))]
 
 
 def dialogue(events=None, program=Doubling, more=()):
-    records = [Told(EXPERIMENT, NODES[0], ID, [0, b"", 0, b"", config(searcher=CUSTOM, max_trials=3, max_time=4, every=2, seed=7, metric="loss",
-                                                                      hyperparameters=OWN)]), Told(CLAIM, NODES[0], ID, [1, False])]
+    own = config(searcher=CUSTOM, max_trials=3, max_time=4, every=2, seed=7, metric="loss", hyperparameters=OWN)
+    records = [Told(EXPERIMENT, NODES[0], ID, [0, b"", 0, b"", own]), Told(CLAIM, NODES[0], ID, [1, False])]
     for trial, (steps, reason) in enumerate(((4, 0), (2, 1), (4, 0))):
         metric = {0: 0.2, 1: 0.5, 2: 0.1}[trial]
         packed = b"\x81\xaavalidation\x81\xa4loss\xcb" + struct.pack(">d", metric)
-        records += [Told(ATTEMPT, NODES[0], ID + struct.pack(">IIQ", trial, 1, 1), [[], 0, b"", 0, "", [], 0, [0, *own_point(trial)]]),
+        begun = [[], 0, b"", 0, "", [], 0, [0, *own_point(trial)]]
+        records += [Told(ATTEMPT, NODES[0], ID + struct.pack(">IIQ", trial, 1, 1), begun),
                     Told(VERDICT, NODES[0], attempt_of(trial), [reason, steps, packed, 0])]
     reports = [entry for entry, _ in TOLD if entry is not None and entry[5] != ENDS]
     records += [Told(RESULT, NODES[2], attempt_of(entry[0]) + bytes([entry[4]]), entry[6:9]) for entry in reports]
@@ -553,7 +561,9 @@ class Programs(unittest.TestCase):
     def test_a_whole_search(self):
         told = dialogue()
         self.assertEqual((told.check(True), told.drawn), (8, 3))
-        self.assertEqual(told.state().check_answers().told[-1], 'end 2 completed 0.1 ' + told.state().check_answers().told[-1].split(" ", 4)[4])
+        life = told.state().check_answers().told
+        self.assertEqual(len(life), len(TOLD))
+        self.assertEqual(life[3], 'end 1 stopped 0.5 {"c": "b", "n": 4, "x": %r} 2' % own_point(1)[0])
 
     def test_an_answer_that_the_program_does_not_give_is_found(self):
         self.refused("the report of trial 0 is answered with stops, end, more .*1.*, and the program says",
@@ -570,7 +580,8 @@ class Programs(unittest.TestCase):
         self.refused("trial 2 attempt 1 takes over", (3, (TOLD[3][0], answer)))
 
     def test_a_creation_that_the_program_has_not_asked_for_is_found(self):
-        self.refused("the report of trial 0 creates trials .2., and the program says ..$", (1, (TOLD[1][0], answered(0, created=(2,)))))
+        self.refused("the report of trial 0 creates trials .2., and the program says ..$",
+                     (1, (TOLD[1][0], answered(0, created=(2,)))))
 
     def test_values_that_the_program_has_not_given_are_found(self):
         class Other(Doubling):
@@ -580,7 +591,8 @@ class Programs(unittest.TestCase):
         self.refused("the start creates trial 0 with .0.25, .* the program says .0.2500001", program=Other)
 
     def test_a_report_is_told_once(self):
-        self.refused("trial 0 attempt 1 at rung 0 goes on, and rung 1 is its next", (2, (report(0, 0, 0.3, GOES_ON), answered(0))))
+        self.refused("trial 0 attempt 1 at rung 0 goes on, and rung 1 is its next",
+                     (2, (report(0, 0, 0.3, GOES_ON), answered(0))))
 
     def test_what_a_stopped_trial_reports_is_not_told(self):
         self.refused("trial 1 .* and rung 1 is its next", (3, (report(1, 1, 0.5, GOES_ON), answered(0))))
@@ -591,12 +603,15 @@ class Programs(unittest.TestCase):
     def test_a_wrong_end_is_found(self):
         self.refused("trial 1 .* is completed by its log, and not by its verdicts", (3, (end(1, 2, 0, 0.5), TOLD[3][1])))
         self.refused("trial 1 .* ends at step 3, and its verdicts are", (3, (end(1, 3, 2, 0.5), TOLD[3][1])))
-        self.refused("trial 1 .* ends at step 0, and the program was told of its steps .2.", (3, (end(1, 0, 2, 0.5), TOLD[3][1])))
+        self.refused("trial 1 .* ends at step 0, and the program was told of its steps .2.",
+                     (3, (end(1, 0, 2, 0.5), TOLD[3][1])))
         self.refused("trial 1 .* ends with 0.4, it has reported .0.5.", (3, (end(1, 2, 2, 0.4), TOLD[3][1])))
-        self.refused("trial 1 .* ends with nan, it has reported .0.5., and the program was told .0.5.", (3, (end(1, 2, 2, NAN), TOLD[3][1])))
+        self.refused("trial 1 .* ends with nan, it has reported .0.5., and the program was told .0.5.",
+                     (3, (end(1, 2, 2, NAN), TOLD[3][1])))
 
     def test_events_come_after_the_begin_and_what_is_left_to_say(self):
-        self.refused("trial 0 .* is told, and the program was not told of the begin", (0, (report(0, 0, 0.3, GOES_ON), answered(0))))
+        self.refused("trial 0 .* is told, and the program was not told of the begin",
+                     (0, (report(0, 0, 0.3, GOES_ON), answered(0))))
         self.refused("trial 0 .* is told, and the program has more to say", (0, (None, answered(3, created=(0, 1)))))
 
     def test_a_search_is_closed_only_if_all_is_over(self):
@@ -609,10 +624,12 @@ class Programs(unittest.TestCase):
 
     def test_an_answer_of_another_log_is_heard(self):
         """A second log has answered the first report, too: its creation stands, the program is told of nothing but that."""
-        second = [[1, 7, [], [], None, answered(1, created=(0, 1))], [1, 7, [], [], [attempt_of(0), False, [0, *own_point(0)]]],
+        second = [[1, 7, [], [], None, answered(1, created=(0, 1))],
+                  [1, 7, [], [], [attempt_of(0), False, [0, *own_point(0)]]],
                   [1, 7, [], [report(0, 0, 0.3, GOES_ON)], None, answered(0)]]
         adopting = Told(LOG, NODES[0], ID + FIRST + struct.pack(">I", len(TOLD) + 3), [1, 7, [[NODES[0], SECOND, 3]], []])
-        told = dialogue(more=[*(Told(LOG, NODES[0], ID + SECOND + struct.pack(">I", at), line) for at, line in enumerate(second)), adopting])
+        other = [Told(LOG, NODES[0], ID + SECOND + struct.pack(">I", at), line) for at, line in enumerate(second)]
+        told = dialogue(more=[*other, adopting])
         told.check(False)
         self.assertEqual([event.kind for event in told.read_log((NODES[0], FIRST))[0].events][-2:], ["other", "other"])
 

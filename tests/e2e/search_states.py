@@ -1,5 +1,6 @@
-"""What the log of a search says up to an entry, and what the rules make of the next one: halving with stops and with promotions,
-draws from results, populations, and searches in which a program decides. For search_replay.py. Shares no code with Shoal."""
+"""What the log of a search says up to an entry, and what the rules make of the next one: halving with stops and with
+promotions, draws from results, populations, and searches in which a program decides. For search_replay.py. Shares no code
+with Shoal."""
 
 import bisect
 import math
@@ -28,7 +29,8 @@ class Entry:
     """A decision of a log, and what its result was worth then."""
 
     def __init__(self, told):
-        self.trial, self.number, self.term, self.coordinator, self.rung, self.decision, self.step, self.length, self.metric = told
+        self.trial, self.number, self.term, self.coordinator, self.rung, self.decision = told[:6]
+        self.step, self.length, self.metric = told[6:]
         self.place, self.of = 0, 0
 
     def attempt(self):
@@ -103,8 +105,9 @@ class State:
             own.append(created)
 
     def read(self, record, check):
-        """Takes a record but what it adopts: its values, then its decisions. Returns how many decisions were taken. `check`: it is the
-        log's own, so all of it has to follow from what stands before it; else what the state has already is passed over."""
+        """Takes a record but what it adopts: its values, then its decisions. Returns how many decisions were taken. `check`:
+        it is the log's own, so all of it has to follow from what stands before it; else what the state has already is passed
+        over."""
         taken = 0
         for created in (Created(told) for told in record[4:5] if told is not None):
             if check:
@@ -158,7 +161,8 @@ class State:
             state = COMPLETED if at else RUNNING if is_on_the_way else STOPPED
             point = self.point_of(trial, last.attempt() if state != RUNNING else None)
             if point is not None:
-                observations.append(Observation(trial, state, point, last.metric if last else None, last.length_due if last else 0))
+                metric, length_due = (last.metric, last.length_due) if last else (None, 0)
+                observations.append(Observation(trial, state, point, metric, length_due))
         return observations, startup
 
     def check_created(self, created):
@@ -253,8 +257,8 @@ class Generations(State):
 
 
 class Answered:
-    """An event of a log with its answer. `of`: the decision, None: the begin, or that the program has more to say; "other": what the log has
-    had before."""
+    """An event of a log with its answer. `of`: the decision, None: the begin, or that the program has more to say; "other":
+    what the log has had before."""
 
     def __init__(self, state, of, is_own):
         self.answer, self.is_own = state.answer, is_own
@@ -302,7 +306,8 @@ class Answers(State):
         self.begun = self.has_more = self.finished = False
 
     def expected(self):
-        """All that the program has created, or may create if it has not said that it is done, but for those that it stopped before."""
+        """All that the program has created, or may create if it has not said that it is done, but for those that it stopped
+        before."""
         created = set(self.values) if self.finished else super().expected()
         begun = {attempt[0] for attempt in self.search.attempts}
         return {trial for trial in created if trial in begun or not self.has_stopped(trial, 1)}
@@ -350,7 +355,8 @@ class Answers(State):
             raise Wrong(f"{entry} ends at step {entry.step}, and the program was told of its steps {ahead}")
         known, told = self.search.metrics_of(entry.trial), list(steps.values())
         if entry.metric not in known and not (math.isnan(entry.metric) and (not told or math.isnan(told[-1]))):
-            raise Wrong(f"{entry} ends with {entry.metric}, it has reported {sorted(known)}, and the program was told {told}")
+            raise Wrong(f"{entry} ends with {entry.metric}, it has reported {sorted(known)}, "
+                        f"and the program was told {told}")
 
     def take(self, entry):
         if entry.decision == ENDS:
@@ -401,7 +407,8 @@ class Answers(State):
             raise Wrong(f"the search is closed, and trials {self.open_trials()} are not over")
 
     def check_answers(self):
-        """Tells a fresh program of all events, and compares its answers with those that are the log's own. Returns the program's life."""
+        """Tells a fresh program of all events, and compares its answers with those that are the log's own. Returns the
+        program's life."""
         space = self.search.space
         life, created = Life(self.search.program(), len(space.parameters)), {}
         for event in self.events:
@@ -423,7 +430,8 @@ class Climber:
     """A trial of a search that promotes."""
 
     def __init__(self):
-        self.metrics, self.place = [], "climbs"  # or "paused", "done", "ended"; a trial that has ended reports again if a user retries it
+        self.metrics = []
+        self.place = "climbs"  # or "paused", "done", "ended"; a trial that has ended reports again if a user retries it
 
 
 class Ladder(State):

@@ -184,8 +184,8 @@ static bool stops_what_reports(struct world *world, const char *kind, uint32_t t
     return true;
 }
 
-/* Here the attempt's own record has no such metric. So it is where a node dies behind a result, and before the next record of its
- * progress. */
+/* Here the attempt's own record has no such metric. So it is where a node dies behind a result, and before the next
+ * record of its progress. */
 static void an_end_is_not_behind_the_reports_of_its_trial(void **state)
 {
     (void)state;

@@ -44,13 +44,14 @@ struct pbt_explore {
     double perturb_factor;       /* 0 ... below 1: else it is multiplied by 1 - or 1 + this, with even odds */
 };
 
-/* Sets `point` to the values of trial `index`, a copy of a trial with the values `from`; both have one number for each parameter of the
- * space, as of search_trial_point. Each parameter has its own generator, of (seed, index, name), and takes three numbers from it:
- * whether it is drawn anew (below resample_probability), where in its range it then is, and whether it goes down (below 0.5) or up. A
- * value that is multiplied is kept within the bounds and rounded, an int away from the old value, a value with steps to the nearest
- * step away from it (what is within a billionth of a step is on it); of a log the value is multiplied, not the exponent. A categorical
- * or const value stays unless it is drawn anew. A parameter that was inactive, and is active now, is drawn; one that is inactive now is
- * NaN. 0, or ERR_MALFORMED: broken bytes, or `from` does not fit the space. */
+/* Sets `point` to the values of trial `index`, a copy of a trial with the values `from`; both have one number for each
+ * parameter of the space, as of search_trial_point. Each parameter has its own generator, of (seed, index, name), and
+ * takes three numbers from it: whether it is drawn anew (below resample_probability), where in its range it then is, and
+ * whether it goes down (below 0.5) or up. A value that is multiplied is kept within the bounds and rounded, an int away
+ * from the old value, a value with steps to the nearest step away from it (what is within a billionth of a step is on
+ * it); of a log the value is multiplied, not the exponent. A categorical or const value stays unless it is drawn anew. A
+ * parameter that was inactive, and is active now, is drawn; one that is inactive now is NaN. 0, or ERR_MALFORMED: broken
+ * bytes, or `from` does not fit the space. */
 int pbt_explore(const struct search_space *space, const struct pbt_explore *explore, const double *from, uint64_t seed, uint32_t index,
                 double *point);
 

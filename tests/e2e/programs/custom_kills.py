@@ -1,6 +1,6 @@
-"""A search of its own for case_search_kills.py, which creates as many trials as its second argument says: it stops trials by their own
-reports and by those of others, and creates trials with given values and with drawn ones. Writes each event of each life into a file of
-its own, in the directory that its first argument names, if it names one."""
+"""A search of its own for case_search_kills.py, which creates as many trials as its second argument says: it stops trials by
+their own reports and by those of others, and creates trials with given values and with drawn ones. Writes each event of each
+life into a file of its own, in the directory that its first argument names, if it names one."""
 
 import json
 import os
