@@ -243,6 +243,17 @@ bool blob_next(const struct blob_manifest *manifest, struct blob_piece *piece)
     return true;
 }
 
+bool blob_is_wanted(const struct blob_piece *piece, const struct blob_range *ranges, size_t range_count)
+{
+    bool is_wanted = range_count == 0;
+    for (size_t i = 0; i < range_count && !is_wanted; i++) {
+        bool begins_before = ranges[i].from < piece->offset + piece->bytes;
+        is_wanted = begins_before && ranges[i].count > 0 &&
+                    (ranges[i].from >= piece->offset || piece->offset - ranges[i].from < ranges[i].count);
+    }
+    return is_wanted;
+}
+
 /* ---- fetching ---- */
 
 void blob_fetch_init(struct blob_fetch *fetch, const struct blob_manifest *manifest, struct blob_fetch_slot *slots,

@@ -104,6 +104,14 @@ struct blob_piece {
 /* Iterates over the chunks in order: start with a zeroed piece; false when there is no further chunk. */
 bool blob_next(const struct blob_manifest *manifest, struct blob_piece *piece);
 
+/* Some bytes of a blob. */
+struct blob_range {
+    uint64_t from, count;
+};
+
+/* True if any byte of the piece is in one of the ranges, or if there are none: then all of the blob is meant. */
+bool blob_is_wanted(const struct blob_piece *piece, const struct blob_range *ranges, size_t range_count);
+
 /* ---- fetching ---- */
 
 /* Decides which holder to ask for which chunk next. Every chunk is asked of one holder at a time, and after a failure

@@ -343,12 +343,33 @@ static int piece_move(struct chunks *chunks, const struct blob_piece *piece, uin
     return rc;
 }
 
-static int blob_move(struct chunks *chunks, hash256 manifest_hash, int fd, hash256 *blamed, char *error,
-                     size_t error_size)
+/* The pieces that the ranges want, all without ranges; fd -1: only checks. `*piece` is the one that failed. */
+static int pieces_move(struct chunks *chunks, const struct blob_manifest *manifest, const struct blob_range *ranges, size_t range_count,
+                       uint8_t *buffer, int fd, struct blob_piece *piece, char *error, size_t error_size)
+{
+    int rc = 0;
+    while (rc == 0 && blob_next(manifest, piece)) {
+        if (blob_is_wanted(piece, ranges, range_count)) {
+            rc = piece_move(chunks, piece, buffer, fd, error, error_size);
+        }
+    }
+    return rc;
+}
+
+static uint8_t *chunk_buffer(char *error, size_t error_size)
 {
     uint8_t *buffer = malloc(BLOB_CHUNK_BYTES_MAX);
     if (buffer == NULL) {
         snprintf(error, error_size, "no memory to read a chunk of %u bytes", BLOB_CHUNK_BYTES_MAX);
+    }
+    return buffer;
+}
+
+static int blob_move(struct chunks *chunks, hash256 manifest_hash, int fd, hash256 *blamed, char *error,
+                     size_t error_size)
+{
+    uint8_t *buffer = chunk_buffer(error, error_size);
+    if (buffer == NULL) {
         return ERR_MEMORY;
     }
     struct blob_manifest manifest;
@@ -359,9 +380,7 @@ static int blob_move(struct chunks *chunks, hash256 manifest_hash, int fd, hash2
         bytes_to_hex(hex, manifest_hash.bytes, HASH_BYTES);
         snprintf(error, error_size, "manifest %.16s: %s", hex, err_text(rc));
     } else {
-        while (rc == 0 && blob_next(&manifest, &piece)) {
-            rc = piece_move(chunks, &piece, buffer, fd, error, error_size);
-        }
+        rc = pieces_move(chunks, &manifest, NULL, 0, buffer, fd, &piece, error, error_size);
         chunks_manifest_free(&manifest);
     }
     free(buffer);
@@ -379,6 +398,39 @@ int chunks_read_blob_to_fd(struct chunks *chunks, hash256 manifest_hash, int fd,
         return ERR_USAGE;
     }
     return blob_move(chunks, manifest_hash, fd, blamed, error, error_size);
+}
+
+int chunks_read_ranges_to_fd(struct chunks *chunks, const void *encoded, size_t encoded_bytes, const struct blob_range *ranges,
+                             size_t range_count, int fd, hash256 *blamed, char *error, size_t error_size)
+{
+    struct blob_manifest manifest = {0};
+    struct blob_piece piece = {0};
+    uint32_t chunk_count = 0;
+    int rc = blob_decode_counts(encoded, encoded_bytes, &chunk_count, &manifest.total_bytes);
+    if (rc != 0) {
+        snprintf(error, error_size, "the manifest of the blob: %s", err_text(rc));
+        return rc;
+    }
+    uint8_t *buffer = chunk_buffer(error, error_size);
+    struct blob_chunk *pieces = calloc(chunk_count + 1u, sizeof *pieces);
+    if (buffer == NULL || pieces == NULL) {
+        free(buffer);
+        free(pieces);
+        return ERR_MEMORY;
+    }
+    CHECK(blob_decode(encoded, encoded_bytes, pieces, chunk_count, &manifest) == 0);
+    if (ftruncate(fd, (off_t)manifest.total_bytes) != 0) {
+        rc = ERR_IO;
+        snprintf(error, error_size, "cannot give a file %llu bytes: %s", (unsigned long long)manifest.total_bytes, strerror(errno));
+    } else {
+        rc = pieces_move(chunks, &manifest, ranges, range_count, buffer, fd, &piece, error, error_size);
+    }
+    free(buffer);
+    free(pieces);
+    if (rc == ERR_NOT_FOUND || rc == ERR_CORRUPT) {
+        *blamed = piece.hash;
+    }
+    return rc;
 }
 
 int chunks_verify_blob(struct chunks *chunks, hash256 manifest_hash, hash256 *blamed, char *error, size_t error_size)

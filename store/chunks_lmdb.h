@@ -96,6 +96,11 @@ void chunks_manifest_free(struct blob_manifest *manifest);
 int chunks_read_blob_to_fd(struct chunks *chunks, hash256 manifest_hash, int fd, hash256 *blamed, char *error,
                            size_t error_size);
 
+/* As chunks_read_blob_to_fd, for the chunks with bytes of these ranges only, of a blob whose manifest need not be stored: it is
+ * given, encoded. The file gets the size of the blob, with holes where nothing is read. */
+int chunks_read_ranges_to_fd(struct chunks *chunks, const void *encoded, size_t encoded_bytes, const struct blob_range *ranges,
+                             size_t range_count, int fd, hash256 *blamed, char *error, size_t error_size);
+
 /* Checks that every chunk of the blob is stored and undamaged. Errors as chunks_read_blob_to_fd. */
 int chunks_verify_blob(struct chunks *chunks, hash256 manifest_hash, hash256 *blamed, char *error, size_t error_size);
 

@@ -607,6 +607,20 @@ int bulk_fetch(struct bulk *bulk, uint64_t id, hash256 manifest, const node_id *
     return holder_count <= BLOB_HOLDERS_MAX ? blob_request(bulk, BULK_DO_FETCH, id, manifest, holders, holder_count) : ERR_USAGE;
 }
 
+int bulk_fetch_ranges(struct bulk *bulk, uint64_t id, hash256 manifest, const node_id *holders, uint32_t holder_count,
+                      const struct blob_range *ranges, uint32_t range_count)
+{
+    if (holder_count > BLOB_HOLDERS_MAX || range_count == 0 || range_count > BULK_RANGES_MAX) {
+        return ERR_USAGE;
+    }
+    struct bulk_command *command = request_new(BULK_DO_FETCH, id, holders, holder_count, range_count * sizeof *ranges);
+    if (command != NULL) {
+        command->hash = manifest;
+        memcpy(command->bytes, ranges, range_count * sizeof *ranges);
+    }
+    return command_put(bulk, command);
+}
+
 int bulk_push(struct bulk *bulk, uint64_t id, hash256 manifest, node_id to)
 {
     return blob_request(bulk, BULK_DO_PUSH, id, manifest, &to, 1);

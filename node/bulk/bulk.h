@@ -113,6 +113,13 @@ int bulk_peer(struct bulk *bulk, node_id node, const uint8_t sign_public[32], co
  * (over BLOB_HOLDERS_MAX), ERR_MEMORY: there is no event then. */
 int bulk_fetch(struct bulk *bulk, uint64_t id, hash256 manifest, const node_id *holders, uint32_t holder_count);
 
+#define BULK_RANGES_MAX 1024
+
+/* As bulk_fetch, for the chunks with bytes of these ranges only. The manifest is not stored, unless the blob is complete now; the
+ * event has it, encoded, as its item. Also ERR_USAGE: no ranges, or over BULK_RANGES_MAX. */
+int bulk_fetch_ranges(struct bulk *bulk, uint64_t id, hash256 manifest, const node_id *holders, uint32_t holder_count,
+                      const struct blob_range *ranges, uint32_t range_count);
+
 /* Makes a blob that is complete here complete at a peer: sends the chunks that the peer lacks, and the manifest last.
  * The answer is the event BULK_PUSHED with `id`. ERR_FULL, ERR_MEMORY: there is no event then. */
 int bulk_push(struct bulk *bulk, uint64_t id, hash256 manifest, node_id to);
@@ -161,7 +168,7 @@ enum bulk_way {
 
 /* Behind each kind: the fields in use. */
 enum bulk_event_kind {
-    BULK_FETCHED,     /* id, code, text, hash (the manifest's), bytes (received) */
+    BULK_FETCHED,     /* id, code, text, hash (the manifest's), bytes (received); of bulk_fetch_ranges with code 0 one item */
     BULK_PUSHED,      /* id, code, text, hash, node, bytes (sent) */
     BULK_SERIES,      /* id, code, text, node, items, more */
     BULK_APPENDED,    /* id, code, text: of all entries with ids above the last such event's, up to this one. Code 0: they

@@ -134,6 +134,23 @@ static int job_manifest(struct bulk *bulk, struct bulk_job *job, const uint8_t *
 
 /* ---- fetch ---- */
 
+static bool is_wanted(const struct bulk_job *job, const struct blob_piece *piece)
+{
+    const struct blob_range *ranges = (const struct blob_range *)(const void *)job->command->bytes;
+    return blob_is_wanted(piece, ranges, job->command->byte_count / sizeof *ranges);
+}
+
+/* chunks_has for every chunk that is wanted; true if all of them are stored. */
+static bool has_wanted(struct bulk *bulk, const struct bulk_job *job)
+{
+    struct blob_piece piece = {0};
+    bool has_all = true;
+    while (blob_next(&job->manifest, &piece)) {
+        has_all &= !is_wanted(job, &piece) || chunks_has(bulk->chunks, piece.hash);
+    }
+    return has_all;
+}
+
 /* Plans a fetch: the chunks, the holders, and the chunks that are here already. */
 static void fetch_plan(struct bulk *bulk, struct bulk_job *job)
 {
@@ -143,9 +160,10 @@ static void fetch_plan(struct bulk *bulk, struct bulk_job *job)
             (void)blob_fetch_add_holder(&job->fetch, job->command->nodes[i]);
         }
     }
-    for (uint32_t i = 0; i < job->manifest.chunk_count; i++) {
-        if (chunks_has(bulk->chunks, job->manifest.chunks[i].hash)) {
-            (void)blob_fetch_present(&job->fetch, i);
+    struct blob_piece piece = {0};
+    while (blob_next(&job->manifest, &piece)) {
+        if (!is_wanted(job, &piece) || chunks_has(bulk->chunks, piece.hash)) {
+            (void)blob_fetch_present(&job->fetch, piece.index);
         }
     }
     job->look_ms = bulk->now_ms;
@@ -187,16 +205,37 @@ static void fetch_manifest(struct bulk *bulk, struct bulk_job *job)
     }
 }
 
+/* Puts the manifest into the job's event. False: no memory. */
+static bool fetch_give_manifest(struct bulk_job *job)
+{
+    struct bulk_event_node *node = calloc(1, sizeof *node + sizeof node->items[0]);
+    if (node == NULL) {
+        return false;
+    }
+    node->body = job->encoded;
+    node->items[0] = (struct bulk_item){.bytes = node->body, .count = job->encoded_bytes};
+    node->event.items = node->items;
+    node->event.item_count = 1;
+    free(job->event);
+    job->event = node;
+    job->encoded = NULL;
+    return true;
+}
+
 static void fetch_end(struct bulk *bulk, struct bulk_job *job)
 {
     char name[NAME_BYTES];
-    if (!chunks_has_all(bulk->chunks, &job->manifest)) { /* chunks from before a suspend were collected after it */
+    bool is_of_ranges = job->command->byte_count > 0;
+    if (!has_wanted(bulk, job)) { /* chunks from before a suspend were collected after it */
         fetch_plan(bulk, job);
         bulk->again = true;
         return;
     }
-    int code = bulk_store_result(bulk, chunks_put(bulk->chunks, job->command->hash, job->encoded, job->encoded_bytes));
-    if (code == 0) {
+    bool is_complete = !is_of_ranges || chunks_has_all(bulk->chunks, &job->manifest);
+    int code = is_complete ? bulk_store_result(bulk, chunks_put(bulk->chunks, job->command->hash, job->encoded, job->encoded_bytes)) : 0;
+    if (code == 0 && is_of_ranges && !fetch_give_manifest(job)) {
+        job_finish(bulk, job, ERR_MEMORY, "No memory is left for the manifest of blob %s.", name_of(job->command->hash.bytes, name));
+    } else if (code == 0) {
         job_finish(bulk, job, 0, "%s", "");
     } else {
         job_finish(bulk, job, code, "The manifest of blob %s could not be stored here: %s.",
@@ -208,7 +247,7 @@ static void fetch_chunks(struct bulk *bulk, struct bulk_job *job)
 {
     char name[NAME_BYTES], chunk[NAME_BYTES];
     if (bulk->now_ms - job->look_ms >= LOOK_MS) {
-        (void)chunks_has_all(bulk->chunks, &job->manifest); /* to keep the chunks; a lost one is noticed at the end */
+        (void)has_wanted(bulk, job); /* to keep the chunks; a lost one is noticed at the end */
         job->look_ms = bulk->now_ms;
     }
     while (bulk->question_count < BULK_QUESTIONS_MAX) {

@@ -104,8 +104,8 @@ struct bulk_command {
     /* Allocated in advance, so that the thread cannot run out of memory: */
     struct bulk_job *job;          /* FETCH, PUSH, READ, VERIFY */
     struct bulk_event_node *event; /* APPEND with an id */
-    size_t byte_count; /* APPEND: the entry; READ: the question, 0: all entries are wanted */
-    uint8_t bytes[];
+    size_t byte_count; /* APPEND: the entry; READ: the question, 0: all entries are wanted; FETCH: ranges, 0: all of the blob */
+    _Alignas(struct blob_range) uint8_t bytes[];
 };
 
 enum bulk_job_state { BULK_JOB_START, BULK_JOB_MANIFEST, BULK_JOB_CHUNKS, BULK_JOB_LAST };

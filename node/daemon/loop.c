@@ -183,7 +183,7 @@ static void take_bulk(struct daemon *daemon)
         case BULK_FETCHED:
             daemon_workers_fetched(daemon, event.id, event.code, event.text);
             daemon_searcher_fetched(daemon, event.id, event.code, event.text);
-            query_fetched(daemon, event.id, event.code, event.text);
+            query_fetched(daemon, &event);
             daemon_scrub_fetched(daemon, event.id, event.code, event.text);
             break;
         case BULK_PUSHED:

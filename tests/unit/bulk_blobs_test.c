@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,6 +82,48 @@ static void fetches_around_a_flipped_byte(void **state)
     assert_int_equal(bulk_fetch(c->bulk, 9, manifest, NULL, 0), 0);
     wait_ok(world, c, BULK_FETCHED, 9);
     assert_int_equal(find_event(c, BULK_FETCHED, 9)->bytes, 0);
+}
+
+static void some_ranges_are_fetched_without_the_rest(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    char error[256] = "";
+    side_open(a, 0, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    hash256 manifest = blob_put(a, 9, BLOB_BYTES), blamed;
+    const struct blob_range ranges[] = {{0, 1}, {3 * MIB + 5, 10}, {7 * MIB - 1, 2}, {5 * MIB, 0}};
+    assert_int_equal(bulk_fetch_ranges(b->bulk, 1, manifest, &a->keys.id, 1, ranges, 0), ERR_USAGE);
+    assert_int_equal(bulk_fetch_ranges(b->bulk, 1, manifest, &a->keys.id, 1, ranges, 4), 0);
+    wait_ok(world, b, BULK_FETCHED, 1);
+    uint64_t moved = find_event(b, BULK_FETCHED, 1)->bytes;
+    assert_in_range(moved, 4 * MIB, 4 * MIB + BLOB_ENCODED_BYTES(BLOB_BYTES / MIB));
+    assert_false(chunks_has(b->chunks, manifest)); /* whoever has the manifest has it all */
+    uint8_t encoded[BLOB_ENCODED_BYTES(BLOB_BYTES / MIB)], *bytes = blob_bytes(9, BLOB_BYTES), *found = malloc(BLOB_BYTES);
+    size_t count;
+    assert_non_null(found);
+    assert_int_equal(chunks_get(a->chunks, manifest, encoded, sizeof encoded, &count), 0);
+    int fd = memfd_create("ranges", 0);
+    assert_int_equal(chunks_read_ranges_to_fd(b->chunks, encoded, count, ranges, 4, fd, &blamed, error, sizeof error), 0);
+    assert_int_equal(pread(fd, found, BLOB_BYTES, 0), BLOB_BYTES);
+    static const uint8_t none[MIB];
+    for (uint32_t i = 0; i < BLOB_BYTES / MIB; i++) {
+        bool is_wanted = i == 0 || i == 3 || i == 6 || i == 7;
+        assert_memory_equal(found + (size_t)i * MIB, is_wanted ? bytes + (size_t)i * MIB : none, MIB);
+    }
+    const struct blob_range beyond = {12 * MIB, 1};
+    assert_int_equal(chunks_read_ranges_to_fd(b->chunks, encoded, count, &beyond, 1, fd, &blamed, error, sizeof error), ERR_NOT_FOUND);
+    assert_true(hash256_equal(blamed, hash_bytes(bytes + 12 * MIB, MIB)));
+    /* The rest: what is here does not come again, and then the blob is complete. */
+    const struct blob_range all = {0, UINT64_MAX};
+    assert_int_equal(bulk_fetch_ranges(b->bulk, 2, manifest, &a->keys.id, 1, &all, 1), 0);
+    wait_ok(world, b, BULK_FETCHED, 2);
+    assert_in_range(find_event(b, BULK_FETCHED, 2)->bytes, 16 * MIB, 16 * MIB + BLOB_ENCODED_BYTES(BLOB_BYTES / MIB));
+    assert_blob(b, manifest);
+    (void)close(fd);
+    free(bytes);
+    free(found);
 }
 
 static void a_local_reader_can_have_a_chunk_looked_at(void **state)
@@ -473,6 +516,7 @@ int main(void)
         TEST(a_port_that_leads_nowhere_is_told_and_so_is_its_end),
         TEST(wrong_addresses_are_refused),
         TEST(fetches_around_a_flipped_byte),
+        TEST(some_ranges_are_fetched_without_the_rest),
         TEST(a_local_reader_can_have_a_chunk_looked_at),
         TEST(a_holder_may_die_in_the_middle),
         TEST(a_fetch_goes_on_where_it_stopped),

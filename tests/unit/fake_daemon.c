@@ -339,6 +339,13 @@ static void serve_load(struct fake_daemon *d, struct fake_client *c, uint64_t id
     struct pack_writer w;
     struct pack_reader part = pack_find(request, "part");
     d->loaded_part = part.failed ? UINT64_MAX : pack_read_u64(&part);
+    struct pack_reader ranges = pack_find(request, "ranges");
+    const uint8_t *packed = pack_read_bin(&ranges, &d->loaded_range_bytes);
+    d->loaded_range_bytes = ranges.failed ? 0 : d->loaded_range_bytes;
+    CHECK(d->loaded_range_bytes <= sizeof d->loaded_ranges);
+    if (d->loaded_range_bytes > 0) {
+        memcpy(d->loaded_ranges, packed, d->loaded_range_bytes);
+    }
     if (d->checkpoint == NULL) {
         reply_begin(&w, bytes, sizeof bytes, id, 1);
         pack_text(&w, "found");

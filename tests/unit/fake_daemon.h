@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/frame.h"
+#include "train/shoal/shoal.h"
 
 #define FAKE_CLIENTS_MAX 24
 #define FAKE_REPORTS_MAX 8192
@@ -53,6 +54,8 @@ struct fake_daemon {
     } saved_part;            /* of the last save; 0: it was a whole checkpoint */
     uint32_t loadable_parts; /* the answer to worker_parts */
     uint64_t loaded_part;    /* of the last worker_load; UINT64_MAX: none was named */
+    uint8_t loaded_ranges[SHOAL_RANGES_MAX * 16]; /* likewise, as they were packed */
+    size_t loaded_range_bytes;
     uint8_t *checkpoint; /* the newest, given to worker_load */
     size_t checkpoint_bytes;
     uint64_t checkpoint_step;

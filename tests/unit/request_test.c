@@ -305,9 +305,47 @@ static void a_part_of_a_save_is_below_their_number(void **state)
     }
 }
 
+static void ranges_of_a_part_are_optional_and_bounded(void **state)
+{
+    (void)state;
+    static uint8_t packed[16 * (REQUEST_RANGES_MAX + 1)];
+    static struct blob_range out[REQUEST_RANGES_MAX];
+    static const size_t good[] = {16, 32, 16 * REQUEST_RANGES_MAX}, bad[] = {0, 8, 17, 16 * (REQUEST_RANGES_MAX + 1)};
+    struct request request;
+    uint32_t count = 9;
+    bytes_put_u64(packed, 7);
+    bytes_put_u64(packed + 8, UINT64_MAX);
+    begin(0, 1, "worker_load");
+    assert_int_equal(read_request(&request), 0);
+    assert_true(request_ranges(&request.map, out, &count));
+    assert_int_equal(count, 0);
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        begin(1, 1, "worker_load");
+        pack_text(&writer, "ranges");
+        pack_bin(&writer, packed, good[i]);
+        assert_int_equal(read_request(&request), 0);
+        assert_true(request_ranges(&request.map, out, &count));
+        assert_int_equal(count, good[i] / 16);
+        assert_true(out[0].from == 7 && out[0].count == UINT64_MAX);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        begin(1, 1, "worker_load");
+        pack_text(&writer, "ranges");
+        pack_bin(&writer, packed, bad[i]);
+        assert_int_equal(read_request(&request), 0);
+        assert_false(request_ranges(&request.map, out, &count));
+    }
+    begin(1, 1, "worker_load");
+    pack_text(&writer, "ranges");
+    pack_u64(&writer, 1);
+    assert_int_equal(read_request(&request), 0);
+    assert_false(request_ranges(&request.map, out, &count));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranges_of_a_part_are_optional_and_bounded),
         cmocka_unit_test(a_part_of_a_save_is_below_their_number),
         cmocka_unit_test(a_request_is_a_map_with_v_id_and_op),
         cmocka_unit_test(a_request_of_another_version_is_told_apart),

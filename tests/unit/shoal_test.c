@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
 #include "base/pack.h"
 #include "tests/unit/fake_daemon.h"
@@ -498,6 +499,17 @@ static void test_parts_of_checkpoints(void **state)
         assert_true(daemon.loaded_part == i && count == 6 && step == 8);
         close(fd);
     }
+    assert_int_equal(daemon.loaded_range_bytes, 0);
+    const struct shoal_range ranges[SHOAL_RANGES_MAX + 1] = {{7, 1}, {UINT64_MAX, 2}};
+    assert_int_equal(shoal_checkpoint_open_ranges(shoal, 1, ranges, 2, &fd, &count, &step), 0);
+    assert_true(daemon.loaded_part == 1 && count == 6 && daemon.loaded_range_bytes == 32);
+    assert_int_equal(bytes_get_u64(daemon.loaded_ranges), 7);
+    assert_true(bytes_get_u64(daemon.loaded_ranges + 16) == UINT64_MAX && bytes_get_u64(daemon.loaded_ranges + 24) == 2);
+    close(fd);
+    assert_int_equal(shoal_checkpoint_open_ranges(shoal, 1, ranges, SHOAL_RANGES_MAX, &fd, &count, &step), 0);
+    close(fd);
+    assert_int_equal(shoal_checkpoint_open_ranges(shoal, 1, ranges, SHOAL_RANGES_MAX + 1, &fd, &count, &step), ERR_USAGE);
+    assert_int_equal(shoal_checkpoint_open_ranges(shoal, 1, ranges, 0, &fd, &count, &step), ERR_USAGE);
     assert_int_equal(shoal_checkpoint_open(shoal, &fd, &count, &step), 0);
     assert_true(daemon.loaded_part == UINT64_MAX);
     close(fd);

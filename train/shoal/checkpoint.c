@@ -319,8 +319,9 @@ int shoal_checkpoint_parts(struct shoal *s, uint32_t *parts)
     return error == ERR_REFUSED ? 0 : error; /* an older daemon, which has no checkpoints of several parts */
 }
 
-/* `part`: NULL for a whole checkpoint. */
-static int open_checkpoint(struct shoal *s, const uint32_t *part, int *fd, size_t *count, uint64_t *step)
+/* `part`: NULL for a whole checkpoint. `ranges` with a count of 0: all of it. */
+static int open_checkpoint(struct shoal *s, const uint32_t *part, const struct shoal_range *ranges, size_t range_count, int *fd, size_t *count,
+                           uint64_t *step)
 {
     if (s->state == CLIENT_ALONE) {
         return ERR_NOT_FOUND;
@@ -328,12 +329,21 @@ static int open_checkpoint(struct shoal *s, const uint32_t *part, int *fd, size_
     uint8_t request[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
-    client_link_begin(&writer, request, id, "worker_load", part != NULL ? 1 : 0);
+    client_link_begin(&writer, request, id, "worker_load", (part != NULL ? 1u : 0u) + (range_count > 0 ? 1u : 0u));
     if (part != NULL) {
         pack_text(&writer, "part");
         pack_u64(&writer, *part);
     }
-    int error = client_link_call(s, &writer, id, CLIENT_ANSWER_MS);
+    if (range_count > 0) {
+        uint8_t packed[SHOAL_RANGES_MAX * 16];
+        for (size_t i = 0; i < range_count; i++) {
+            bytes_put_u64(packed + 16 * i, ranges[i].from);
+            bytes_put_u64(packed + 16 * i + 8, ranges[i].count);
+        }
+        pack_text(&writer, "ranges"); /* older daemons pass over it, and give all */
+        pack_bin(&writer, packed, 16 * range_count);
+    }
+    int error = client_link_call(s, &writer, id, CLIENT_LOAD_MS);
     if (error == 0) {
         struct pack_reader reply;
         pack_reader_init(&reply, s->answer, s->answer_bytes);
@@ -366,12 +376,21 @@ static int open_checkpoint(struct shoal *s, const uint32_t *part, int *fd, size_
 
 int shoal_checkpoint_open(struct shoal *s, int *fd, size_t *count, uint64_t *step)
 {
-    return open_checkpoint(s, NULL, fd, count, step);
+    return open_checkpoint(s, NULL, NULL, 0, fd, count, step);
 }
 
 int shoal_checkpoint_open_part(struct shoal *s, uint32_t part, int *fd, size_t *count, uint64_t *step)
 {
-    return open_checkpoint(s, &part, fd, count, step);
+    return open_checkpoint(s, &part, NULL, 0, fd, count, step);
+}
+
+int shoal_checkpoint_open_ranges(struct shoal *s, uint32_t part, const struct shoal_range *ranges, size_t range_count, int *fd, size_t *count,
+                                 uint64_t *step)
+{
+    if (range_count == 0 || range_count > SHOAL_RANGES_MAX) {
+        return client_fail(s, ERR_USAGE, "1 to %d ranges of a part can be opened, not %zu", SHOAL_RANGES_MAX, range_count);
+    }
+    return open_checkpoint(s, &part, ranges, range_count, fd, count, step);
 }
 
 int shoal_checkpoint_load(struct shoal *s, void **bytes, size_t *count, uint64_t *step)

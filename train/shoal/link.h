@@ -23,6 +23,7 @@
 #define CLIENT_QUEUE_BYTES_MAX (64u << 20) /* of reports; one larger report alone is taken */
 #define CLIENT_RETRY_MS 200
 #define CLIENT_ANSWER_MS 50000 /* shorter than a collective's timeout, because the other ranks wait for this one meanwhile */
+#define CLIENT_LOAD_MS 600000 /* of a checkpoint, which may come from other nodes: 60 GB at 1 Gbit/s */
 
 /* The connection: no daemon at all; not connected; worker_open sent; open; lost for good; refused by the daemon. */
 enum client_state { CLIENT_ALONE, CLIENT_AWAY, CLIENT_OPENING, CLIENT_OPEN, CLIENT_LOST, CLIENT_REFUSED };

@@ -353,6 +353,15 @@ int shoal_checkpoint_parts(struct shoal *shoal, uint32_t *parts);
  * ERR_REFUSED.) ERR_REFUSED: no node that has it can be reached. */
 int shoal_checkpoint_open_part(struct shoal *shoal, uint32_t part, int *fd, size_t *count, uint64_t *step);
 
+/* As shoal_checkpoint_open_part, for a rank that needs some of the part's bytes: those of `ranges`, at most SHOAL_RANGES_MAX. Other
+ * bytes of the descriptor may be zeros instead, which have not come from other nodes. Also ERR_USAGE. */
+#define SHOAL_RANGES_MAX 512
+struct shoal_range {
+    uint64_t from, count;
+};
+int shoal_checkpoint_open_ranges(struct shoal *shoal, uint32_t part, const struct shoal_range *ranges, size_t range_count, int *fd,
+                                 size_t *count, uint64_t *step);
+
 /* Waits until the daemon has answered all reports and saves, at most timeout_ms. The daemon answers what is on its disk. 0,
  * ERR_TIMEOUT, ERR_CLOSED, ERR_REFUSED (the daemon refused one, of a full disk for example; returned once). Call it before leaving after shoal_should_stop. */
 int shoal_flush(struct shoal *shoal, int timeout_ms);

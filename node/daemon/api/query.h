@@ -76,9 +76,8 @@ void query_code_get(struct daemon *daemon, struct client_request *request, int w
 /* Answers worker_load with the worker's checkpoint, after fetching chunks that are damaged or gone here. */
 void query_worker_load(struct daemon *daemon, struct client_request *request, const struct daemon_worker *worker);
 
-/* Takes an answer of bulk (BULK_FETCHED). Ignored unless a request of query_checkpoint.c fetched. `text` tells the
- * cause when `code` is not 0. */
-void query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
+/* Takes an answer of bulk (BULK_FETCHED). Ignored unless a request of query_checkpoint.c fetched. */
+void query_fetched(struct daemon *daemon, const struct bulk_event *event);
 
 /* Brings a checkpoint onto this disk; then, perhaps at once, calls `then` with `context`. `code` 0: every chunk is here; else `text`
  * says why not. Also at the daemon's end: each call is answered once. */

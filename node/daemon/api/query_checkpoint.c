@@ -33,6 +33,10 @@ struct query_blob {
     hash256 set;
     node_id holders[DAEMON_HOLDERS_MAX];
     uint32_t holder_count;
+    struct blob_range ranges[REQUEST_RANGES_MAX]; /* of a worker's part that are wanted; none: all of it */
+    uint32_t range_count;
+    uint8_t *manifest; /* of a blob of which only ranges are here, encoded */
+    size_t manifest_bytes;
     uint32_t tries;
     enum { FOR_USER, FOR_WORKER, FOR_OUTPUT, FOR_CODE, FOR_SUBMIT } wanted_for;
     query_fetched_fn *then; /* FOR_SUBMIT */
@@ -57,6 +61,7 @@ static void blob_request_free(struct daemon *daemon, struct query_blob *wanted)
     if (wanted->fd >= 0) {
         (void)close(wanted->fd);
     }
+    free(wanted->manifest);
     free(wanted);
 }
 
@@ -68,9 +73,14 @@ static void get_work(struct job *job)
     }
     wanted->fd = wanted->wanted_for == FOR_OUTPUT ? daemon_outputs_file(wanted->directory)
                                                   : memfd_create("shoal-checkpoint", MFD_CLOEXEC);
-    wanted->result = wanted->fd < 0 ? ERR_IO
-                                    : chunks_read_blob_to_fd(wanted->chunks, wanted->blob, wanted->fd, &wanted->blamed,
-                                                             wanted->error, sizeof wanted->error);
+    if (wanted->fd < 0) {
+        wanted->result = ERR_IO;
+    } else if (wanted->range_count > 0) {
+        wanted->result = chunks_read_ranges_to_fd(wanted->chunks, wanted->manifest, wanted->manifest_bytes, wanted->ranges, wanted->range_count,
+                                                  wanted->fd, &wanted->blamed, wanted->error, sizeof wanted->error);
+    } else {
+        wanted->result = chunks_read_blob_to_fd(wanted->chunks, wanted->blob, wanted->fd, &wanted->blamed, wanted->error, sizeof wanted->error);
+    }
     if (wanted->result == ERR_CORRUPT) {
         (void)chunks_delete(wanted->chunks, wanted->blamed);
     }
@@ -115,14 +125,18 @@ static void reply_code(struct daemon *daemon, struct client *client, struct quer
     }
 }
 
+static void fetched(struct daemon *daemon, struct query_blob *wanted, int code, const char *text);
+
 static void get_fetch(struct daemon *daemon, struct query_blob *wanted)
 {
     wanted->request = ++daemon->request_id;
     wanted->tries++;
-    int code = bulk_fetch(daemon->bulk, wanted->request, wanted->blob, wanted->holders, wanted->holder_count);
+    int code = wanted->range_count == 0 ? bulk_fetch(daemon->bulk, wanted->request, wanted->blob, wanted->holders, wanted->holder_count)
+                                        : bulk_fetch_ranges(daemon->bulk, wanted->request, wanted->blob, wanted->holders,
+                                                            wanted->holder_count, wanted->ranges, wanted->range_count);
     struct client *client = client_find(daemon, wanted->serial);
     if (code != 0 && wanted->wanted_for == FOR_SUBMIT) {
-        query_fetched(daemon, wanted->request, code, err_text(code));
+        fetched(daemon, wanted, code, err_text(code));
         return;
     }
     if (code != 0) {
@@ -186,15 +200,8 @@ static void get_done(void *context, struct job *job)
     blob_request_free(daemon, wanted);
 }
 
-void query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
+static void fetched(struct daemon *daemon, struct query_blob *wanted, int code, const char *text)
 {
-    struct query_blob *wanted = daemon->api->blob_requests;
-    while (wanted != NULL && wanted->request != request) {
-        wanted = wanted->next;
-    }
-    if (wanted == NULL) {
-        return;
-    }
     wanted->request = 0;
     if (wanted->wanted_for == FOR_SUBMIT) {
         query_fetched_fn *then = wanted->then;
@@ -214,6 +221,28 @@ void query_fetched(struct daemon *daemon, uint64_t request, int code, const char
     }
     wanted->job = (struct job){.work = get_work, .done = get_done};
     jobs_run(daemon->blob_jobs, &wanted->job);
+}
+
+void query_fetched(struct daemon *daemon, const struct bulk_event *event)
+{
+    struct query_blob *wanted = daemon->api->blob_requests;
+    while (wanted != NULL && wanted->request != event->id) {
+        wanted = wanted->next;
+    }
+    if (wanted == NULL) {
+        return;
+    }
+    int code = event->code;
+    if (code == 0 && wanted->range_count > 0) {
+        free(wanted->manifest);
+        wanted->manifest_bytes = event->items[0].count;
+        wanted->manifest = malloc(wanted->manifest_bytes);
+        code = wanted->manifest == NULL ? ERR_MEMORY : 0;
+    }
+    if (code == 0 && wanted->range_count > 0) {
+        memcpy(wanted->manifest, event->items[0].bytes, wanted->manifest_bytes);
+    }
+    fetched(daemon, wanted, code, code == event->code ? event->text : err_text(code));
 }
 
 /* The path below $SHOAL_CHECKPOINT_DIR of the checkpoint that the program has left without libshoal; NULL: there is none. */
@@ -490,6 +519,13 @@ void query_worker_load(struct daemon *daemon, struct client_request *request, co
     wanted->name = "checkpoint";
     wanted->step = worker->prepare.u.worker.step;
     wanted->blob = blob;
+    if (!request_ranges(&request->map, wanted->ranges, &wanted->range_count)) {
+        free(wanted);
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "The `ranges` of worker_load are malformed: they are at most %d pairs of u64, first byte and bytes, each big-endian.",
+                           REQUEST_RANGES_MAX);
+        return;
+    }
     wanted->holder_count = daemon_holders_checkpoint(daemon, &worker->prepare.u.worker.attempt, wanted->blob, wanted->holders);
     wanted->fd = -1;
     wanted->next = daemon->api->blob_requests;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
 #include "node/core/facts/config.h"
 
@@ -147,6 +148,24 @@ int request_save_read(const struct pack_reader *map, struct request_save *out)
     }
     *out = save;
     return 0;
+}
+
+bool request_ranges(const struct pack_reader *map, struct blob_range out[REQUEST_RANGES_MAX], uint32_t *count)
+{
+    struct pack_reader value = pack_find(map, "ranges");
+    size_t bytes = 0;
+    *count = 0;
+    if (value.failed) {
+        return true;
+    }
+    const uint8_t *packed = pack_read_bin(&value, &bytes);
+    if (value.failed || bytes == 0 || bytes % 16 != 0 || bytes / 16 > REQUEST_RANGES_MAX) {
+        return false;
+    }
+    for (; *count < bytes / 16; ++*count) {
+        out[*count] = (struct blob_range){bytes_get_u64(packed + (size_t)*count * 16), bytes_get_u64(packed + (size_t)*count * 16 + 8)};
+    }
+    return true;
 }
 
 int request_save_part_read(const struct pack_reader *map, struct request_save *out)

@@ -10,6 +10,7 @@
 #include "base/id.h"
 #include "base/pack.h"
 #include "node/core/facts/facts.h"
+#include "store/blob.h"
 
 #define REQUEST_PROTOCOL_VERSION 1
 #define REQUEST_OVERRIDES_MAX 64
@@ -85,6 +86,11 @@ struct request_save {
 
 /* Reads the arguments of `worker_save`. 0 or ERR_MALFORMED, and `*out` is then unchanged. */
 int request_save_read(const struct pack_reader *map, struct request_save *out);
+
+#define REQUEST_RANGES_MAX 512
+
+/* Reads `ranges` of `worker_load`; `*count` is 0 if there are none. False: malformed. */
+bool request_ranges(const struct pack_reader *map, struct blob_range out[REQUEST_RANGES_MAX], uint32_t *count);
 
 /* Reads the arguments of `worker_save_part` likewise. */
 int request_save_part_read(const struct pack_reader *map, struct request_save *out);

@@ -333,8 +333,8 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
 }
 
 /* Of a checkpoint of several parts a worker's node fetches the parts that the worker is likely to read: its share of them, in rank
- * order, at least one. So all parts are here or there before the program begins, and each is where it is needed if the ranks are as
- * many as before. Others are fetched when the program asks for them. */
+ * order. So each part is here or there before the program begins, and once, and is where it is needed if the ranks are as many as
+ * before. What a program asks for beyond that is fetched then. */
 static void share_parts(const struct daemon *daemon, struct daemon_worker *worker)
 {
     const struct node_effect *effect = &worker->prepare;
@@ -343,7 +343,7 @@ static void share_parts(const struct daemon *daemon, struct daemon_worker *worke
     worker->part = worker->parts_until = 0;
     if (set != NULL && rank < size) {
         worker->part = set->key.count * rank / size;
-        worker->parts_until = (set->key.count * (rank + 1) + size - 1) / size;
+        worker->parts_until = set->key.count * (rank + 1) / size;
     }
 }
 

@@ -267,10 +267,25 @@ def _listing(names: list[str], sizes: list[int]) -> bytes:
 
 
 class Files:
-    """The files of a checkpoint, by name: views of its bytes."""
+    """The files of a checkpoint, by name: views of its bytes. If it is one blob, `memory` is all of its bytes, and `starts` tells
+    where in them the files begin."""
 
-    def __init__(self, views: dict[str, memoryview]) -> None:
-        self.views = views
+    def __init__(
+        self, views: dict[str, memoryview], memory: memoryview | None = None, starts: dict[str, int] | None = None
+    ) -> None:
+        self.views, self.starts = views, starts or {}
+        self.memory = memory if memory is not None else memoryview(b"")
+
+    def head_bytes(self, known: int) -> int:
+        """So many bytes from the beginning tell what `read_state` reads but for the tensors' own bytes. More than `known`, of
+        which the checkpoint has the right bytes: with as many it may be more again."""
+        need = self.starts.get(TREE, 0) + len(self.views.get(TREE, b""))
+        for name, view in self.views.items():
+            if name.endswith(".safetensors") and need <= known:
+                header = self.starts[name] + 8
+                length = int.from_bytes(view[:8], "little") if header <= known else 0
+                need = max(need, min(header + length, self.starts[name] + len(view)))
+        return need
 
 
 def open_files(data: memoryview) -> Files:
@@ -289,6 +304,7 @@ def open_files(data: memoryview) -> Files:
     try:
         listing, offset = _msgpack.unpack(data[:_LISTING_BYTES_MAX])
         views: dict[str, memoryview] = {}
+        starts: dict[str, int] = {}
         for path, kind, _mode, count, *_rest in listing[1]:
             if kind == 1:
                 if not isinstance(path, bytes) or not isinstance(count, int):
@@ -296,12 +312,13 @@ def open_files(data: memoryview) -> Files:
                 if not 0 <= count <= len(data) - offset:
                     raise ValueError("a file ends beyond it")
                 views[bytes(path).decode()] = data[offset : offset + count]
+                starts[bytes(path).decode()] = offset
                 offset += count
     except (_msgpack.Malformed, TypeError, ValueError, LookupError) as error:
         raise CheckpointError(
             f"The checkpoint was not written by run.save of this package ({error}); load it with the program that wrote it."
         ) from error
-    return Files(views)
+    return Files(views, data, starts)
 
 
 class Saved(NamedTuple):

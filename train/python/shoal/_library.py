@@ -53,6 +53,15 @@ class Part(NamedTuple):
     parts: int
 
 
+RANGES_MAX = 512  # SHOAL_RANGES_MAX
+
+
+class _Range(ctypes.Structure):
+    """struct shoal_range"""
+
+    _fields_ = [("from_byte", c_uint64), ("count", c_uint64)]
+
+
 class _Part(ctypes.Structure):
     """struct shoal_part"""
 
@@ -88,6 +97,10 @@ def _declare(library: ctypes.CDLL) -> None:
         "shoal_checkpoint_open_part": (
             c_int,
             [context, c_uint32, POINTER(c_int), POINTER(c_size_t), POINTER(c_uint64)],
+        ),
+        "shoal_checkpoint_open_ranges": (
+            c_int,
+            [context, c_uint32, POINTER(_Range), c_size_t, POINTER(c_int), POINTER(c_size_t), POINTER(c_uint64)],
         ),
         "shoal_checkpoint_open": (c_int, [context, POINTER(c_int), POINTER(c_size_t), POINTER(c_uint64)]),
         "shoal_all_gather": (c_int, [context, c_void_p, c_size_t, c_int]),
@@ -254,14 +267,17 @@ class Link:
             self._check(code, "Loading the checkpoint", CheckpointError)
         return parts.value
 
-    def load(self, part: int | None = None) -> tuple[int, int, int] | None:
+    def load(self, part: int | None = None, ranges: list[tuple[int, int]] | None = None) -> tuple[int, int, int] | None:
         """The descriptor of the checkpoint to start from, or of a part of it (the caller closes it), its bytes, its step; None:
-        there is none."""
+        there is none. ranges: only these (first byte, bytes) of the part, at most RANGES_MAX, need be right."""
         fd, count, step = c_int(), c_size_t(), c_uint64()
         with self._lock:
             out = byref(fd), byref(count), byref(step)
             if part is None:
                 code = self._library.shoal_checkpoint_open(self._open(), *out)
+            elif ranges is not None:
+                array = (_Range * len(ranges))(*(_Range(*each) for each in ranges))
+                code = self._library.shoal_checkpoint_open_ranges(self._open(), part, array, len(ranges), *out)
             else:
                 code = self._library.shoal_checkpoint_open_part(self._open(), part, *out)
             if code == NOT_FOUND:

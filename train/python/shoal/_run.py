@@ -563,12 +563,12 @@ class Run:
             )
         return self.rank if asked is None else asked
 
-    def _load_files(self, part: int | None = None) -> _checkpoint.Files | None:
+    def _load_files(self, part: int | None = None, ranges: list[tuple[int, int]] | None = None) -> _checkpoint.Files | None:
         if self._link is None:
             assert self._alone is not None
             found = self._alone.load()
             return None if found is None else found[0]
-        opened = self._link.load(part)
+        opened = self._link.load(part, ranges) if ranges is not None else self._link.load(part)
         if opened is None:
             return None
         fd, count, _ = opened

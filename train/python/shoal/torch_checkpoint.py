@@ -12,11 +12,13 @@ many ranks as there are then::
 
 Each rank hands over its part, one more holds what torch.distributed.checkpoint notes about all, and the checkpoint is there
 once all of them are stored. When it is loaded, a rank reads the parts that hold what it needs, and of these only the bytes of
-its own shards; parts that are not on its node come from the nodes that hold them.
+its own shards; what of them is not on its node comes from the nodes that hold it.
 """
 
 from __future__ import annotations
 
+import ctypes
+import io
 import os
 from typing import Any
 
@@ -29,7 +31,15 @@ from torch.distributed.checkpoint.metadata import (
     TensorProperties,
     TensorStorageMetadata,
 )
-from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, SavePlan, SavePlanner, WriteItemType
+from torch.distributed.checkpoint.planner import (
+    LoadItemType,
+    LoadPlan,
+    LoadPlanner,
+    ReadItem,
+    SavePlan,
+    SavePlanner,
+    WriteItemType,
+)
 from torch.distributed.checkpoint.state_dict_loader import load as _load
 from torch.distributed.checkpoint.state_dict_saver import save as _dcp_save
 from torch.distributed.checkpoint.storage import StorageReader as _Reader
@@ -39,12 +49,14 @@ from torch.futures import Future
 
 from . import _checkpoint
 from ._errors import CheckpointError, NotSerialisable
-from ._library import Part
+from ._library import RANGES_MAX, Part
 from ._run import Run, _step, init
 
 __all__ = ["StorageReader", "StorageWriter", "load", "save"]
 
 _FORMAT = "torch.distributed.checkpoint 1"
+_CHUNK_BYTES = 1 << 20  # BLOB_CHUNK_BYTES of store/blob.h
+_HEAD_BYTES = 1 << 20  # of a part that are read first: the names and places of its tensors, as a rule
 
 
 def save(state: dict[str, Any], step: int, *, run: Run | None = None, **options: Any) -> None:
@@ -92,12 +104,12 @@ class StorageWriter(_Writer):
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        """The coordinator names the save. Part 0 is what torch.distributed.checkpoint notes; behind come the ranks' parts."""
+        """The coordinator names the save. Behind the ranks' parts comes what torch.distributed.checkpoint notes."""
         import dataclasses
 
         save = int.from_bytes(os.urandom(8), "big")
-        self._named = Part(save, 0, len(plans) + 1)
-        return [dataclasses.replace(plan, storage_data=Part(save, i + 1, len(plans) + 1)) for i, plan in enumerate(plans)]
+        self._named = Part(save, len(plans), len(plans) + 1)
+        return [dataclasses.replace(plan, storage_data=Part(save, i, len(plans) + 1)) for i, plan in enumerate(plans)]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         tensors: dict[str, torch.Tensor] = {}
@@ -142,12 +154,12 @@ class StorageReader(_Reader):
         self.run = run if run is not None else init()
         self.step, self.reported = 0, None
         self._where: dict[MetadataIndex, int] = {}
-        self._opened: dict[int, Any] = {}
+        self._notes: dict[str, Any] | None = None
 
     def is_there(self) -> bool:
         """Whether the attempt begins with a checkpoint of sharded state."""
         if self.run.parts > 0:
-            self._part(0)  # and of this package
+            self._noted()  # and of this package
             return True
         link = self.run._link
         found = link.load() if link is not None else None
@@ -160,30 +172,49 @@ class StorageReader(_Reader):
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         del checkpoint_id
-        self._opened = {}
+        self._notes = None
 
-    def _part(self, part: int) -> dict[str, Any]:
-        """What was saved as this part. Its tensors are memory that is mapped from a file: only what is copied is read."""
-        if part not in self._opened:
-            files = self.run._load_files(part)
-            if files is None:
-                raise CheckpointError("There is no checkpoint to load.")
-            saved = _checkpoint.read_state(files)
-            is_ours = isinstance(saved.state, dict) and saved.state.get("format") == _FORMAT
-            if not is_ours:
-                raise CheckpointError(
-                    f"The checkpoint of step {saved.step} has {self.run.parts} parts that run.save(sharded=True) wrote; load"
-                    " them with run.load."
-                )
-            if part == 0:
-                self.step, self.reported = saved.step, saved.reported
-            self._opened[part] = saved.state
-        opened: dict[str, Any] = self._opened[part]
-        return opened
+    def _files(self, part: int, ranges: list[tuple[int, int]] | None = None) -> _checkpoint.Files:
+        files = self.run._load_files(part, ranges)
+        if files is None:
+            raise CheckpointError("There is no checkpoint to load.")
+        return files
+
+    def _state(self, files: _checkpoint.Files) -> dict[str, Any]:
+        """What was saved. Its tensors are the memory of the files."""
+        saved = _checkpoint.read_state(files)
+        is_ours = isinstance(saved.state, dict) and saved.state.get("format") == _FORMAT
+        if not is_ours:
+            raise CheckpointError(
+                f"The checkpoint of step {saved.step} has {self.run.parts} parts that run.save(sharded=True) wrote; load"
+                " them with run.load."
+            )
+        self.step, self.reported = saved.step, saved.reported
+        state: dict[str, Any] = saved.state
+        return state
+
+    def _needed(self, part: int, items: list[ReadItem]) -> dict[str, Any]:
+        """The part, with those bytes of its tensors that the items want. What is on other nodes is fetched no further."""
+        known, need = 0, _HEAD_BYTES
+        while known < need:
+            known = need
+            files = self._files(part, [(0, known)])
+            need = files.head_bytes(known)
+        state = self._state(files)
+        places = [_place(_slice(state, item), files.memory) for item in items if item.type != LoadItemType.BYTE_IO]
+        if all(end <= known for _, end in places):
+            return state
+        return self._state(self._files(part, _merged([(0, known), *places])))
+
+    def _noted(self) -> dict[str, Any]:
+        """What torch.distributed.checkpoint has noted: the last part."""
+        if self._notes is None:
+            self._notes = self._state(self._files(self.run.parts - 1))
+        return self._notes
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         del args, kwargs
-        head = self._part(0)
+        head = self._noted()
         metadata = _unpack(head["metadata"])
         metadata.storage_data = {
             MetadataIndex(fqn, None if offset is None else torch.Size(offset)): int(part) for fqn, offset, part in head["where"]
@@ -201,21 +232,18 @@ class StorageReader(_Reader):
         return plans
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
-        import io
-
-        for item in sorted(plan.items, key=lambda item: self._where[item.storage_index]):
-            part = self._part(self._where[item.storage_index])
-            key = _key(item.storage_index)
-            if item.type == LoadItemType.BYTE_IO:
-                planner.load_bytes(item, io.BytesIO(part["others"][key]))
-                continue
-            source = part["tensors"][key]
-            for axis, (start, count) in enumerate(zip(item.storage_offsets, item.lengths)):
-                source = source.narrow(axis, start, count)
-            target = planner.resolve_tensor(item).detach()
-            target.copy_(source)
-            planner.commit_tensor(item, target)
-        self._opened = {}
+        items: dict[int, list[ReadItem]] = {}
+        for item in plan.items:
+            items.setdefault(self._where[item.storage_index], []).append(item)
+        for part, wanted in sorted(items.items()):
+            state = self._needed(part, wanted)
+            for item in wanted:
+                if item.type == LoadItemType.BYTE_IO:
+                    planner.load_bytes(item, io.BytesIO(state["others"][_key(item.storage_index)]))
+                    continue
+                target = planner.resolve_tensor(item).detach()
+                target.copy_(_slice(state, item))
+                planner.commit_tensor(item, target)
         future: Future[None] = Future()
         future.set_result(None)
         return future
@@ -236,6 +264,40 @@ def _save(run: Run, state: dict[str, Any], step: int, part: Part) -> None:
         run._save(_checkpoint.lay_out(state, step, reported=run._steps), step, part)
     except MemoryError as error:
         raise CheckpointError(f"The checkpoint of step {step} is not saved, for no memory is left.") from error
+
+
+def _slice(state: dict[str, Any], item: ReadItem) -> torch.Tensor:
+    """What the item wants of a part."""
+    source: torch.Tensor = state["tensors"][_key(item.storage_index)]
+    for axis, (start, count) in enumerate(zip(item.storage_offsets, item.lengths)):
+        source = source.narrow(axis, start, count)
+    return source
+
+
+def _place(source: torch.Tensor, memory: memoryview) -> tuple[int, int]:
+    """Where in `memory` the bytes of a view lie: the first one, and where they end, with what lies between them. A view that is
+    not of this memory needs all of it."""
+    if source.numel() == 0:
+        return 0, 0
+    last = sum((count - 1) * stride for count, stride in zip(source.shape, source.stride()))
+    begin = source.data_ptr() - ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    end = begin + (last + 1) * source.element_size()
+    return (begin, end) if 0 <= begin and end <= len(memory) else (0, len(memory))
+
+
+def _merged(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """These places as ranges (first byte, bytes), at most RANGES_MAX: what lies closer than a chunk comes together anyway."""
+    gap = _CHUNK_BYTES
+    while True:
+        merged: list[tuple[int, int]] = []
+        for begin, end in sorted(places):
+            if merged and begin <= merged[-1][1] + gap:
+                merged[-1] = merged[-1][0], max(merged[-1][1], end)
+            else:
+                merged.append((begin, end))
+        if len(merged) <= RANGES_MAX:
+            return [(begin, end - begin) for begin, end in merged]
+        gap *= 2
 
 
 def _numbers(offset: Any) -> list[int] | None:

@@ -124,9 +124,9 @@ class Torch(unittest.TestCase):
         with inside() as link:
             shoal.init().report({"loss": 1.0}, step=9)
             torch_checkpoint.save(self.state, step=9)
-            self.assertEqual([(part.part, part.parts) for part in link.parts_saved], [(1, 2), (0, 2)])
+            self.assertEqual([(part.part, part.parts) for part in link.parts_saved], [(0, 2), (1, 2)])
             self.assertEqual(len({part.save for part in link.parts_saved}), 1)
-            parts = [link.saved[1][1], link.saved[0][1]]
+            parts = [saved for _, saved in link.saved]
         link = FakeLink()
         link.loadable = parts
         with inside(link):
@@ -141,6 +141,46 @@ class Torch(unittest.TestCase):
             for key, value in self.state["model"].items():
                 self.assertTrue(torch.equal(state["model"][key], value), key)
             self.assertEqual((state["step"], state["groups"]), (4, [{"lr": 0.1}]))
+
+    def test_only_the_bytes_that_are_wanted_are_read(self):
+        from torch.distributed.checkpoint.metadata import MetadataIndex
+        from torch.distributed.checkpoint.planner import LoadItemType, ReadItem
+
+        wide, tall = torch.arange(3 << 20).reshape(-1, 1024), torch.arange(1 << 20, dtype=torch.float32)
+        with inside() as link:
+            shoal.init()
+            torch_checkpoint.save({"wide": wide, "tall": tall, "named": "x" * (2 << 20), "small": torch.ones(3)}, step=1)
+            parts = [saved for _, saved in link.saved]
+        link = FakeLink()
+        link.loadable = parts
+
+        def item(name, offsets, lengths):
+            index = MetadataIndex(name, torch.Size([0] * len(lengths)))
+            return ReadItem(
+                LoadItemType.TENSOR, index, torch.Size([0] * len(lengths)), index, torch.Size(offsets), torch.Size(lengths)
+            )
+
+        with inside(link):
+            reader = torch_checkpoint.StorageReader(run=shoal.init())
+            wanted = [item("wide", (1000, 0), (24, 1024)), item("tall", (7,), (10,)), item("small", (0,), (3,))]
+            state = reader._needed(0, wanted)
+            self.assertTrue(torch.equal(torch_checkpoint._slice(state, wanted[0]), wide[1000:1024]))
+            self.assertTrue(torch.equal(torch_checkpoint._slice(state, wanted[1]), tall[7:17]))
+            self.assertTrue(torch.equal(torch_checkpoint._slice(state, wanted[2]), torch.ones(3)))
+            self.assertFalse(state["tensors"]["wide"][:900].any())  # not read
+            _, ranges = link.ranges_loaded[-1]
+            self.assertLess(sum(count for _, count in ranges), 4 << 20)
+            self.assertGreater(len(parts[0]), 28 << 20)
+            link.ranges_loaded.clear()
+            reader._needed(0, [item("tall", (0,), (1,))])
+            self.assertEqual({part for part, _ in link.ranges_loaded}, {0})
+
+    def test_ranges_are_few(self):
+        near = [(at, at + 8) for at in range(0, 1 << 20, 64)]
+        self.assertEqual(torch_checkpoint._merged(near), [(0, (1 << 20) - 56)])
+        far = torch_checkpoint._merged([(at << 22, (at << 22) + 8) for at in range(2000)])
+        self.assertLessEqual(len(far), 512)
+        self.assertEqual((far[0][0], sum(far[-1])), (0, (1999 << 22) + 8))
 
     def test_without_a_checkpoint_nothing_changes(self):
         with inside():
