@@ -174,6 +174,7 @@ struct node_event {
             hash256 config_text;
             hash256 checkpoint; /* SUBMIT, with checkpoint.begin_from: on this disk already, like code and config_text; else none */
             uint64_t checkpoint_bytes;
+            uint32_t checkpoint_parts; /* 0: the checkpoint is one blob; else it has so many parts, and `checkpoint` is its name */
             uint32_t trial_count; /* of a large experiment, whose whole configuration is in config_text; else 0 */
             uint8_t public_key[PUBLIC_KEY_BYTES];
             uint64_t expires_s;

@@ -114,12 +114,12 @@ bool core_checkpoint_is_there(const struct node_core *core, const struct view_ma
     return is_there;
 }
 
-/* Of the attempts up to `number`; a checkpoint of several parts is for attempts of its own trial. */
+/* Of the attempts up to `number`. */
 static const struct view_manifest *newest_of_parent(const struct node_core *core, const struct view_trial *parent, uint32_t number)
 {
     for (const struct view_manifest *manifest = parent->manifests; manifest != NULL; manifest = manifest->next) {
-        if (manifest->attempt.number <= number && manifest->set == NULL && view_trial_continues(parent, &manifest->attempt) &&
-            row_is_there(core, manifest)) {
+        if (manifest->attempt.number <= number && view_trial_continues(parent, &manifest->attempt) &&
+            core_checkpoint_is_there(core, manifest)) {
             return manifest;
         }
     }

@@ -495,8 +495,20 @@ static void name_rows(const struct node_core *core, const struct view_manifest *
     }
 }
 
+/* Names the parts of the checkpoint of its parent with which a running attempt began (pbt). */
+static void name_parts_of_parent(const struct node_core *core, const struct view_experiment *experiment, const struct view_attempt *attempt,
+                                 struct named *named)
+{
+    const struct view_trial *parent = attempt->point_count > 0 ? view_find_trial(experiment, attempt->parent) : NULL;
+    const struct view_set *set = parent != NULL && !hash256_is_none(attempt->checkpoint) ? view_find_set(parent, attempt->checkpoint) : NULL;
+    if (set != NULL) {
+        name_rows(core, set->rows, true, named);
+    }
+}
+
 /* The checkpoints with which running attempts began, and all checkpoints that have not been let go. */
-static void name_trial(const struct node_core *core, const struct view_trial *trial, bool keeps_outputs, struct named *named)
+static void name_trial(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                       bool keeps_outputs, struct named *named)
 {
     for (const struct view_output *row = trial->outputs; row != NULL; row = row->next) {
         if (keeps_outputs && retention_keeps_output(trial, row)) {
@@ -512,6 +524,7 @@ static void name_trial(const struct node_core *core, const struct view_trial *tr
         if (a->assigned && a->verdicts == NULL &&
             !BUG(beginning_collected, "what a running attempt began with is not collected")) {
             name_blob(named, a->checkpoint);
+            name_parts_of_parent(core, experiment, a, named);
         }
     }
     name_rows(core, trial->manifests, false, named);
@@ -534,11 +547,11 @@ static void name_all(const struct node_core *core, struct named *named)
             if (experiment->trials[t] != NULL) {
                 bool keeps_outputs = !experiment->known || retention_keeps_outputs(experiment) ||
                                      retention_trial_lives(experiment, experiment->trials[t], is_over);
-                name_trial(core, experiment->trials[t], keeps_outputs, named);
+                name_trial(core, experiment, experiment->trials[t], keeps_outputs, named);
             }
         }
         for (uint32_t s = 0; s < experiment->stray_count; s++) {
-            name_trial(core, experiment->strays[s], true, named);
+            name_trial(core, experiment, experiment->strays[s], true, named);
         }
     }
     for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {

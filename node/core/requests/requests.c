@@ -1,6 +1,7 @@
 /* Requests of users: whether a request can be granted, and the record that grants it (DESIGN 12). Requests about members are in
  * members.c, those about one trial in trials.c; on how many disks a record is before the user is answered, in copies/acks.c. */
 
+#include "base/check.h"
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
@@ -156,16 +157,44 @@ static bool refused_for_memory(struct node_core *core, uint64_t client, const st
     return false;
 }
 
+/* The checkpoint of several parts that the experiment begins with, in the experiment that made it. NULL: a part of it is let go of. */
+static const struct view_set *find_beginning(const struct node_core *core, const struct config *config, const struct node_event *event)
+{
+    struct config_begin begin;
+    const struct view_experiment *earlier = config_begin(config, &begin) ? view_find_experiment(&core->view, begin.experiment) : NULL;
+    const struct view_trial *trial = earlier != NULL ? view_find_trial(earlier, begin.trial) : NULL;
+    const struct view_set *set = trial != NULL ? view_find_set(trial, event->u.request.checkpoint) : NULL;
+    bool is_whole = set != NULL && set->key.count == event->u.request.checkpoint_parts;
+    for (uint32_t part = 0; is_whole && part < set->key.count; part++) {
+        is_whole = view_set_part(set, part) != NULL;
+    }
+    return is_whole ? set : NULL;
+}
+
 /* An older coordinator would begin the trial from nothing if it heard of the experiment before it heard of the checkpoint. */
 static bool refused_for_beginning(struct node_core *core, uint64_t client, const struct config *config, const struct node_event *event)
 {
     const struct view_member *unable = requests_find_unable(core, FACT_READS_EXTENSION);
+    const struct view_member *lacks_parts = event->u.request.checkpoint_parts > 0 ? requests_find_unable(core, FACT_READS_PARTS) : NULL;
     char text[NODE_REPLY_BYTES];
     if (config->begin_from[0] == '\0') {
         return false;
     }
     if (hash256_is_none(event->u.request.checkpoint)) {
         core_reply(core, client, ERR_MALFORMED, 0, "The checkpoint that the experiment begins with is not on this disk.");
+        return true;
+    }
+    if (event->u.request.checkpoint_parts > 0 && find_beginning(core, config, event) == NULL) {
+        core_reply(core, client, ERR_NOT_FOUND, 0,
+                   "A part of the checkpoint that the experiment begins with was deleted meanwhile; submit it with a newer one.");
+        return true;
+    }
+    if (lacks_parts != NULL) {
+        format_text(text, sizeof text,
+                    "%s runs a version of Shoal that does not know checkpoints of several parts, and the one to begin with has %u; update "
+                    "that node first.",
+                    view_label(&core->view, lacks_parts->id).text, event->u.request.checkpoint_parts);
+        core_reply(core, client, ERR_REFUSED, 0, text);
         return true;
     }
     if (unable != NULL) {
@@ -192,28 +221,64 @@ static void add_earlier_holders(const struct node_core *core, const struct confi
     }
 }
 
-/* The checkpoint becomes one of the trial's own, of an attempt that nobody has made: so it is copied, kept and let go as all of the
- * trial's checkpoints are. False: no memory. */
-static bool put_beginning(struct node_core *core, const struct config *config, const struct node_event *event)
+/* Names the blob as one of the trial's own checkpoints, or as a part of one. `part.count` 0: it is a whole one. False: no memory. */
+static bool put_copy(struct node_core *core, const struct config *config, experiment_id experiment, const struct fact_part_key *part,
+                     const struct view_manifest *named)
 {
-    const attempt_id made = {.experiment = event->u.request.experiment, .number = 1, .coordinator = core->options.self};
-    struct view_manifest named = {.blob = event->u.request.checkpoint};
-    struct config_begin begin;
-    if (!config_begin(config, &begin)) {
-        return true;
-    }
-    view_manifest_add_holder(&named, core->options.self);
-    add_earlier_holders(core, &begin, &named);
-    struct fact_manifest fact = {.blob = named.blob,
-                                 .bytes = event->u.request.checkpoint_bytes,
-                                 .holder_count = named.holder_count,
-                                 .durable = named.holder_count >= config->checkpoint_replicas};
-    memcpy(fact.holders, named.holders, sizeof fact.holders);
+    const attempt_id made = {.experiment = experiment, .number = 1, .coordinator = core->options.self};
+    struct fact_manifest fact = {.blob = named->blob,
+                                 .bytes = named->bytes,
+                                 .holder_count = named->holder_count,
+                                 .durable = named->holder_count >= config->checkpoint_replicas};
+    memcpy(fact.holders, named->holders, sizeof fact.holders);
     uint8_t bytes[512];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_manifest_pack(&writer, &fact);
-    return core_put(core, FACT_MANIFEST, fact_key_manifest(&made, begin.step), &writer) != NULL;
+    bool is_part = part->count > 0;
+    struct fact_key key = is_part ? fact_key_part(&made, part) : fact_key_manifest(&made, part->step);
+    return core_put(core, is_part ? FACT_PART : FACT_MANIFEST, key, &writer) != NULL;
+}
+
+/* The same of a checkpoint of several parts: the parts are on this disk, and on those of their holders. */
+static bool put_parts(struct node_core *core, const struct config *config, const struct node_event *event)
+{
+    const struct view_set *set = find_beginning(core, config, event);
+    CHECK(set != NULL); /* refused_for_beginning */
+    struct fact_part_key key = set->key;
+    bool is_put = true;
+    for (key.part = 0; key.part < key.count && is_put; key.part++) {
+        struct view_manifest united, named = {0};
+        (void)core_checkpoints_unite(core, view_set_part(set, key.part), &united);
+        named.blob = united.blob;
+        named.bytes = united.bytes;
+        view_manifest_add_holder(&named, core->options.self);
+        for (uint32_t i = 0; i < united.holder_count; i++) {
+            if (core_node_alive(core, united.holders[i])) {
+                view_manifest_add_holder(&named, united.holders[i]);
+            }
+        }
+        is_put = put_copy(core, config, event->u.request.experiment, &key, &named);
+    }
+    return is_put;
+}
+
+/* The checkpoint becomes one of the trial's own, of an attempt that nobody has made: so it is copied, kept and let go as all of the
+ * trial's checkpoints are. False: no memory. */
+static bool put_beginning(struct node_core *core, const struct config *config, const struct node_event *event)
+{
+    struct view_manifest named = {.blob = event->u.request.checkpoint, .bytes = event->u.request.checkpoint_bytes};
+    struct config_begin begin;
+    if (!config_begin(config, &begin)) {
+        return true;
+    }
+    if (event->u.request.checkpoint_parts > 0) {
+        return put_parts(core, config, event);
+    }
+    view_manifest_add_holder(&named, core->options.self);
+    add_earlier_holders(core, &begin, &named);
+    const struct fact_part_key whole = {.step = begin.step};
+    return put_copy(core, config, event->u.request.experiment, &whole, &named);
 }
 
 static void submit(struct node_core *core, const struct node_event *event)

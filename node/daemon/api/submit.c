@@ -25,6 +25,7 @@ struct submit_job {
     uint64_t archive_bytes;
     hash256 code, config_text, checkpoint; /* checkpoint: as in the event SUBMIT, or none */
     uint64_t checkpoint_bytes;
+    uint32_t checkpoint_parts, fetched_parts; /* of a checkpoint of several parts; else 0 */
     bool begins; /* with the checkpoint of another experiment */
     struct config_begin begin;
     uint32_t trial_count; /* of a large experiment; else 0 */
@@ -139,12 +140,38 @@ static void hand_over(struct daemon *daemon, struct submit_job *submit, struct c
         event.u.request.config_text = submit->config_text;
         event.u.request.checkpoint = submit->checkpoint;
         event.u.request.checkpoint_bytes = submit->checkpoint_bytes;
+        event.u.request.checkpoint_parts = submit->checkpoint_parts;
         event.u.request.trial_count = submit->trial_count;
         event.bytes = submit->packed;
         event.byte_count = (uint32_t)submit->packed_bytes;
         daemon_event(daemon, &event);
     }
     submit_free(submit);
+}
+
+static const struct view_trial *beginning_trial(const struct daemon *daemon, const struct config_begin *begin)
+{
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), begin->experiment);
+    return experiment != NULL ? view_find_trial(experiment, begin->trial) : NULL;
+}
+
+static void checkpoint_fetched(struct daemon *daemon, void *context, int code, const char *text);
+
+/* Fetches the next part of a checkpoint of several parts. False, after an error reply: nobody is known to hold it any more. */
+static bool fetch_next_part(struct daemon *daemon, struct submit_job *submit, struct client *client)
+{
+    const struct view_trial *trial = beginning_trial(daemon, &submit->begin);
+    const struct view_set *set = trial != NULL ? view_find_set(trial, submit->checkpoint) : NULL;
+    struct view_manifest part;
+    if (set == NULL || !node_core_part(daemon->core, set, submit->fetched_parts, &part)) {
+        client_reply_error(daemon, client, submit->id, EXIT_REFUSED,
+                           "No node is known to hold part %u of the checkpoint of step %llu to begin with (any more).", submit->fetched_parts,
+                           (unsigned long long)submit->begin.step);
+        return false;
+    }
+    submit->fetched_parts++;
+    query_fetch_checkpoint(daemon, &part, checkpoint_fetched, submit);
+    return true;
 }
 
 static void checkpoint_fetched(struct daemon *daemon, void *context, int code, const char *text)
@@ -156,8 +183,10 @@ static void checkpoint_fetched(struct daemon *daemon, void *context, int code, c
     } else if (code != 0) {
         client_reply_error(daemon, client, submit->id, EXIT_REFUSED, "No complete copy of the checkpoint to begin with can be reached: %s", text);
         submit_free(submit);
-    } else {
+    } else if (submit->fetched_parts == submit->checkpoint_parts) {
         hand_over(daemon, submit, client);
+    } else if (!fetch_next_part(daemon, submit, client)) {
+        submit_free(submit);
     }
 }
 
@@ -185,24 +214,25 @@ static void bring_checkpoint(struct daemon *daemon, struct submit_job *submit, s
 {
     const struct config_begin *begin = &submit->begin;
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), begin->experiment);
-    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, begin->trial) : NULL;
+    const struct view_trial *trial = beginning_trial(daemon, begin);
     const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
     struct view_manifest found;
     bool is_found = false;
     while (!is_found && node_core_next_checkpoint(daemon->core, &row, &found)) {
         is_found = found.step == begin->step;
     }
-    if (is_found && found.set != NULL) {
-        client_reply_error(daemon, client, submit->id, EXIT_REFUSED,
-                           "The checkpoint of step %llu has %u parts, and a trial of another experiment cannot begin with such a "
-                           "checkpoint; let the program save a whole state, and name a step of these.",
-                           (unsigned long long)begin->step, found.set->key.count);
-        submit_free(submit);
-        return;
-    }
     if (is_found) {
         submit->checkpoint = found.blob;
         submit->checkpoint_bytes = found.bytes;
+    }
+    if (is_found && found.set != NULL) {
+        submit->checkpoint_parts = found.set->key.count;
+        if (!fetch_next_part(daemon, submit, client)) {
+            submit_free(submit);
+        }
+        return;
+    }
+    if (is_found) {
         query_fetch_checkpoint(daemon, &found, checkpoint_fetched, submit);
         return;
     }

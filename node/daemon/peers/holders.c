@@ -120,8 +120,12 @@ uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id
 
 const struct view_set *daemon_set(const struct daemon *daemon, const attempt_id *attempt, hash256 checkpoint)
 {
-    const struct view_trial *trial = trial_of(daemon, attempt, false);
-    return trial != NULL && !hash256_is_none(checkpoint) ? view_find_set(trial, checkpoint) : NULL;
+    const struct view_set *set = NULL;
+    for (int of_parent = 0; of_parent < 2 && set == NULL && !hash256_is_none(checkpoint); of_parent++) {
+        const struct view_trial *trial = trial_of(daemon, attempt, of_parent != 0);
+        set = trial != NULL ? view_find_set(trial, checkpoint) : NULL;
+    }
+    return set;
 }
 
 static uint32_t add_holders_of_output(const struct daemon *daemon, const struct view_trial *trial, hash256 blob,
