@@ -64,8 +64,9 @@ for step in range(run.step + 1, arguments.steps + 1):
     optimizer.zero_grad()
     schedule.step(*([images[chosen]] if is_first else []), **({"target": labels[chosen], "losses": losses} if is_last else {}))
     optimizer.step()
-    if is_last:
-        loss = torch.stack(losses).mean()
+    loss = torch.stack(losses).mean().detach() if is_last else torch.zeros(())
+    dist.broadcast(loss, src=run.size - 1)  # to the first stage: the trial's step and metrics are those of rank 0
+    if is_first:
         run.report({"loss": loss}, step=step)
         if step % 10 == 0:
             print(f"step {step} loss {loss.item():.6g}", flush=True)
