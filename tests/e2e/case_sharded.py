@@ -85,9 +85,15 @@ def loads_what_was_saved(lab, mode):
     expect({size for size, step in sizes if step > 0} >= {2, 3}, f"sizes of the attempts with a checkpoint: {sizes}")
 
 
+def verified(node, identity, step):
+    """The parts of the checkpoints of this step, as their holders find them; some may be dead."""
+    shown = json.loads(node.run("checkpoint", "verify", f"{identity}/0", "--json", check=False))
+    return [row for row in shown["checkpoints"] if row["step"] == step]
+
+
 def is_repaired(node, identity, step):
     """Each part of the checkpoint has two whole copies on living nodes."""
-    rows = [row for row in node.json("checkpoint", "verify", f"{identity}/0")["checkpoints"] if row["step"] == step]
+    rows = verified(node, identity, step)
     newest = [row for row in rows if row["attempt"] == max(row["attempt"] for row in rows)]
     copies = [sum(holder["state"] == "ok" for holder in row["holders"]) for row in newest]
     return len(copies) == rows[0]["parts"] and min(copies) >= 2
@@ -110,9 +116,8 @@ def is_copied_and_loaded_on_fewer(lab, mode):
     [digest] = saved
     wait_until(lambda: is_repaired(alder, identity, step), 60, "two copies of each part")
     for _ in range(2):
-        rows = [row for row in alder.json("checkpoint", "verify", f"{identity}/0")["checkpoints"] if row["step"] == step]
         held = {}
-        for row in rows:
+        for row in verified(alder, identity, step):
             for holder in row["holders"]:
                 held[holder["name"]] = held.get(holder["name"], 0) + (holder["state"] == "ok")
         victim = max((name for name in held if name != "alder" and mesh.by_name(name).is_running()), key=held.get)
