@@ -267,8 +267,8 @@ def _listing(names: list[str], sizes: list[int]) -> bytes:
 
 
 class Files:
-    """The files of a checkpoint, by name: views of its bytes. If it is one blob, `memory` is all of its bytes, and `starts` tells
-    where in them the files begin."""
+    """The files of a checkpoint, by name: views of its bytes. If it is one blob, `memory` is all of its bytes, and `starts`
+    tells where in them the files begin."""
 
     def __init__(
         self, views: dict[str, memoryview], memory: memoryview | None = None, starts: dict[str, int] | None = None
