@@ -1,5 +1,5 @@
-/* A state that the program packs itself (shoal_on_state): packed by one worker, only when another needs it; and a step that was
- * broken after a part of it had been applied. */
+/* A state that the program packs itself (shoal_on_state): packed by one worker, only when another needs it; a step that was
+ * broken after a part of it had been applied; and one that a worker cannot finish. */
 #include "tests/unit/elastic_fixture.h"
 
 #include <setjmp.h>
@@ -136,12 +136,52 @@ static void test_a_state_is_packed_or_registered(void **state)
     elastic_end(&run);
 }
 
+static float beside[500]; /* of a worker that sums beside its computation */
+static bool forgets;
+
+/* Worker 1 begins a sum, in which its thread waits for the others, and cannot finish the step. */
+static void give_up(struct elastic_worker *w, uint64_t step)
+{
+    struct elastic_word *first = w->word - w->number;
+    if (step == UINT64_MAX) {
+        shoal_use_thread(w->shoal, true);
+    } else if (step == SPOIL_STEP && w->number == 1 && atomic_load(&w->word->flag) == 0) {
+        assert_int_equal(shoal_all_reduce_begin(w->shoal, beside, 500, SHOAL_F32), 0);
+        elastic_sleep_ms(20); /* so that the thread is in the sum */
+        (forgets ? shoal_forget_state : shoal_leave)(w->shoal);
+        atomic_store(&w->word->flag, 1);
+    }
+    while (step == SPOIL_STEP && atomic_load(&first[1].flag) == 0) {
+        elastic_sleep_ms(1);
+    }
+}
+
+static const struct elastic_plan gives_up = {.steps = 20, .values = 500, .is_packed = true, .at_step = give_up};
+
+static void test_a_worker_that_cannot_finish_a_step_costs_its_group_the_step(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct elastic_run run;
+        forgets = i == 1;
+        elastic_begin(&run, &gives_up, 3);
+        elastic_fork(&run, 0, 3);
+        for (uint32_t number = 0; number < 3; number++) {
+            elastic_assert_done(&run, number);
+            assert_int_equal(run.words[number].broken, 1);
+        }
+        assert_int_equal(run.words[1].unpacks, forgets ? 2 : 1);
+        elastic_end(&run);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_worker_packs_and_only_for_one_that_needs_it),
         cmocka_unit_test(test_a_forgotten_state_comes_from_another_worker),
         cmocka_unit_test(test_a_state_that_all_have_forgotten_is_no_beginning),
+        cmocka_unit_test(test_a_worker_that_cannot_finish_a_step_costs_its_group_the_step),
         cmocka_unit_test(test_a_worker_that_cannot_pack_or_take_the_state_ends_alone),
         cmocka_unit_test(test_a_state_is_packed_or_registered),
     };

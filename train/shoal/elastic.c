@@ -89,11 +89,30 @@ static void leave(struct shoal *s)
     s->elastic.in_group = s->elastic.leave_wanted = false;
 }
 
+/* What is begun ends first, because a thread may be summing it. */
+static void leave_step(struct shoal *s)
+{
+    if (client_background_is_busy(s)) {
+        revoke_set(&s->revoke);
+        (void)client_background_wait(s); /* leaves the group, unless all was summed already */
+    }
+    if (s->elastic.in_group) {
+        leave(s);
+    }
+}
+
+void shoal_leave(struct shoal *s)
+{
+    if (s->elastic.in_group && s->state != CLIENT_ALONE) {
+        leave_step(s);
+    }
+}
+
 void shoal_forget_state(struct shoal *s)
 {
     struct client_elastic *e = &s->elastic;
     if (e->in_group) {
-        leave(s);
+        leave_step(s);
     }
     e->has_state = false;
     e->is_torn = e->is_worn = true;

@@ -244,6 +244,11 @@ typedef int shoal_pack_state(void *context, const void **bytes, size_t *count);
 typedef int shoal_unpack_state(void *context, const void *bytes, size_t count);
 int shoal_on_state(struct shoal *shoal, shoal_pack_state *pack, shoal_unpack_state *unpack, void *context);
 
+/* Leaves the group in a step that this worker cannot finish, after an error of the program for example. The other ranks lose
+ * the step; sums that were begun end. The state stays as it is, and shoal_step_begin enters a group again. Outside a group, and
+ * outside Shoal, it does nothing. */
+void shoal_leave(struct shoal *shoal);
+
 /* The program's state belongs to no step any more: a step was broken after a part of it had been applied. Leaves the group; the
  * next shoal_step_begin takes the state from another rank, or from the checkpoint if no rank has it. Until then nothing is
  * saved. */
