@@ -56,7 +56,7 @@ class Block:
         if error is None or isinstance(error, StepLost):
             self.applied = self._run._end_step(error is not None)
             return True
-        self._run._in_block = False
+        self._run._abandon_step()
         return False
 
 
@@ -99,6 +99,7 @@ class ElasticRun(Run):
         self._in_block = self._is_lost = False
         self._part: tuple[int, int, int, int] | None = None  # of the step's batch: its first sample, samples, and this rank's
         self._before: dict[str, Any] = {}  # a step
+        self._optimizer_steps = 0  # of which optimisers have told
         self._log: int | None = None
         super().__init__()
         self._set_step(0)
@@ -139,7 +140,17 @@ class ElasticRun(Run):
                     else f"a {type(each).__name__}, which has no load_state_dict"
                 )
                 raise TypeError(f"run.carry({name}=...) is {what}.")
+            if _is_optimizer(each) and hasattr(each, "register_step_post_hook"):
+                each.register_step_post_hook(self._note_optimizer_step)
         self._carried.update(objects)
+
+    def _note_optimizer_step(self, *_ignored: Any) -> None:
+        self._optimizer_steps += 1
+
+    def _versions(self) -> tuple[int, int]:
+        """Changes when an optimiser changes a parameter; before PyTorch 2 not if it does so by ``parameter.data``."""
+        modules = [each for each in self._carried.values() if _is_module(each)] or self._parallels
+        return self._optimizer_steps, sum(p._version for module in modules for p in module.parameters())
 
     def _state(self) -> dict[str, Any]:
         state = {
@@ -182,15 +193,17 @@ class ElasticRun(Run):
         self._set_step(step)
         return step
 
-    def load(self, like: Any = None, *, map_location: Any = None, pickle: bool = False) -> NoReturn:
+    def load(self, like: Any = None, *, part: int | None = None, map_location: Any = None, pickle: bool = False) -> NoReturn:
         """Refused: an elastic run loads by itself what `carry` names."""
         raise ShoalError(
             "An elastic run loads the newest checkpoint by itself, in the first run.epochs(), into what run.carry() names."
         )
 
-    def save(self, state: Any = _CARRIED, step: int | None = None, *, pickle: bool = False) -> None:
+    def save(self, state: Any = _CARRIED, step: int | None = None, *, sharded: bool = False, pickle: bool = False) -> None:
         """As `Run.save`; without a state what is carried, at the present step, so that a run that begins anew goes on there.
-        Called behind a block, on all ranks or on rank 0."""
+        Called behind a block, on all ranks or on rank 0. With ``sharded`` it is refused: each rank has the whole state."""
+        if sharded:
+            raise ShoalError("run.save(sharded=True) is not for an elastic run, in which each rank has the whole state.")
         if self._in_block:
             raise ShoalError(
                 "run.save() was called in the block of a step, which is not applied yet; call it behind the block."
@@ -218,8 +231,9 @@ class ElasticRun(Run):
     # ---- groups ----
 
     def _enter(self) -> None:
-        """Enters a group, if this rank is in none: waits for the others, and takes the state if it has none."""
-        if self._stopped:
+        """Enters a group, if this rank is in none: waits for the others, and takes the state if it has none. A rank that has
+        its part of a batch is in one, and the time that the part takes is measured already."""
+        if self._stopped or self._part is not None:
             return
         if os.getpid() != self._pid or self._closed:
             self._unusable("step")
@@ -259,7 +273,7 @@ class ElasticRun(Run):
         if self.size > 1:
             self._before = {
                 "generators": _generators(),
-                "versions": _versions(self._carried),
+                "versions": self._versions(),
                 "small": _small_states(self._carried),
             }
             for model in self._parallels:
@@ -273,6 +287,14 @@ class ElasticRun(Run):
             self._drop(before)
             return False
         group, part = self._group, self._part
+        if self.size > 1:
+            for model in self._parallels:
+                if not model._is_summed():
+                    self._drop(before)
+                    raise ShoalError(
+                        "An optimiser has applied gradients of one rank, which were not summed; call the wrapper, not the"
+                        " module in it, and make the last forward of a block outside of no_sync()."
+                    )
         size, applied = self.size, (time.time_ns(), time.monotonic_ns())
         stops = group.step_commit() if group is not None else False
         self._part = None
@@ -287,6 +309,15 @@ class ElasticRun(Run):
                 self._save_last()
         return True
 
+    def _abandon_step(self) -> None:
+        """The program left the block by an error of its own. The others do not wait for this rank; if the program begins to
+        loop again, it enters a group as if it had lost the step."""
+        self._in_block, self._part = False, None
+        before, self._before = self._before, {}
+        if before and self._group is not None and os.getpid() == self._pid and not self._closed:
+            self._group.leave()
+            self._drop(before)
+
     def _drop(self, before: dict[str, Any]) -> None:
         """All as it was before the step. If parameters have changed already, there is no way back, and the state is another
         rank's."""
@@ -294,7 +325,7 @@ class ElasticRun(Run):
         self._part = None
         for model in self._parallels:
             model._drop_step()
-        if _versions(self._carried) != before["versions"]:
+        if self._versions() != before["versions"]:
             self._group.forget_state()
         _restore_small_states(self._carried, before["small"])
         _set_generators(before["generators"])
@@ -332,7 +363,9 @@ class ElasticRun(Run):
         epoch = self._epoch
         feed: Feed | None = None
         with contextlib.ExitStack() as stack:
+            stack.callback(self._give_part_back)
             while True:
+                self._give_part_back()
                 self._enter()
                 if feed is None:
                     epoch = self._epoch
@@ -354,8 +387,14 @@ class ElasticRun(Run):
                 yield feed.part(self._batch, begin, count)
                 if self.step == step and not self._is_lost and not self._stopped:
                     raise ShoalError(
-                        "A batch of run.batches() was used without `with run.step():`, so its step is not applied."
+                        "A batch of run.batches() was used without `with run.step():`, or its block ended by an error, so its"
+                        " step is not applied."
                     )
+
+    def _give_part_back(self) -> None:
+        """What the program has taken of a batch, without a block."""
+        if not self._in_block:
+            self._part = None
 
     def _write_log(self, part: tuple[int, int, int, int] | None, size: int, applied: tuple[int, int]) -> None:
         """A line of the sample ledger, as shoal-train writes them, for ``shoal-train ledger``."""
@@ -496,14 +535,9 @@ def _set_generators(states: dict[str, Any]) -> None:
         torch.cuda.set_rng_state(states["cuda"].clone())
 
 
-def _versions(carried: dict[str, Any]) -> int:
-    """Changes when an optimiser changes a parameter."""
-    return sum(p._version for each in carried.values() if _is_module(each) for p in each.parameters())
-
-
 def _small_states(carried: dict[str, Any]) -> dict[str, Any]:
     """Of schedulers, generators and optimisers' groups, which a program may change before ``backward()``. Not of a GradScaler,
-    whose state lies on the GPU, and which is updated at the end of a step."""
+    whose state lies on the GPU, and which is updated at the end of a step: it only forgets which optimisers have stepped."""
     states: dict[str, Any] = {}
     for name, each in carried.items():
         if _is_optimizer(each):
@@ -516,6 +550,9 @@ def _small_states(carried: dict[str, Any]) -> dict[str, Any]:
 
 
 def _restore_small_states(carried: dict[str, Any], states: dict[str, Any]) -> None:
+    for each in carried.values():
+        if type(each).__name__ == "GradScaler" and hasattr(each, "_per_optimizer_states"):
+            each._per_optimizer_states.clear()
     for name, state in states.items():
         each = carried[name]
         if _is_optimizer(each):

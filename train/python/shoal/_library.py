@@ -110,6 +110,7 @@ def _declare(library: ctypes.CDLL) -> None:
         "shoal_generation": (c_uint64, [context]),
         "shoal_on_load": (None, [context, _LOAD, c_void_p]),
         "shoal_on_state": (c_int, [context, _PACK, _UNPACK, c_void_p]),
+        "shoal_leave": (None, [context]),
         "shoal_forget_state": (None, [context]),
         "shoal_step_begin": (c_int, [context, POINTER(c_uint64)]),
         "shoal_step_commit": (c_int, [context]),
@@ -399,6 +400,11 @@ class ElasticLink(Link):
             if code not in (_AGAIN, _STOP):
                 self._check(code, "Ending a step")
         return code == _STOP
+
+    def leave(self) -> None:
+        """Leaves the group in a step that this rank cannot finish; the state stays."""
+        with self._lock:
+            self._library.shoal_leave(self._open())
 
     def forget_state(self) -> None:
         with self._lock:

@@ -10,7 +10,7 @@ ranks had a gradient.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -48,7 +48,7 @@ def _check_module(module: torch.nn.Module) -> None:
             raise ShoalError(
                 f"{where}, whose parameters are spread over the ranks; an elastic run needs all of them on each rank."
             )
-        if isinstance(each, torch.nn.parallel.DistributedDataParallel):
+        if isinstance(each, (torch.nn.parallel.DistributedDataParallel, DistributedDataParallel)):
             raise ShoalError(f"{where}, which sums gradients itself; give the module without it.")
         if getattr(each, "sparse", False) and isinstance(each, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
             raise ShoalError(f"{where} with sparse gradients, which are not summed; make it with sparse=False.")
@@ -67,7 +67,7 @@ def _check_module(module: torch.nn.Module) -> None:
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
         for item in value.values():
             yield from _tensors(item)
     elif isinstance(value, (list, tuple)):
@@ -119,6 +119,9 @@ class DistributedDataParallel(torch.nn.Module):
         found = init() if run is None else run
         if not isinstance(found, ElasticRun):
             raise ShoalError("shoal.torch.DistributedDataParallel is for a run of shoal.init(elastic=True).")
+        mine = {id(p) for p in module.parameters() if p.requires_grad}
+        if any(id(p) in mine for other in found._parallels for p in other._parameters_of):
+            raise ShoalError("The module has parameters that are wrapped already, so their gradients would be summed twice.")
         self.module = module
         self._run = found
         self._broadcasts, self._syncs = broadcast_buffers, True
@@ -135,6 +138,7 @@ class DistributedDataParallel(torch.nn.Module):
         self._used = bytearray(count)  # since the last sum: brought by a hook
         self._fired = bytearray(count)  # in this backward
         self._is_queued, self._next = False, 0
+        self._sums, self._version = 0, 0  # in this step; before it
         self._failure: ShoalError | None = None
         self._room: Any = None  # for buffers on their way
         self._buffers_before: Any = None
@@ -184,8 +188,9 @@ class DistributedDataParallel(torch.nn.Module):
             else:
                 arrays[device, dtype] = torch.zeros(count, dtype=dtype, device=device)
         for i, p in enumerate(self._parameters_of):
-            flat = arrays[p.device, p.dtype][self._places[i] : self._places[i] + p.numel()]
-            self._views.append(flat.as_strided(p.shape, torch.empty_like(p).stride(), flat.storage_offset()))
+            device, dtype, shape = self._shapes[i]  # p may have moved; that is told of when its gradient is there
+            flat = arrays[device, dtype][self._places[i] : self._places[i] + p.numel()]
+            self._views.append(flat.as_strided(shape, torch.empty_like(p).stride(), flat.storage_offset()))
         for bucket in self._buckets:
             bucket.flat = arrays[bucket.array][bucket.first : bucket.end]
         if self._buckets:
@@ -209,7 +214,13 @@ class DistributedDataParallel(torch.nn.Module):
             self._share_buffers()
         out = self.module(*arguments, **named)
         if torch.is_grad_enabled() and self._syncs and (is_step or not run._in_block):
-            for tensor in _tensors(out):
+            tensors = list(_tensors(out))
+            if is_step and not tensors:
+                raise ShoalError(
+                    f"The module gave a {type(out).__name__}, in which no tensor is found; give tensors, or lists, maps or"
+                    " dataclasses of them."
+                )
+            for tensor in tensors:
                 if tensor.requires_grad:
                     watched: Any = tensor
                     watched.register_hook(self._begin_backward)
@@ -353,6 +364,7 @@ class DistributedDataParallel(torch.nn.Module):
             self._run._lost()
         if failure is not None:
             raise failure
+        self._sums += 1
         used, self._used = self._used, bytearray(len(self._used))
         if not all(used):
             some = (self._flags > 0).tolist()
@@ -365,6 +377,15 @@ class DistributedDataParallel(torch.nn.Module):
     def _begin_step(self) -> None:
         self._is_queued, self._failure, self._buffers_before = False, None, None
         self._used = bytearray(len(self._used))
+        self._sums, self._version = 0, self._versions()
+
+    def _versions(self) -> int:
+        """Changes when an optimiser changes a parameter."""
+        return sum(p._version for p in self._parameters_of)
+
+    def _is_summed(self) -> bool:
+        """At the end of a step: no gradients of this rank alone were applied."""
+        return self._sums > 0 or not any(self._used) or self._versions() == self._version
 
     def _drop_step(self) -> None:
         for parameter in self._parameters_of:

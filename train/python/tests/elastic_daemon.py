@@ -25,10 +25,11 @@ class _Worker:
 
 
 class ElasticDaemon:
-    """`first`: the ranks of the first group. `hosts`: addresses over which workers are spread, as over so many hosts."""
+    """`first`: the ranks of the first group. `hosts`: addresses over which workers are spread, as over so many hosts.
+    `balance`: as of the experiment."""
 
-    def __init__(self, first, hosts=1, seed=7):
-        self.first, self.hosts, self.seed = first, hosts, seed
+    def __init__(self, first, hosts=1, seed=7, balance=False):
+        self.first, self.hosts, self.seed, self.balance = first, hosts, seed, balance
         self.checkpoint, self.checkpoint_step, self.saves = None, 0, []
         self.reports = []  # (group, step, metrics)
         self.generation, self.groups = 0, []  # the sizes of all groups
@@ -146,7 +147,7 @@ class ElasticDaemon:
         worker.number = int(request["token"][-2:], 16)
         place = {"rank": worker.number, "size": max(self.first, worker.number + 1), "host": self._host(worker)}
         trial = {"experiment": "00112233aabbccdd", "trial": 4, "attempt": 2, "generation": 1, "step": self.checkpoint_step}
-        self._reply(worker, request, seed=self.seed, hyperparameters={}, **place, **trial)
+        self._reply(worker, request, seed=self.seed, hyperparameters={}, balance=self.balance, **place, **trial)
 
     def _worker_group(self, worker, request):
         worker.port, worker.waits, worker.is_in = request["port"], request["id"], False
