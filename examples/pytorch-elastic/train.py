@@ -32,12 +32,12 @@ def read(part):
 torch.set_num_threads(1)
 run = shoal.init(elastic=True)
 torch.manual_seed(run.seed % 2**63)
-net = nn.Sequential(nn.Linear(784, arguments.width), nn.ReLU(), nn.Linear(arguments.width, 10))
+net = nn.Sequential(nn.Linear(784, arguments.width), nn.ReLU(), nn.Linear(arguments.width, 10)).to(run.device)
 model = shoal.torch.DistributedDataParallel(net)
 optimizer = torch.optim.AdamW(net.parameters(), lr=run.hparam("lr", arguments.lr))
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1000, 0.5)
 loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*read("train")), batch_size=arguments.batch, shuffle=True)
-images, labels = read("t10k")
+images, labels = (part.to(run.device) for part in read("t10k"))
 
 run.carry(model=net, optimizer=optimizer, scheduler=scheduler)
 for epoch in run.epochs(arguments.epochs):
@@ -45,7 +45,7 @@ for epoch in run.epochs(arguments.epochs):
     for x, y in run.batches(loader):
         with run.step():
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(x), y)
+            loss = nn.functional.cross_entropy(model(x.to(run.device)), y.to(run.device))
             loss.backward()
             optimizer.step()
             scheduler.step()
