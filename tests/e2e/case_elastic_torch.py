@@ -91,7 +91,7 @@ def shrink_and_grow(lab, python):
     alder, birch = mesh.nodes
     log, gate = lab.dir / "steps", lab.dir / "gate"
     identity = lab.submit(alder, {
-        "entrypoint": f"{step_log(log)} exec {python} elastic_train.py {gate} 300", "searcher": {"name": "single", "metric": "loss"},
+        "entrypoint": f"{step_log(log)} exec {python} elastic_train.py {gate} 60", "searcher": {"name": "single", "metric": "loss"},
         "resources": {"slots_per_trial": 2, "min_slots": 1, "max_slots": 3},
     }, {"elastic_train.py": (PROGRAMS / "elastic_train.py").read_text()})
     pair = wait_until(lambda: generation_of(log, identity, 2), PAUSE_S, "two to train")

@@ -71,7 +71,7 @@ class Native:
 class Torch(Native):
     """An elastic PyTorch program. Its ranks need seconds to import PyTorch, so deaths come less often."""
 
-    name, samples = "torch", 60_000
+    name, samples, batch = "torch", 60_000, 128
     every_s, down_s = 10.0, (5.0, 20.0)
     kinds = ("worker", "node", "withheld")
     undisturbed = 3

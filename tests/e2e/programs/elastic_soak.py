@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 epochs, batch = map(int, sys.argv[1:])
-SAVE_EVERY = 1000  # steps
+SAVE_EVERY = 500  # steps
 
 
 def read(part):

@@ -1,4 +1,5 @@
-"""An elastic PyTorch program that trains slowly until a file is there; each rank tells of the state with which it begins.
+"""An elastic PyTorch program that trains slowly until a file is there, and in its last ten epochs hardly at all; each rank tells
+of the state with which it begins.
 
 usage: elastic_train.py FILE EPOCHS, of twenty steps
 """
@@ -52,4 +53,4 @@ for epoch in run.epochs(epochs):
             if run.rank == 0:
                 run.report({"loss": loss}, step=run.step + 1)
         if not os.path.exists(gate):
-            time.sleep(0.02)
+            time.sleep(0.02 if epoch < epochs - 10 else 1)
