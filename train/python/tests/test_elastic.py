@@ -30,7 +30,7 @@ from elastic_daemon import ElasticDaemon
 WORKER = Path(__file__).resolve().parent / "elastic_worker.py"
 ROOT = Path(__file__).resolve().parents[3]
 LIBRARY = os.environ.get("SHOAL_LIBRARY") or str(ROOT / "build" / "release" / "libshoal.so.0")
-END_S = 200
+END_S = 400
 TINY = {"net": "tiny", "samples": 480, "batch": 48, "epochs": 3}
 HAS_LIBRARY = os.path.exists(LIBRARY)
 
