@@ -117,6 +117,25 @@ size_t bytes_whole_utf8(const char *text, size_t bytes)
     return bytes;
 }
 
+size_t bytes_utf8(const uint8_t *p, size_t left)
+{
+    if (p[0] < 0x80) {
+        return 1;
+    }
+    size_t count = p[0] >= 0xc2 && p[0] <= 0xdf ? 2 : p[0] >= 0xe0 && p[0] <= 0xef ? 3 : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : 0;
+    if (count == 0 || count > left) {
+        return 0;
+    }
+    for (size_t i = 1; i < count; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    bool bad = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+               (p[0] == 0xf4 && p[1] > 0x8f);
+    return bad ? 0 : count;
+}
+
 size_t bytes_put_utf8(char out[4], uint32_t code)
 {
     if (code < 0x80) {

@@ -35,6 +35,10 @@ uint64_t bytes_hash64(const void *bytes, size_t count, uint64_t seed);
  * are no UTF-8 stay. */
 size_t bytes_whole_utf8(const char *text, size_t bytes);
 
+/* The length of the UTF-8 sequence at `p`, of `left` bytes, at least one; 0: there is none. No stray or overlong bytes, surrogates, or
+ * values above U+10FFFF (RFC 3629, section 4). */
+size_t bytes_utf8(const uint8_t *p, size_t left);
+
 /* Writes the character as UTF-8, without a NUL, and returns its length, 1 to 4. `code`: at most 0x10ffff. */
 size_t bytes_put_utf8(char out[4], uint32_t code);
 

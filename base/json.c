@@ -25,33 +25,12 @@ static void put(struct sink *sink, const char *text, size_t bytes)
     sink->used += bytes;
 }
 
-/* The length of the UTF-8 sequence at `p`, or 0: no stray or overlong bytes, surrogates, or values above U+10FFFF
- * (RFC 3629, section 4). */
-static size_t utf8_bytes(const uint8_t *p, size_t left)
-{
-    if (p[0] < 0x80) {
-        return 1;
-    }
-    size_t count = p[0] >= 0xc2 && p[0] <= 0xdf ? 2 : p[0] >= 0xe0 && p[0] <= 0xef ? 3 : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : 0;
-    if (count == 0 || count > left) {
-        return 0;
-    }
-    for (size_t i = 1; i < count; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool bad = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
-               (p[0] == 0xf4 && p[1] > 0x8f);
-    return bad ? 0 : count;
-}
-
 static void put_text(struct sink *sink, const char *text, size_t bytes)
 {
     put(sink, "\"", 1);
     for (size_t i = 0; i < bytes;) {
         const uint8_t *p = (const uint8_t *)text + i;
-        size_t count = utf8_bytes(p, bytes - i);
+        size_t count = bytes_utf8(p, bytes - i);
         char escape[8] = "\\ufffd";
         if (count == 0) {
             put(sink, escape, 6);
