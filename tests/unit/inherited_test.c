@@ -43,7 +43,8 @@ static void rules_are_checked_with_a_sentence(void **state)
     static const char *const good[] = {"A", "A_1", "A=", "A=b=c", "A*", "WANDB_*"};
     static const char *const bad[] = {"", "*", "1A", "A B", "A-B=1", "A**", "A*=1", "=x"};
     static const char *const refused[] = {"SLURM_JOB_ID", "SLURM_JOB_ID=1", "OMPI_*", "RANK", "MASTER_ADDR=x",
-                                          "SHOAL_OUTPUT_DIR", "SHOAL_CHECKPOINT_DIR", "SHOAL_RESTORE_DIR"};
+                                          "SHOAL_OUTPUT_DIR", "SHOAL_CHECKPOINT_DIR", "SHOAL_RESTORE_DIR",
+                                          "SHOAL_TENSORBOARD_DIR"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_null(inherited_refusal(good[i], text));
     }

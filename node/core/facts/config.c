@@ -310,7 +310,7 @@ bool config_variable_is_reserved(const char *name, size_t bytes)
 {
     static const char *const later[] = {"SHOAL_PORTS",          "SHOAL_HPARAMS_FILE", "SHOAL_OUTPUT_DIR",
                                         "SHOAL_CHECKPOINT_DIR", "SHOAL_RESTORE_DIR",  "SHOAL_COLLECTIVE_TIMEOUT",
-                                        "SHOAL_RUNGS",          "SHOAL_RUNG_UNIT",    NULL};
+                                        "SHOAL_RUNGS",          "SHOAL_RUNG_UNIT",    "SHOAL_TENSORBOARD_DIR", NULL};
     bool is_hparam = bytes > 9 && memcmp(name, "SHOAL_HP_", 9) == 0;
     return is_first_reserved(name, bytes) || is_listed(later, name, bytes) || is_hparam;
 }

@@ -482,9 +482,11 @@ static void prepare_conda(struct worker_start *start)
 /* The directories for files that outlive the worker; SHOAL_RESTORE_DIR only if a checkpoint was put back. */
 static void add_outputs(struct worker_start *start, const char *directory)
 {
-    char path[KEEP_PATH_BYTES + 16];
+    char path[KEEP_PATH_BYTES + 32];
     (void)snprintf(path, sizeof path, "%s/output", directory);
     set(start, "SHOAL_OUTPUT_DIR", path);
+    (void)snprintf(path, sizeof path, "%s/output/tensorboard", directory); /* tools/shoal/board_files.c finds it in a snapshot */
+    set(start, "SHOAL_TENSORBOARD_DIR", path);
     (void)snprintf(path, sizeof path, "%s/checkpoint", directory);
     set(start, "SHOAL_CHECKPOINT_DIR", path);
     (void)snprintf(path, sizeof path, "%s/restore", directory);

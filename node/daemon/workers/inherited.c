@@ -29,7 +29,7 @@ const char *const inherited_never[] = {
     "ROLE_NAME", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_*", "PET_*", "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER", "SHOAL_SOCKET", "SHOAL_TOKEN", "SHOAL_EXPERIMENT", "SHOAL_TRIAL", "SHOAL_ATTEMPT", "SHOAL_RANK",
     "SHOAL_SIZE", "SHOAL_SEED", "SHOAL_PORTS", "SHOAL_HPARAMS", "SHOAL_HPARAMS_FILE", "SHOAL_HP_*", "SHOAL_OUTPUT_DIR",
-    "SHOAL_CHECKPOINT_DIR", "SHOAL_RESTORE_DIR", NULL};
+    "SHOAL_CHECKPOINT_DIR", "SHOAL_RESTORE_DIR", "SHOAL_TENSORBOARD_DIR", NULL};
 
 /* True if a name of `bytes` fits "NAME" or "PREFIX*". */
 static bool fits(const char *pattern, size_t pattern_bytes, const char *name, size_t bytes)

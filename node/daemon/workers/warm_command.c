@@ -171,7 +171,7 @@ bool warm_differs(const char *variable)
 {
     static const char *const names[] = {"MASTER_ADDR",        "MASTER_PORT",   "SHOAL_ATTEMPT",       "SHOAL_CHECKPOINT_DIR",
                                         "SHOAL_HPARAMS",      "SHOAL_HPARAMS_FILE", "SHOAL_OUTPUT_DIR", "SHOAL_RESTORE_DIR",
-                                        "SHOAL_SEED",         "SHOAL_TOKEN",   "SHOAL_TRIAL",         "TORCHELASTIC_ERROR_FILE",
+                                        "SHOAL_SEED",         "SHOAL_TENSORBOARD_DIR", "SHOAL_TOKEN", "SHOAL_TRIAL",     "TORCHELASTIC_ERROR_FILE",
                                         "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID"};
     size_t bytes = strcspn(variable, "=");
     bool differs = strncmp(variable, "SHOAL_HP_", sizeof "SHOAL_HP_" - 1) == 0;
