@@ -125,6 +125,12 @@ static const struct option_rule metrics_options[] = {
     {"x", "step|time|NAME", "add x: the step, the time in s, or a metric of the group, e.g. epoch; points without it are left out"},
     {NULL, NULL, NULL},
 };
+static const struct option_rule tensorboard_options[] = {
+    {"files", NULL, "event files of programs also from trials that keep more than 64 MiB: all that they keep travels to this node"},
+    {"follow", NULL, "go on as points come, at most 2 s behind, until all is over"},
+    {"logdir", "DIR", "write into DIR, and start nothing; default: a temporary directory, on which tensorboard is started"},
+    {NULL, NULL, NULL},
+};
 static const struct option_rule logs_options[] = {
     {"attempt", "N", "the attempt of this number, or all attempts: all; default: the newest"},
     {"follow", NULL, "go on, from the first attempt and over later ones, until the trial is over; with --attempt N until that one is"},
@@ -322,6 +328,12 @@ const struct command cli_commands[] = {
      delete_options, 1, OPERANDS_MAX, command_delete},
     {"metrics", "EXP[/TRIAL]", "the metric points, one per line", metrics_details, metrics_options, 1, 1,
      command_metrics},
+    {"tensorboard", "EXP[/TRIAL] [EXP[/TRIAL]...]", "the metric points as event files, and TensorBoard on them",
+     "Writes DIR/EXPERIMENT/TRIAL, from any node: the points as GROUP/NAME, hyperparameters and how trials ended, and below program/\n"
+     "the files that programs wrote into $SHOAL_TENSORBOARD_DIR. Files in DIR are only ever continued: with the same DIR the next\n"
+     "call adds what is new. Without --logdir the files follow the trials until tensorboard ends, and are then removed.\n"
+     EXPERIMENT_DETAILS "TRIAL is a number, as shoal show lists it.\n",
+     tensorboard_options, 1, OPERANDS_MAX, command_tensorboard},
     {"logs", "EXP[/TRIAL]", "what a trial's workers wrote", logs_details, logs_options, 1, 1, command_logs},
     {"checkpoint ls", "EXP", "the checkpoints, and the nodes that hold them", experiment_details, no_options, 1, 1,
      command_checkpoint_ls},

@@ -26,6 +26,7 @@ struct cli {
     bool utf8;             /* the locale's characters are UTF-8 */
     const char *shoal_dir; /* $SHOAL_DIR, or NULL */
     const char *home;      /* $HOME, or NULL */
+    const char *tmpdir;    /* $TMPDIR, or NULL */
     struct git_places git; /* where git's configuration is */
     bool json;             /* --json */
     const char *about;     /* what sentences are about, such as "searcher.warm_start: ", written before each; NULL: nothing */
@@ -91,6 +92,7 @@ int command_show(struct cli *cli, const struct arguments *arguments);     /* com
 int command_why(struct cli *cli, const struct arguments *arguments);
 int command_watch(struct cli *cli, const struct arguments *arguments);   /* command_watch.c */
 int command_metrics(struct cli *cli, const struct arguments *arguments); /* command_metrics.c */
+int command_tensorboard(struct cli *cli, const struct arguments *arguments); /* command_tensorboard.c */
 int command_logs(struct cli *cli, const struct arguments *arguments);    /* command_trial.c */
 int command_rungs(struct cli *cli, const struct arguments *arguments);
 int command_checkpoint_ls(struct cli *cli, const struct arguments *arguments);

@@ -220,8 +220,8 @@ static int fail_refused(struct client *client, const msgpack_object *frame)
     uint64_t code = document_number(frame, "code");
     const msgpack_object *error = document_find(frame, "error");
     msgpack_object rest = *error;
-    if (client->quiet && code == CLI_USAGE) {
-        return CLI_USAGE;
+    if ((client->quiet && code == CLI_USAGE) || (client->may_lack && code == CLI_NO_SUCH_THING)) {
+        return (int)code;
     }
     if (error->type != MSGPACK_OBJECT_STR || error->via.str.size == 0) {
         return cli_fail(client->cli, CLI_REFUSED, "the daemon refused without a reason");

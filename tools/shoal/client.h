@@ -26,6 +26,7 @@ struct client {
     uint64_t id; /* of the last request */
     bool patient;       /* set by the caller: when the connection ends, set `lost` instead of writing an error */
     bool quiet;         /* set by the caller: CLI_USAGE, of a daemon that is older than the request, is returned without a sentence */
+    bool may_lack;      /* set by the caller: CLI_NO_SUCH_THING is returned without a sentence */
     bool lost;          /* the connection has ended: call client_return */
     uint32_t attempts;  /* tries to connect again since the last reply */
     /* NULL, or set by the caller: asked before each wait for a reply without a time limit, and every CLIENT_LOOK_MS during it.

@@ -37,6 +37,7 @@ int main(int argc, char **argv)
         .utf8 = is_utf8(),
         .shoal_dir = getenv("SHOAL_DIR"),
         .home = getenv("HOME"),
+        .tmpdir = getenv("TMPDIR"),
     };
     const char *system_config = getenv("GIT_CONFIG_SYSTEM");
     cli.git = (struct git_places){
