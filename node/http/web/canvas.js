@@ -1,0 +1,124 @@
+/* A canvas that fits its place: sharp on every screen, drawn only while it is in view, drawn anew when its size or the
+   theme changes. */
+
+import { h } from "./dom.js";
+
+const SERIES_COLOURS = 8;
+const DASHES = [[], [7, 4], [2, 3]];
+
+export class Surface {
+  /* `paint(context, width, height, theme)` draws; `label` says to a screen reader what the picture shows and where its
+     table is. */
+  constructor(label, height, paint) {
+    this.paint = paint;
+    this.canvas = h("canvas", { role: "img", "aria-label": label });
+    this.element = h("div", { class: "surface", style: { height: `${height}px` } }, this.canvas);
+    this.inView = false;
+    this.waits = false;
+    this.onTheme = () => this.redraw();
+    this.size = new ResizeObserver(() => this.redraw());
+    this.view = new IntersectionObserver((entries) => {
+      this.inView = entries.at(-1).isIntersecting;
+      if (this.inView) {
+        this.redraw();
+      }
+    }, { rootMargin: "100px" });
+    this.size.observe(this.element);
+    this.view.observe(this.element);
+    window.addEventListener("themechange", this.onTheme);
+  }
+
+  redraw() {
+    if (this.inView && !this.waits) {
+      this.waits = true;
+      requestAnimationFrame(() => {
+        this.waits = false;
+        this.draw();
+      });
+    }
+  }
+
+  draw() {
+    const width = this.element.clientWidth;
+    const height = this.element.clientHeight;
+    if (width === 0 || height === 0) {
+      return;
+    }
+    const ratio = window.devicePixelRatio || 1;
+    const wide = Math.round(width * ratio);
+    const high = Math.round(height * ratio);
+    if (this.canvas.width !== wide || this.canvas.height !== high) {
+      this.canvas.width = wide;
+      this.canvas.height = high;
+    }
+    const context = this.canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    this.paint(context, width, height, theme());
+  }
+
+  close() {
+    this.size.disconnect();
+    this.view.disconnect();
+    window.removeEventListener("themechange", this.onTheme);
+  }
+}
+
+/* The colours of the style sheet, in the theme that holds now. */
+export function theme() {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  return {
+    text: colour("--text"), quiet: colour("--quiet"), line: colour("--line"), surface: colour("--surface"),
+      accent: colour("--accent"),
+    low: colour("--scale-low"), high: colour("--scale-high"), bad: colour("--bad"),
+      font: `12px ${style.getPropertyValue("--sans")}`,
+    series: Array.from({ length: SERIES_COLOURS }, (_, i) => colour(`--series-${i + 1}`)),
+  };
+}
+
+/* The look of the n-th of several curves: a colour, and a dash pattern once the colours are used up. */
+export function look(n) {
+  return { colour: n % SERIES_COLOURS, dash: DASHES[Math.floor(n / SERIES_COLOURS) % DASHES.length] };
+}
+
+/* A swatch for a legend: the same colour and dashes, as a small picture. */
+export function swatch(n) {
+  const kind = Math.floor(n / SERIES_COLOURS) % DASHES.length;
+  return h("span", { class: `swatch swatch-${kind}`, "aria-hidden": "true",
+    style: { "--colour": `var(--series-${(n % SERIES_COLOURS) + 1})` } });
+}
+
+/* Colour between two, part from 0 to 1; both as #rrggbb. */
+export function mix(a, b, part) {
+  const channel = (colour, i) => parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16);
+  const mixed = [0, 1, 2].map((i) => Math.round(channel(a, i) + (channel(b, i) - channel(a, i)) * part));
+  return `rgb(${mixed.join(",")})`;
+}
+
+/* Axes with grid lines and ticks; `area` is { left, top, right, bottom } in pixels. */
+export function drawAxes(context, colours, area, x, y, xTitle) {
+  context.font = colours.font;
+  context.lineWidth = 1;
+  context.strokeStyle = colours.line;
+  context.fillStyle = colours.quiet;
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  context.beginPath();
+  for (const tick of y.ticks(Math.max(2, Math.floor((area.bottom - area.top) / 34)))) {
+    const at = Math.round(y.at(tick.value)) + 0.5;
+    context.moveTo(area.left, at);
+    context.lineTo(area.right, at);
+    context.fillText(tick.text, area.left - 8, at);
+  }
+  context.moveTo(area.left, area.bottom + 0.5);
+  context.lineTo(area.right, area.bottom + 0.5);
+  context.stroke();
+  context.textAlign = "center";
+  context.textBaseline = "top";
+  for (const tick of x.ticks(Math.max(2, Math.floor((area.right - area.left) / 90)))) {
+    context.fillText(tick.text, x.at(tick.value), area.bottom + 7);
+  }
+  context.textAlign = "right";
+  context.fillText(xTitle, area.right, area.bottom + 23);
+}

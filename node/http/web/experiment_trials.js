@@ -1,0 +1,147 @@
+/* The trials of an experiment: curves of the best or the picked ones, and the table with the hyperparameters that differ. */
+
+import { CurvePanel } from "./curve_panel.js";
+import { TrialCurves } from "./trial_curves.js";
+import { fill, h, name, setText } from "./dom.js";
+import { ago, duration, fullTime, number, parameter, whole } from "./format.js";
+import { compare, flatten } from "./hyperparameters.js";
+import { menu } from "./menu.js";
+import { latest } from "./metrics.js";
+import { link, setQuery } from "./router.js";
+import { stateBadge } from "./state.js";
+import { Table } from "./table.js";
+
+const BEST_RUNS = 8;
+const COLUMNS_MAX = 8; /* of hyperparameters, before the user asks for more */
+
+export function trialsPart(context) {
+  return new TrialsPart(context);
+}
+
+class TrialsPart {
+  constructor({ id, selection, query }) {
+    Object.assign(this, { id, selection });
+    this.table = new Table({ label: "Trials", columns: [indexColumn(id)], keyOf: (row) => String(row.index), selection,
+      query, onState: setQuery,
+      empty: "No trial yet.", sort: { id: "index" }, filterHint: "Words, or comparisons such as state:running, lr<0.01" });
+    this.chooser = h("div", { class: "choices" });
+    this.compareLink = h("a", { class: "button small", hidden: true }, "Compare");
+    this.none = h("button", { type: "button", class: "small", hidden: true, onclick: () => selection.clear() }, "Pick none");
+    this.table.tools.append(menu("Columns", this.chooser), this.compareLink, this.none);
+    this.note = h("p", { class: "quiet small-text" });
+    this.panelPlace = h("div");
+    this.element = h("div", {}, this.panelPlace, this.note, this.table.element);
+    this.onPick = () => this.drawPicked();
+    selection.addEventListener("pick", this.onPick);
+  }
+
+  update(experiment) {
+    this.experiment = experiment;
+    this.rows = experiment.trials.map((trial) => ({ ...trial, flat: flatten(trial.hyperparameters),
+      value: latest(trial.metrics, experiment.metric) }));
+    this.setColumns();
+    this.table.setRows(this.rows);
+    this.makePanel();
+    this.drawPicked();
+  }
+
+  setColumns() {
+    const { differing, same } = compare(this.rows.map((row) => row.flat));
+    const names = [...differing, ...Object.keys(same)];
+    const text = JSON.stringify(names);
+    if (text !== this.namesText) {
+      this.namesText = text;
+      this.visible = new Set(differing.slice(0, COLUMNS_MAX));
+      fill(this.chooser, names.length === 0 && h("p", { class: "quiet" }, "No hyperparameters."), names.map((one) => {
+        const box = h("input", { type: "checkbox", checked: this.visible.has(one), onchange: () => {
+          this.visible[box.checked ? "add" : "delete"](one);
+          this.table.setColumns(this.columns(names));
+          this.table.setRows(this.rows);
+        } });
+        return h("label", { class: "check" }, box, name(one));
+      }));
+    }
+    this.table.setColumns(this.columns(names));
+  }
+
+  columns(names) {
+    const metric = this.experiment.metric;
+    return [
+      indexColumn(this.id),
+      { id: "state", title: "State", value: (row) => row.state, text: (row) => row.state
+        + (row.reason ? `: ${row.reason}` : ""),
+        cell: (row) => h("div", {}, stateBadge(row.state), row.reason && h("div",
+          { class: "quiet small-text clip", title: row.reason }, row.reason)) },
+      { id: "metric", title: metric ?? "metric", numeric: true, value: (row) => row.value, text: (row) => number(row.value),
+        hint: "The newest value" },
+      { id: "step", title: "Step", numeric: true, value: (row) => row.step, text: (row) => whole(row.step) },
+      ...names.filter((one) => this.visible.has(one)).map((one) => ({ id: `hp.${one}`, title: one,
+        numeric: this.rows.some((row) => typeof row.flat[one] === "number"),
+        value: (row) => row.flat[one], text: (row) => parameter(row.flat[one]) })),
+      { id: "restarts", title: "Restarts", numeric: true, minor: true, value: (row) => row.restarts ?? 0 },
+      { id: "took", title: "Took", numeric: true, minor: true, value: took, text: (row) => duration(took(row)) },
+      { id: "ended", title: "Ended", numeric: true, minor: true, value: (row) => row.ended_s,
+        text: (row) => (row.ended_s ? ago(row.ended_s) : "–"),
+        cell: (row) => (row.ended_s ? h("time", { title: fullTime(row.ended_s * 1000) }, ago(row.ended_s)) : "–") },
+      { id: "nodes", title: "On", minor: true, value: (row) => places(row) },
+      { id: "checkpoint", title: "Checkpoint", numeric: true, minor: true, value: (row) => row.checkpoint?.step ?? null,
+        text: (row) => (row.checkpoint ? `step ${whole(row.checkpoint.step)}${row.checkpoint.durable ? "" : ", not durable"}`
+          : "–") },
+    ];
+  }
+
+  makePanel() {
+    if (!this.curves) {
+      this.panel = new CurvePanel({ title: this.experiment.metric ?? "metric", selection: this.selection,
+        onZoom: (range) => this.curves.zoom(range) });
+      this.curves = new TrialCurves(this.panel, () => this.experiment.metric);
+      fill(this.panelPlace, this.panel.element);
+    }
+  }
+
+  /* Curves of the picked trials, or of the best ones while none is picked. */
+  drawPicked() {
+    const picked = [...this.selection.picked];
+    this.compareLink.hidden = picked.length < 2;
+    this.none.hidden = picked.length === 0;
+    this.compareLink.href = link(["compare"], { runs: picked.map((index) => `${this.id}/${index}`).join(",") });
+    setText(this.compareLink, `Compare ${picked.length}`);
+    if (!this.curves) {
+      return;
+    }
+    const byIndex = new Map(this.rows.map((row) => [String(row.index), row]));
+    const rows = picked.length > 0 ? picked.map((index) => byIndex.get(index)).filter(Boolean) : this.best();
+    setText(this.note, rows.length === 0 ? "" : picked.length > 0 ? "Curves of the picked trials."
+      : `Curves of the ${rows.length === 1 ? "first trial"
+        : `${rows.length} best trials`} so far; pick others in the table.`);
+    this.curves.setTrials(rows.map((row) => ({ key: String(row.index), experiment: this.id, trial: row.index,
+      title: `trial ${row.index}`,
+      href: link(["experiments", this.id, "trials", row.index]), version: `${row.step} ${row.attempt} ${row.state}` })));
+  }
+
+  best() {
+    const turned = this.experiment.smaller_is_better ? 1 : -1;
+    const begun = this.rows.filter((row) => row.value !== null);
+    const rank = (row) => (Number.isNaN(row.value) ? Infinity : turned * row.value);
+    return begun.sort((a, b) => rank(a) - rank(b)).slice(0, BEST_RUNS);
+  }
+
+  close() {
+    this.panel?.close();
+    this.curves?.close();
+    this.selection.removeEventListener("pick", this.onPick);
+  }
+}
+
+function indexColumn(id) {
+  return { id: "index", title: "Trial", value: (row) => row.index, cell: (row) =>
+    h("a", { href: link(["experiments", id, "trials", row.index]) }, String(row.index)) };
+}
+
+function took(row) {
+  return row.started_s ? (row.ended_s ?? Date.now() / 1000) - row.started_s + (row.before_s ?? 0) : row.before_s || null;
+}
+
+function places(row) {
+  return [...new Set((row.slots ?? []).map((slot) => slot.node_label))].join(", ");
+}

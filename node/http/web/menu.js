@@ -1,0 +1,29 @@
+/* A button that opens a list of further buttons or ticks; it closes by a click elsewhere and by Escape. */
+
+import { h } from "./dom.js";
+
+export function menu(title, ...items) {
+  return h("details", { class: "menu" }, h("summary", { class: "button small" }, title),
+    h("div", { class: "menu-list" }, items));
+}
+
+function closeAll(but) {
+  for (const open of document.querySelectorAll("details.menu[open]")) {
+    if (!open.contains(but)) {
+      open.open = false;
+    }
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const inList = event.target.closest?.("details.menu button:not(.toggle)");
+  closeAll(inList ? null : event.target);
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    const open = document.activeElement?.closest("details.menu[open]");
+    closeAll(null);
+    open?.querySelector("summary").focus();
+  }
+});

@@ -1,0 +1,106 @@
+/* Metric points of trials: asked of the node in sums (least, greatest and last value of each bucket), and sorted into one
+   series for each metric of each group. */
+
+import { get, path } from "./api.js";
+import { toNumber } from "./format.js";
+
+export const POINTS = 500;
+const POINTS_MAX = 10000;
+
+/* So many sums in all that the part of a curve that is zoomed into gets as many as the whole curve had. */
+export function pointsFor(range, all) {
+  const share = range && all ? (all[1] - all[0]) / (range[1] - range[0]) : 1;
+  return Math.min(POINTS_MAX, POINTS * 2 ** Math.ceil(Math.log2(Math.max(1, share))));
+}
+
+/* Returns { series: Map of "group/metric" to a series, unreachable: labels of nodes that are missing }. */
+export async function loadMetrics(experiment, trial, points, signal) {
+  const document = await get(`/experiments${path(experiment)}/trials${path(trial)}/metrics`, { points }, signal);
+  return { series: seriesOf(document.points ?? []), unreachable: document.unreachable ?? [] };
+}
+
+/* A series: step, time, min, max, last (arrays), count (of points), nan (of points that were NaN), restarts (steps with
+   which a later attempt began). */
+function seriesOf(points) {
+  const series = new Map();
+  for (const point of points) {
+    if (point.void) {
+      continue;
+    }
+    for (const [name, value] of Object.entries(point.metrics)) {
+      const key = `${point.group}/${name}`;
+      let one = series.get(key);
+      if (!one) {
+        one = { key, group: point.group, name, step: [], time: [], min: [], max: [], last: [], count: 0, nan: 0,
+          restarts: [], attempt: null };
+        series.set(key, one);
+      }
+      add(one, point, value);
+    }
+  }
+  for (const one of series.values()) {
+    inOrder(one);
+  }
+  return series;
+}
+
+function add(series, point, value) {
+  const isSum = value !== null && typeof value === "object";
+  const last = toNumber(isSum ? value.last : value);
+  if (last === null) {
+    return;
+  }
+  if (series.attempt !== null && series.attempt !== point.attempt) {
+    series.restarts.push(point.first_step ?? point.step);
+  }
+  series.attempt = point.attempt;
+  series.step.push(point.step);
+  series.time.push(point.wall_ms ?? NaN);
+  series.last.push(last);
+  series.min.push(isSum ? toNumber(value.min) ?? last : last);
+  series.max.push(isSum ? toNumber(value.max) ?? last : last);
+  series.count += isSum ? value.count : 1;
+  series.nan += isSum ? value.nan ?? 0 : Number(Number.isNaN(last));
+}
+
+/* Points of several attempts come attempt by attempt; a curve goes by steps. */
+function inOrder(series) {
+  const steps = series.step;
+  if (steps.every((step, i) => i === 0 || step >= steps[i - 1])) {
+    return;
+  }
+  const places = steps.map((_, i) => i).sort((a, b) => steps[a] - steps[b] || a - b);
+  for (const list of ["step", "time", "min", "max", "last"]) {
+    const old = series[list];
+    series[list] = places.map((place) => old[place]);
+  }
+}
+
+/* The least, greatest and last value of a whole series. */
+export function summary(series) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (let i = 0; i < series.last.length; i++) {
+    low = series.min[i] < low ? series.min[i] : low;
+    high = series.max[i] > high ? series.max[i] : high;
+  }
+  return { min: low <= high ? low : NaN, max: low <= high ? high : NaN, last: series.last.at(-1) ?? null,
+    step: series.step.at(-1) ?? null };
+}
+
+/* The newest value of a metric in a trial's row: of the group `validation` if it is there, else of the first group that
+   has it. */
+export function latest(metrics, name) {
+  if (!metrics) {
+    return null;
+  }
+  const group = metrics.validation?.[name] !== undefined ? "validation" : Object.keys(metrics).find(
+    (g) => metrics[g][name] !== undefined);
+  return group === undefined ? null : toNumber(metrics[group][name]);
+}
+
+/* Keys of series in the order to show: the searcher's metric first, then by group and name. */
+export function orderedKeys(keys, metric) {
+  const rank = (key) => (key === `validation/${metric}` ? 0 : key.endsWith(`/${metric}`) ? 1 : 2);
+  return [...keys].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true }));
+}

@@ -1,0 +1,181 @@
+/* Experiment: its state and what can be done with it; trials, charts, the search's rungs, configuration and events. */
+
+import { get, path } from "./api.js";
+import { experimentActions } from "./experiment_actions.js";
+import { chartsPart } from "./experiment_charts.js";
+import { configurationPart } from "./experiment_configuration.js";
+import { rungsPart } from "./experiment_rungs.js";
+import { trialsPart } from "./experiment_trials.js";
+import * as banner from "./banner.js";
+import { fill, h, name, setText } from "./dom.js";
+import { eventList } from "./event_list.js";
+import { ago, fullTime, number } from "./format.js";
+import { follow, repeat } from "./live.js";
+import { link } from "./router.js";
+import { Selection } from "./selection.js";
+import { countsText, isOver, progress, stateBadge } from "./state.js";
+import { Tabs } from "./tabs.js";
+
+/* The stream of an experiment sends all of its trials at every change: beyond this many the page asks now and then
+   instead. */
+const STREAMED_TRIALS_MAX = 1000;
+const ASK_MS = 2000;
+const ASK_SHARE = 10; /* of the time, at most a tenth goes into an answer */
+const OVER_MS = 15000;
+
+export function open([id], query) {
+  const page = new ExperimentPage(id, query);
+  return { title: `Experiment ${id.slice(0, 4)}`, element: page.element, close: () => page.close() };
+}
+
+class ExperimentPage {
+  constructor(id, query) {
+    this.id = id;
+    this.closed = false;
+    this.selection = new Selection();
+    this.title = h("h1", {}, `Experiment ${id.slice(0, 4)}`);
+    this.facts = h("div", { class: "facts" });
+    this.notes = h("div");
+    this.buttons = h("div", { class: "buttons" });
+    this.buttonsFor = "";
+    const context = { id, selection: this.selection, query, latest: () => this.experiment };
+    this.tabs = new Tabs([
+      { id: "trials", title: "Trials", make: () => trialsPart(context) },
+      { id: "charts", title: "Charts", make: () => chartsPart(context) },
+      { id: "search", title: "Search", make: () => rungsPart(context) },
+      { id: "configuration", title: "Configuration", make: () => configurationPart(context) },
+      { id: "events", title: "Events", make: () => eventsPart(context) },
+    ], query);
+    this.element = h("div", {}, h("p", { class: "crumbs" }, h("a", { href: link(["experiments"]) }, "Experiments")),
+      h("div", { class: "page-head" }, h("div", {}, this.title, this.facts), this.buttons), this.notes, this.tabs.element);
+    this.start();
+  }
+
+  start() {
+    const ask = async () => {
+      const began = performance.now();
+      const document = await get(`/experiments${path(this.id)}`);
+      this.take(document);
+      this.pauseMs = Math.max(ASK_MS, ASK_SHARE * (performance.now() - began));
+    };
+    let next = 0;
+    this.poll = repeat(ASK_MS, async () => {
+      if (performance.now() < next || this.stream) {
+        return;
+      }
+      await ask();
+      next = performance.now() + this.pauseOf(this.experiment);
+      this.maybeFollow();
+    });
+    this.refresh = () => {
+      next = 0;
+      this.poll.now();
+    };
+  }
+
+  /* An experiment that is over changes only by what users do with it; a large one is not asked for again for that. */
+  pauseOf(one) {
+    const over = isOver(one.state);
+    return over && one.counts.total > STREAMED_TRIALS_MAX ? Infinity : over ? OVER_MS : this.pauseMs;
+  }
+
+  maybeFollow() {
+    if (this.closed || this.stream || isOver(this.experiment.state) || this.experiment.counts.total > STREAMED_TRIALS_MAX) {
+      return;
+    }
+    this.stream = follow(`/experiments${path(this.id)}/watch`, {}, (document) => {
+      this.take(document);
+      if (isOver(document.experiment.state)) {
+        this.stream = null;
+        return true;
+      }
+      return false;
+    });
+  }
+
+  take(document) {
+    this.experiment = document.experiment;
+    this.draw();
+    this.tabs.update(this.experiment);
+  }
+
+  draw() {
+    const one = this.experiment;
+    document.title = `${one.name} – Shoal`;
+    const text = JSON.stringify([one.name, one.state, one.counts, one.best, one.coordinator_label, one.labels,
+      one.description, one.pinned,
+      one.archived, one.priority, one.slots_per_trial]);
+    if (text !== this.drawn) {
+      this.drawn = text;
+      fill(this.title, name(one.name));
+      fill(this.facts, this.factLines(one));
+    }
+    const buttonsFor = JSON.stringify([one.state, one.pinned, one.archived, one.priority, one.labels, one.description,
+      one.counts.total]);
+    if (buttonsFor !== this.buttonsFor) {
+      this.buttonsFor = buttonsFor;
+      fill(this.buttons, experimentActions(one, () => this.refresh()));
+    }
+    this.drawNotes(one);
+  }
+
+  factLines(one) {
+    const best = one.best && h("span", {}, `best ${one.metric} `, h("a", { href: link(
+      ["experiments", this.id, "trials", one.best.trial]) },
+      `${number(one.best.value)} (trial ${one.best.trial})`));
+    return [
+      h("p", {}, stateBadge(one.state), progress(one.counts), h("span", { class: "quiet" }, countsText(one.counts)), best),
+      h("p", { class: "quiet" }, h("span", { class: "code-text" }, this.id),
+        h("time", { title: fullTime(one.submitted_s * 1000) }, `submitted ${ago(one.submitted_s)}`),
+        h("span", {}, one.coordinator_label ? `coordinated by ${one.coordinator_label}, term ${one.term}`
+          : "not coordinated now"),
+        h("span", {}, `priority ${one.priority}`), one.slots_per_trial && h("span", {},
+          `${one.slots_per_trial} slots per trial`)),
+      (one.description || Object.keys(one.labels ?? {}).length > 0) && h("p", {}, one.description && name(one.description),
+        Object.entries(one.labels ?? {}).map(([key, value]) => h("span", { class: "tag" },
+          name(value ? `${key}=${value}` : key)))),
+    ];
+  }
+
+  drawNotes(one) {
+    const lines = [];
+    if (one.lacks) {
+      lines.push(`No trial can begin: one needs at least ${one.lacks.slots} slots of kind ${one.lacks.kind}, `
+        + `and all nodes together have ${one.lacks.present}.`);
+    }
+    for (const wait of (Array.isArray(one.waiting) ? one.waiting : []).slice(0, 5)) {
+      lines.push(`${wait.first === wait.last ? `Trial ${wait.first} waits`
+        : `${wait.count} trials from ${wait.first} to ${wait.last} wait`}: ${wait.reason}`);
+    }
+    const missing = (one.program?.nodes ?? []).filter((node) => node.has === false);
+    if (missing.length > 0) {
+      lines.push(`The program ${one.program.name} is not on ${missing.map((node) => node.label).join(", ")}.`);
+    }
+    const text = lines.join("\n");
+    if (text !== this.notesText) {
+      this.notesText = text;
+      fill(this.notes, lines.map((line) => h("p", { class: "note" }, line)));
+    }
+  }
+
+  close() {
+    this.closed = true;
+    this.poll.stop();
+    this.stream?.close();
+    this.tabs.close();
+    banner.clear("points");
+  }
+}
+
+/* Events of this node that name the experiment. */
+function eventsPart({ id, latest }) {
+  const list = eventList("Events of this experiment", (event) => event.text.includes(id)
+    || (latest() && event.text.includes(latest().name)));
+  const note = h("p", { class: "quiet" }, "Events of this node that name the experiment.");
+  const poll = repeat(3000, async () => {
+    const { events } = await get("/events");
+    list.add(events ?? []);
+    setText(note, `Events of this node that name the experiment, of the last ${events?.length ?? 0}.`);
+  });
+  return { element: h("div", {}, note, list.element), close: () => poll.stop() };
+}

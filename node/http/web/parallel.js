@@ -1,0 +1,224 @@
+/* Parallel coordinates: an axis for each hyperparameter that differs and one for the metric, a line for each trial.
+   Dragging along an axis chooses a range; lines outside of a chosen range are faint. Trials whose metric is NaN or
+   unknown have no line; their number stands below. */
+
+import { Surface, mix } from "./canvas.js";
+import { h, setText } from "./dom.js";
+import { number, plural } from "./format.js";
+import { kindOf } from "./hyperparameters.js";
+import { makeScale } from "./scale.js";
+
+const HEIGHT = 320;
+const TOP = 38;
+const BOTTOM = 26;
+const BRUSH_PX = 12;
+const AXIS_PX_LEAST = 76;
+
+export class Parallel {
+  /* `onChosen(keys)`: the set of trials within all chosen ranges; null: no range is chosen. */
+  constructor({ selection, onChosen }) {
+    Object.assign(this, { selection, onChosen });
+    this.axes = [];
+    this.keys = [];
+    this.drag = null;
+    this.chosen = null;
+    this.surface = new Surface("Hyperparameters and metric of all trials as lines; the table of trials has the values.",
+      HEIGHT,
+      (...all) => this.paint(...all));
+    this.scroll = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Parallel coordinates" },
+      this.surface.element);
+    this.note = h("p", { class: "quiet small-text" });
+    this.clear = h("button", { type: "button", class: "small", disabled: true, onclick: () => this.clearRanges() },
+      "Clear ranges");
+    this.element = h("div", { class: "parallel" }, this.scroll, h("div", { class: "row" }, this.note, this.clear));
+    this.listen();
+    this.onChange = () => this.surface.redraw();
+    selection.addEventListener("change", this.onChange);
+  }
+
+  /* `axes`: [{ title, values }], the metric last, all lists as long as `keys`. `smaller`: whether small metrics are good
+     ones. */
+  setTrials(keys, axes, smaller) {
+    const ranges = new Map(this.axes.filter((a) => a.range).map((a) => [a.title, a.range]));
+    const metric = axes.at(-1).values;
+    const drawn = keys.map((_, i) => i).filter((i) => Number.isFinite(metric[i]));
+    this.axes = axes.map(({ title, values }) => ({ title, ...kindOf(drawn.map((i) => values[i])),
+      range: ranges.get(title) ?? null,
+      list: drawn.map((i) => values[i]) }));
+    this.keys = drawn.map((i) => keys[i]);
+    this.without = keys.length - drawn.length;
+    const order = drawn.map((_, i) => i).sort((a, b) => metric[drawn[a]] - metric[drawn[b]]);
+    this.rank = new Float32Array(drawn.length);
+    order.forEach((place, i) => (this.rank[place] = order.length > 1 ? i / (order.length - 1) : 1));
+    if (smaller) {
+      this.rank = this.rank.map((rank) => 1 - rank);
+    }
+    this.surface.canvas.style.minWidth = this.surface.element.style.minWidth = `${AXIS_PX_LEAST * axes.length}px`;
+    this.choose(false);
+    this.surface.redraw();
+  }
+
+  listen() {
+    const canvas = this.surface.canvas;
+    const at = (event) => {
+      const box = canvas.getBoundingClientRect();
+      return { x: event.clientX - box.left, y: event.clientY - box.top };
+    };
+    canvas.addEventListener("pointerdown", (event) => {
+      const { x, y } = at(event);
+      const axis = this.axes.find((a) => Math.abs(a.x - x) < 24);
+      if (axis) {
+        this.drag = { axis, from: y };
+        axis.range = null;
+        canvas.setPointerCapture(event.pointerId);
+      }
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (this.drag) {
+        const { y } = at(event);
+        this.drag.axis.range = Math.abs(y - this.drag.from) < 4 ? null : this.rangeOf(Math.min(y, this.drag.from),
+          Math.max(y, this.drag.from));
+        this.choose(false);
+        this.surface.redraw();
+      }
+    });
+    canvas.addEventListener("pointerup", () => {
+      if (this.drag) {
+        this.drag = null;
+        this.choose(true);
+        this.surface.redraw();
+      }
+    });
+  }
+
+  /* A range is a part of the axis' height, from 0 (top) to 1, so it holds in every size. */
+  rangeOf(top, bottom) {
+    const part = (y) => (y - TOP) / (HEIGHT - TOP - BOTTOM);
+    return [part(top), part(bottom)];
+  }
+
+  clearRanges() {
+    this.axes.forEach((axis) => (axis.range = null));
+    this.choose(true);
+    this.surface.redraw();
+  }
+
+  /* The height of each value on its axis, as a part from 0 (top) to 1; null if the value is unknown. */
+  parts() {
+    for (const axis of this.axes) {
+      if (axis.partsOf !== axis.list) {
+        const scale = axis.numeric ? makeScale(axis.low, axis.high, 1, 0, axis.log) : null;
+        axis.parts = axis.list.map((value) => (scale ? numberPart(scale, value) : textPart(axis.texts, value)));
+        axis.partsOf = axis.list;
+      }
+    }
+  }
+
+  choose(isDone) {
+    this.parts();
+    const ranged = this.axes.filter((axis) => axis.range);
+    this.chosen = ranged.length === 0 ? null : new Set(this.keys.filter((_, i) => ranged.every(({ range, parts }) =>
+      parts[i] !== null && parts[i] >= range[0] && parts[i] <= range[1])));
+    this.clear.disabled = this.chosen === null;
+    setText(this.note, (this.chosen ? `${this.chosen.size} of ${plural(this.keys.length, "trial")} in the chosen ranges.`
+      : "Drag along an axis to choose a range; the table shows these trials.")
+      + (this.without > 0 ? ` ${plural(this.without, "trial has", "trials have")} no value, or NaN, and no line.` : ""));
+    if (isDone) {
+      this.onChosen(this.chosen);
+    }
+  }
+
+  paint(context, width, height, colours) {
+    const inner = height - TOP - BOTTOM;
+    const step = (width - 2 * 48) / Math.max(1, this.axes.length - 1);
+    this.axes.forEach((axis, i) => (axis.x = 48 + i * step));
+    this.parts();
+    const at = (axis, i) => TOP + axis.parts[i] * inner;
+    const draw = (i, colour, alpha, thickness) => {
+      context.globalAlpha = alpha;
+      context.strokeStyle = colour;
+      context.lineWidth = thickness;
+      context.beginPath();
+      let pen = false;
+      for (const axis of this.axes) {
+        if (axis.parts[i] === null) {
+          pen = false;
+        } else if (pen) {
+          context.lineTo(axis.x, at(axis, i));
+        } else {
+          context.moveTo(axis.x, at(axis, i));
+          pen = true;
+        }
+      }
+      context.stroke();
+    };
+    const alpha = Math.max(0.12, Math.min(0.85, 40 / this.keys.length));
+    const steps = Array.from({ length: 33 }, (_, i) => mix(colours.low, colours.high, i / 32));
+    this.keys.forEach((key, i) => {
+      const isIn = this.chosen === null || this.chosen.has(key);
+      draw(i, isIn ? steps[Math.round(this.rank[i] * 32)] : colours.line, isIn ? alpha : Math.min(0.3, alpha), 1.3);
+    });
+    this.keys.forEach((key, i) => {
+      if (key === this.selection.hovered || this.selection.picked.has(key)) {
+        draw(i, colours.series[1], 1, 2.5);
+      }
+    });
+    context.globalAlpha = 1;
+    this.axes.forEach((axis) => this.paintAxis(context, colours, axis, inner));
+  }
+
+  paintAxis(context, colours, axis, inner) {
+    context.font = colours.font;
+    context.strokeStyle = colours.quiet;
+    context.lineWidth = 1;
+    context.beginPath();
+    context.moveTo(axis.x, TOP);
+    context.lineTo(axis.x, TOP + inner);
+    context.stroke();
+    context.textAlign = "center";
+    context.textBaseline = "alphabetic";
+    context.fillStyle = colours.text;
+    context.fillText(shorten(axis.title, 16), axis.x, 16);
+    context.fillStyle = colours.quiet;
+    if (axis.numeric && axis.list.length > 0) {
+      context.fillText(number(axis.high), axis.x, TOP - 6);
+      context.fillText(number(axis.low), axis.x, TOP + inner + 18);
+    } else if (!axis.numeric) {
+      context.textAlign = "left";
+      axis.texts.slice(0, 12).forEach((text, i) => {
+        const y = TOP + ((i + 0.5) / axis.texts.length) * inner;
+        context.fillStyle = colours.surface;
+        context.globalAlpha = 0.75;
+        context.fillRect(axis.x + 3, y - 8, context.measureText(shorten(text, 12)).width + 4, 15);
+        context.globalAlpha = 1;
+        context.fillStyle = colours.quiet;
+        context.fillText(shorten(text, 12), axis.x + 5, y + 4);
+      });
+    }
+    if (axis.range) {
+      context.globalAlpha = 0.35;
+      context.fillStyle = colours.accent;
+      context.fillRect(axis.x - BRUSH_PX / 2, TOP + axis.range[0] * inner, BRUSH_PX,
+        (axis.range[1] - axis.range[0]) * inner);
+      context.globalAlpha = 1;
+    }
+  }
+
+  close() {
+    this.surface.close();
+    this.selection.removeEventListener("change", this.onChange);
+  }
+}
+
+function numberPart(scale, value) {
+  return Number.isFinite(value) ? scale.at(value) : null;
+}
+
+function textPart(texts, value) {
+  const place = texts.indexOf(typeof value === "string" ? value : JSON.stringify(value));
+  return place < 0 ? null : (place + 0.5) / texts.length;
+}
+
+function shorten(text, length) {
+  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
+}

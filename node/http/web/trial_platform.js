@@ -1,0 +1,32 @@
+/* What an attempt of a trial ran on: versions, machine, packages. */
+
+import { get, path } from "./api.js";
+import { fill, h } from "./dom.js";
+import { fromHex } from "./log_view.js";
+import { readTexts } from "./pack.js";
+import { plainTable } from "./table.js";
+
+const NAMES = ["shoal", "system", "model", "driver", "python", "executable"];
+
+export function platformPart({ id, index }) {
+  const place = h("div", {}, h("p", { class: "quiet" }, "Loading."));
+  load(`/experiments${path(id)}/trials${path(index)}/platform`).then((platform) => draw(place, platform),
+    (problem) => fill(place, h("p", { class: "note" }, problem.message)));
+  return { element: place };
+}
+
+/* The node sends a map of texts, packed; nothing if no node tells. */
+async function load(address) {
+  const document = await get(address);
+  return document.bytes ? readTexts(fromHex(document.bytes)) : {};
+}
+
+function draw(place, platform) {
+  const rows = NAMES.filter((key) => platform[key]).map((key) => [key, platform[key]]);
+  const packages = (platform.packages ?? "").split("\n").filter(Boolean).map((line) => line.split("=="));
+  fill(place, rows.length === 0 && h("p", { class: "quiet" }, "No node tells what this trial ran on."),
+    rows.length > 0 && plainTable("Platform", ["What", "Value"], rows),
+    packages.length > 0 && h("h3", {}, `Packages of Python (${packages.length})`),
+    packages.length > 0 && plainTable("Packages of Python", ["Package", "Version"],
+      packages.map(([one, version]) => [one, version ?? "–"])));
+}
