@@ -7,14 +7,14 @@ const SERIES_COLOURS = 8;
 const DASHES = [[], [7, 4], [2, 3]];
 
 export class Surface {
-  /* `paint(context, width, height, theme)` draws; `label` says to a screen reader what the picture shows and where its
-     table is. */
-  constructor(label, height, paint) {
-    this.paint = paint;
+  /* `paint(context, width, height, theme)` draws; `label` says to a screen reader what the picture shows and where its table
+     is. `paintOver`, which may be left out, draws what follows the pointer on a sheet above the picture. */
+  constructor(label, height, paint, paintOver = null) {
     this.canvas = h("canvas", { role: "img", "aria-label": label });
-    this.element = h("div", { class: "surface", style: { height: `${height}px` } }, this.canvas);
+    this.over = paintOver && h("canvas", { class: "over", "aria-hidden": "true" });
+    this.element = h("div", { class: "surface", style: { height: `${height}px` } }, this.canvas, this.over);
+    this.sheets = [{ canvas: this.canvas, paint, stale: false }, { canvas: this.over, paint: paintOver, stale: false }];
     this.inView = false;
-    this.waits = false;
     this.onTheme = () => this.redraw();
     this.size = new ResizeObserver(() => this.redraw());
     this.view = new IntersectionObserver((entries) => {
@@ -29,6 +29,12 @@ export class Surface {
   }
 
   redraw() {
+    this.sheets[0].stale = true;
+    this.redrawOver();
+  }
+
+  redrawOver() {
+    this.sheets[1].stale = Boolean(this.over);
     if (this.inView && !this.waits) {
       this.waits = true;
       requestAnimationFrame(() => {
@@ -39,6 +45,15 @@ export class Surface {
   }
 
   draw() {
+    for (const sheet of this.sheets) {
+      if (sheet.stale) {
+        sheet.stale = false;
+        this.drawSheet(sheet);
+      }
+    }
+  }
+
+  drawSheet({ canvas, paint }) {
     const width = this.element.clientWidth;
     const height = this.element.clientHeight;
     if (width === 0 || height === 0) {
@@ -47,14 +62,14 @@ export class Surface {
     const ratio = window.devicePixelRatio || 1;
     const wide = Math.round(width * ratio);
     const high = Math.round(height * ratio);
-    if (this.canvas.width !== wide || this.canvas.height !== high) {
-      this.canvas.width = wide;
-      this.canvas.height = high;
+    if (canvas.width !== wide || canvas.height !== high) {
+      canvas.width = wide;
+      canvas.height = high;
     }
-    const context = this.canvas.getContext("2d");
+    const context = canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    this.paint(context, width, height, theme());
+    paint(context, width, height, theme());
   }
 
   close() {

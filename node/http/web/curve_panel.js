@@ -43,7 +43,7 @@ export class CurvePanel {
     this.table = h("div");
     this.details = h("details", { ontoggle: () => this.drawTable() }, h("summary", {}, "Values as a table"), this.table);
     this.element = h("section", { class: "panel", "aria-label": this.title },
-      h("div", { class: "panel-head" }, h("h3", {}, name(this.title)),
+      h("div", { class: "panel-head" }, h("h2", {}, name(this.title)),
         h("span", { class: "tools" }, toggle("Log", "isLog", "Logarithmic values"),
           toggle("Time", "byTime", "Time of day instead of steps"),
           zoom("−", "Zoom out", 2), zoom("+", "Zoom in", 0.5), this.reset)),

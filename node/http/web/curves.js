@@ -2,6 +2,7 @@
    single point far off stays visible however many points a pixel stands for. Hovering reads values off; dragging zooms. */
 
 import { Surface, drawAxes, look } from "./canvas.js";
+import { dot, paintRun } from "./curve_paint.js";
 import { h, setText } from "./dom.js";
 import { clock, number, whole } from "./format.js";
 import { extent, linearTicks, makeScale } from "./scale.js";
@@ -20,8 +21,10 @@ export class Curves {
     this.byTime = false;
     this.pointer = null;
     this.drag = null;
-    this.surface = new Surface(`Curves of ${title}; the table below has the values.`, height,
-      (...all) => this.paint(...all));
+    this.thick = null;
+    this.inside = null;
+    this.surface = new Surface(`Curves of ${title}; the table below has the values.`, height, (...all) => this.paint(...all),
+      (...all) => this.paintOver(...all));
     this.tip = h("div", { class: "tip", hidden: true });
     this.surface.element.append(this.tip);
     this.element = h("div", { class: "curves" }, this.surface.element);
@@ -43,15 +46,13 @@ export class Curves {
       if (this.drag) {
         this.drag.to = this.pointer.x;
       }
-      this.surface.redraw();
+      this.surface.redrawOver();
     });
     canvas.addEventListener("pointerup", () => this.endDrag());
     canvas.addEventListener("pointercancel", () => (this.drag = null));
     canvas.addEventListener("pointerleave", () => {
       this.pointer = null;
-      this.tip.hidden = true;
-      this.selection?.hover(null);
-      this.surface.redraw();
+      this.surface.redrawOver();
     });
     canvas.addEventListener("dblclick", () => this.setZoom(null));
   }
@@ -122,15 +123,35 @@ export class Curves {
     context.beginPath();
     context.rect(area.left - 1, area.top - 4, area.right - area.left + 2, area.bottom - area.top + 8);
     context.clip();
-    const near = this.nearest(inside);
-    const thick = near?.run.key ?? this.selection?.hovered ?? null;
-    inside.forEach((one) => this.paintRun(context, colours, one, thick));
-    this.paintDrag(context, colours, area);
+    this.inside = inside;
+    const pointed = this.thick ?? this.selection?.hovered ?? null;
+    const thick = this.runs.some((run) => run.key === pointed) ? pointed : null;
+    for (const { run, from, to } of inside) {
+      const emphasis = thick === null ? 0 : thick === run.key ? 1 : -1;
+      paintRun(context, colours, { ...look(run.place), series: run.series, xs: this.xs(run.series), from, to, emphasis },
+        this.x, y, area.bottom);
+    }
+    context.restore();
+  }
+
+  /* What follows the pointer: the range that is dragged, or the nearest point with its value. The picture below is drawn
+     anew only when another run is the nearest. */
+  paintOver(context, width, height, colours) {
+    if (!this.inside) {
+      return;
+    }
+    this.paintDrag(context, colours, this.area);
+    const near = this.nearest(this.inside);
     if (near) {
       this.paintNear(context, colours, near);
     }
-    context.restore();
     this.showTip(near, width);
+    const thick = near && this.runs.length > 1 ? near.run.key : null;
+    if (thick !== this.thick) {
+      this.thick = thick;
+      this.selection?.hover(thick);
+      this.surface.redraw();
+    }
   }
 
   /* The places of a series within a range of x, and one on either side, so that lines go to the edges. */
@@ -141,60 +162,6 @@ export class Curves {
     let to = xs.findIndex((x, i) => i >= from && x > x1);
     to = to < 0 ? xs.length : to;
     return { from: Math.max(0, from - 1), to: Math.min(xs.length, to + 1) };
-  }
-
-  paintRun(context, colours, { run, from, to }, thick) {
-    const { colour, dash } = look(run.place);
-    const { series } = run;
-    const xs = this.xs(series);
-    const faint = thick !== null && thick !== run.key;
-    const show = (value) => Number.isFinite(value) && (!this.y.log || value > 0);
-    const low = this.y.log ? this.y.low : -Infinity;
-    context.strokeStyle = context.fillStyle = colours.series[colour];
-    for (const [begin, end] of pieces(series.last, from, to, show)) {
-      context.globalAlpha = faint ? 0.06 : 0.2;
-      context.beginPath();
-      for (let i = begin; i < end; i++) {
-        context.lineTo(this.x.at(xs[i]), this.y.at(series.max[i]));
-      }
-      for (let i = end - 1; i >= begin; i--) {
-        context.lineTo(this.x.at(xs[i]), this.y.at(Math.max(series.min[i], low)));
-      }
-      context.fill();
-      context.globalAlpha = faint ? 0.35 : 1;
-      context.lineWidth = thick === run.key ? 2.5 : 1.5;
-      context.setLineDash(dash);
-      context.lineJoin = "round";
-      context.beginPath();
-      for (let i = begin; i < end; i++) {
-        context.lineTo(this.x.at(xs[i]), this.y.at(series.last[i]));
-      }
-      context.stroke();
-      context.setLineDash([]);
-      if (end - begin === 1) {
-        dot(context, this.x.at(xs[begin]), this.y.at(series.last[begin]), 2.5);
-      }
-    }
-    this.paintNaN(context, colours, series, xs, from, to);
-    context.globalAlpha = 1;
-  }
-
-  /* A NaN or an infinite value has no place on the axis: a cross on the floor of the picture stands for it. */
-  paintNaN(context, colours, series, xs, from, to) {
-    context.globalAlpha = 1;
-    context.lineWidth = 1.5;
-    context.beginPath();
-    for (let i = from; i < to; i++) {
-      if (!Number.isFinite(series.last[i])) {
-        const x = this.x.at(xs[i]);
-        const y = this.area.bottom - 4;
-        context.moveTo(x - 3, y - 3);
-        context.lineTo(x + 3, y + 3);
-        context.moveTo(x + 3, y - 3);
-        context.lineTo(x - 3, y + 3);
-      }
-    }
-    context.stroke();
   }
 
   paintDrag(context, colours, area) {
@@ -260,32 +227,11 @@ export class Curves {
     const right = x > width / 2;
     this.tip.style.left = right ? "auto" : `${x + 10}px`;
     this.tip.style.right = right ? `${width - x + 10}px` : "auto";
-    this.selection?.hover(near.run.key);
   }
 
   close() {
     this.surface.close();
     this.selection?.removeEventListener("change", this.onChange);
-  }
-}
-
-function dot(context, x, y, radius) {
-  context.beginPath();
-  context.arc(x, y, radius, 0, 2 * Math.PI);
-  context.fill();
-}
-
-/* Runs of neighbouring places whose values can be drawn. */
-function* pieces(values, from, to, show) {
-  let begin = -1;
-  for (let i = from; i <= to; i++) {
-    const good = i < to && show(values[i]);
-    if (good && begin < 0) {
-      begin = i;
-    } else if (!good && begin >= 0) {
-      yield [begin, i];
-      begin = -1;
-    }
   }
 }
 

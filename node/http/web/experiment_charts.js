@@ -30,14 +30,14 @@ class ChartsPart {
       sort: { id: "metric" }, empty: "No trial yet." });
     this.element = h("div", {}, this.note,
       h("section", { class: "panel", "aria-label": "Parallel coordinates of all trials" },
-        h("div", { class: "panel-head" }, h("h3", {}, "Parallel coordinates")), this.parallel.element),
+        h("div", { class: "panel-head" }, h("h2", {}, "Parallel coordinates")), this.parallel.element),
       h("section", { class: "panel", "aria-label": "Scatter" }, h("div", { class: "panel-head" },
-        this.scatterTitle = h("h3", {}, "Metric against"),
+        this.scatterTitle = h("h2", {}, "Metric against"),
         h("label", { class: "check" }, "Hyperparameter ", this.select)), this.scatter.element,
       h("p", { class: "quiet small-text" },
         "A disc is a completed trial, a ring a running one, a square a stopped one, "
         + "a cross a failed one. A click opens it.")),
-      h("h3", {}, "The trials as a table"), this.table.element);
+      h("h2", {}, "The trials as a table"), this.table.element);
   }
 
   update(experiment) {

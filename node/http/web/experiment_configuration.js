@@ -12,12 +12,12 @@ export function configurationPart({ id }) {
     const [config, file] = await Promise.allSettled([get(`${address}/config`), getText(`${address}/configuration`)]);
     const changed = Object.entries(config.value?.changed ?? {});
     fill(place,
-      h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h3", {}, "The file as it was submitted"),
+      h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h2", {}, "The file as it was submitted"),
         h("span", { class: "tools" },
         h("a", { class: "button small", href: url(`${address}/configuration`), download: `${id}.yaml` }, "Download"),
         h("a", { class: "button small", href: url(`${address}/code`), download: `${id}.tar` }, "Download the code"))),
       file.status === "fulfilled" ? code(file.value, "The file as it was submitted") : missing(file.reason)),
-      h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h3", {}, "What holds now, with the defaults")),
+      h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h2", {}, "What holds now, with the defaults")),
         changed.length > 0 && h("p", { class: "note" }, `Changed since: ${changed.map(
           ([key, value]) => `${key} was ${value}`).join(", ")}.`),
         config.status === "fulfilled" ? code(yaml(config.value.config), "What holds now") : missing(config.reason)));

@@ -34,7 +34,7 @@ export function rungsPart({ id, latest }) {
     drawn = text;
     const judged = search.judged.map((one, i) => ({ ...one, order: i + 1, key: `${i}` }));
     fill(place, search.brackets.map((bracket, at) => bracketPanel(bracket, at, judged, search)),
-      h("h3", {}, "Decisions, in their order"), table.element);
+      h("h2", {}, "Decisions, in their order"), table.element);
     table.setRows(judged);
   };
   const poll = repeat(ASK_MS, async () => {
@@ -53,20 +53,19 @@ export function rungsPart({ id, latest }) {
 }
 
 function bracketPanel(bracket, place, judged, search) {
-  const rows = bracket.rungs.map((rung, i) => {
-    const here = judged.filter((one) => one.bracket === place && one.rung === i);
+  const rows = bracket.rungs.map((length, rung) => {
+    const here = judged.filter((one) => one.bracket === place && one.rung === rung);
     const on = here.filter((one) => STAYS.has(one.decision)).length;
-    const best = here.find((one) => one.place === 1);
-    return [String(i), `${whole(rung.length)} ${search.unit}`, whole(rung.trials), h("span", { class: "progress" },
-      h("span", { class: "parts", "aria-hidden": "true" }, h("span", { class: "part part-completed",
-        style: { "flex-grow": on } }),
-        h("span", { class: "part part-stopped", style: { "flex-grow": here.length - on } }),
-        h("span", { class: "part part-queued", style: { "flex-grow": Math.max(0, rung.trials - here.length) } })),
+    const best = here.findLast((one) => one.place === 1);
+    const part = (kind, count) => h("span", { class: `part part-${kind}`, style: { "flex-grow": count } });
+    return [String(rung), `${whole(length)} ${search.unit}`, h("span", { class: "progress" },
+      h("span", { class: "parts", "aria-hidden": "true" }, part("completed", on), part("stopped", here.length - on),
+        part("queued", Math.max(0, bracket.trials - here.length))),
       h("span", { class: "count" }, String(here.length))), String(on), String(here.length - on),
         best ? number(best.metric) : "–"];
   });
   const title = `Bracket ${place}: ${plural(bracket.trials, "trial")}`;
-  return h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h3", {}, title)),
-    plainTable(title, ["Rung", "Length", "Planned", "Judged", "Went on", "Stopped or paused", `Best ${search.metric}`], rows,
+  return h("section", { class: "panel" }, h("div", { class: "panel-head" }, h("h2", {}, title)),
+    plainTable(title, ["Rung", "Length", "Judged", "Went on", "Stopped or paused", `Best ${search.metric}`], rows,
       [2, 4, 5, 6]));
 }

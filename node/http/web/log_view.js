@@ -68,10 +68,7 @@ export class LogView {
       if (mark) {
         this.block.append(h("span", { class: "log-mark" }, `${mark} `));
       }
-      for (const { text, look } of parts(line)) {
-        this.block.append(look ? h("span", { class: look }, text) : text);
-      }
-      this.block.append("\n");
+      this.block.append(...lineNodes(line), "\n");
       this.inBlock++;
       this.count++;
     }
@@ -91,6 +88,15 @@ export class LogView {
       });
     }
   }
+}
+
+/* A text of a log as nodes, its lines folded and coloured. */
+export function logText(text) {
+  return text.split(/\r?\n/).flatMap((line) => [...lineNodes(line), "\n"]);
+}
+
+function lineNodes(line) {
+  return parts(line).map(({ text, look }) => (look ? h("span", { class: look }, text) : text));
 }
 
 export function fromHex(hex) {

@@ -19,8 +19,8 @@ export async function loadMetrics(experiment, trial, points, signal) {
   return { series: seriesOf(document.points ?? []), unreachable: document.unreachable ?? [] };
 }
 
-/* A series: step, time, min, max, last (arrays), count (of points), nan (of points that were NaN), restarts (steps with
-   which a later attempt began). */
+/* A series: step, time, min, max, last (arrays, in the order of steps), count (of points), nan (of points that were NaN).
+   Where a later attempt made steps anew, its points count. */
 function seriesOf(points) {
   const series = new Map();
   for (const point of points) {
@@ -29,17 +29,12 @@ function seriesOf(points) {
     }
     for (const [name, value] of Object.entries(point.metrics)) {
       const key = `${point.group}/${name}`;
-      let one = series.get(key);
-      if (!one) {
-        one = { key, group: point.group, name, step: [], time: [], min: [], max: [], last: [], count: 0, nan: 0,
-          restarts: [], attempt: null };
-        series.set(key, one);
+      if (!series.has(key)) {
+        series.set(key, { key, group: point.group, name, step: [], time: [], min: [], max: [], last: [], count: 0, nan: 0,
+          attempt: point.attempt });
       }
-      add(one, point, value);
+      add(series.get(key), point, value);
     }
-  }
-  for (const one of series.values()) {
-    inOrder(one);
   }
   return series;
 }
@@ -50,10 +45,11 @@ function add(series, point, value) {
   if (last === null) {
     return;
   }
-  if (series.attempt !== null && series.attempt !== point.attempt) {
-    series.restarts.push(point.first_step ?? point.step);
+  if (series.attempt !== point.attempt) {
+    series.attempt = point.attempt;
+    const from = series.step.findIndex((step) => step >= (point.first_step ?? point.step));
+    cut(series, from < 0 ? series.step.length : from);
   }
-  series.attempt = point.attempt;
   series.step.push(point.step);
   series.time.push(point.wall_ms ?? NaN);
   series.last.push(last);
@@ -63,16 +59,9 @@ function add(series, point, value) {
   series.nan += isSum ? value.nan ?? 0 : Number(Number.isNaN(last));
 }
 
-/* Points of several attempts come attempt by attempt; a curve goes by steps. */
-function inOrder(series) {
-  const steps = series.step;
-  if (steps.every((step, i) => i === 0 || step >= steps[i - 1])) {
-    return;
-  }
-  const places = steps.map((_, i) => i).sort((a, b) => steps[a] - steps[b] || a - b);
+function cut(series, length) {
   for (const list of ["step", "time", "min", "max", "last"]) {
-    const old = series[list];
-    series[list] = places.map((place) => old[place]);
+    series[list].length = length;
   }
 }
 

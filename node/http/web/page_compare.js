@@ -94,11 +94,11 @@ class ComparePage {
     const keys = orderedKeys(new Set(this.runs.flatMap((run) => Object.keys(run.metrics))), this.runs[0].metric);
     const only = this.only.checked && this.runs.length > 1;
     const rows = [
+      ...differing.map((one) => [name(one), (run) => parameter(run.flat[one]), true]),
       ["State", (run) => stateBadge(run.state)],
       ["Step", (run) => whole(run.step)],
       ["Took", (run) => duration(run.took)],
       ...keys.filter((key) => !only || !sameMetrics(key)).map((key) => [name(key), (run) => number(run.metrics[key])]),
-      ...differing.map((one) => [name(one), (run) => parameter(run.flat[one]), true]),
       ...(only ? [] : Object.keys(same).map((one) => [name(one), (run) => parameter(run.flat[one])])),
     ];
     fill(this.table, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs side by side" },

@@ -9,7 +9,7 @@ import { trialsPart } from "./experiment_trials.js";
 import * as banner from "./banner.js";
 import { fill, h, name, setText } from "./dom.js";
 import { eventList } from "./event_list.js";
-import { ago, fullTime, number } from "./format.js";
+import { ago, fullTime, number, plural } from "./format.js";
 import { follow, repeat } from "./live.js";
 import { link } from "./router.js";
 import { Selection } from "./selection.js";
@@ -130,7 +130,7 @@ class ExperimentPage {
         h("span", {}, one.coordinator_label ? `coordinated by ${one.coordinator_label}, term ${one.term}`
           : "not coordinated now"),
         h("span", {}, `priority ${one.priority}`), one.slots_per_trial && h("span", {},
-          `${one.slots_per_trial} slots per trial`)),
+          `${plural(one.slots_per_trial, "slot")} per trial`)),
       (one.description || Object.keys(one.labels ?? {}).length > 0) && h("p", {}, one.description && name(one.description),
         Object.entries(one.labels ?? {}).map(([key, value]) => h("span", { class: "tag" },
           name(value ? `${key}=${value}` : key)))),

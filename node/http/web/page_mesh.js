@@ -6,6 +6,7 @@ import { fill, h, name, setText } from "./dom.js";
 import { eventList } from "./event_list.js";
 import { duration, plural, whole } from "./format.js";
 import { calm, follow, repeat } from "./live.js";
+import { menu } from "./menu.js";
 import { link } from "./router.js";
 import { makeTile } from "./slot_tile.js";
 import { stateBadge } from "./state.js";
@@ -99,6 +100,11 @@ class MeshPage {
   }
 }
 
+/* The clocks of two nodes are compared to within a second or so. */
+function clockText(ahead) {
+  return Math.abs(ahead ?? 0) < 3 ? null : ahead > 0 ? `clock ${ahead} s ahead` : `clock ${-ahead} s behind`;
+}
+
 /* One node with its slots. */
 class NodeCard {
   constructor(id, changed) {
@@ -138,7 +144,7 @@ class NodeCard {
       && stateBadge("drained", node.emptied ? "drained, empty" : "draining"),
       isHere && h("span", { class: "tag" }, "serves this page"));
     setText(this.facts, [node.address, node.version && `version ${node.version}`, plural(node.slots ?? 0, "slot"),
-      node.clock_ahead_s ? `clock ${node.clock_ahead_s} s ahead` : null].filter(Boolean).join(" · "));
+      clockText(node.clock_ahead_s)].filter(Boolean).join(" · "));
     fill(this.notes, node.quarantined && h("p", { class: "note" },
       `Trials avoid this node for ${plural(node.quarantined.minutes, "minute")}: ${node.quarantined.reason}`));
     fill(this.buttons, this.actions(node, isHere));
@@ -172,6 +178,6 @@ class NodeCard {
           text: "The node is no member of the mesh any more, for good. Its key is not accepted again.",
         confirm: "Evict", danger: true } }));
     }
-    return buttons;
+    return buttons.length > 1 ? [buttons[0], menu("More", buttons.slice(1))] : buttons;
   }
 }

@@ -7,6 +7,7 @@ import { fill, h, name } from "./dom.js";
 import { clock, duration, fullTime, number, parameter, whole } from "./format.js";
 import { flatten } from "./hyperparameters.js";
 import { repeat } from "./live.js";
+import { logText } from "./log_view.js";
 import { link } from "./router.js";
 import { stateBadge } from "./state.js";
 import { plainTable } from "./table.js";
@@ -98,7 +99,8 @@ class TrialPage {
       (trial.notes ?? []).map((text) => h("p", { class: "note" }, text)),
       trial.tail && h("details", { class: "panel", open: trial.state === "failed" },
         h("summary", {}, `The end of the log${trial.tail_attempt ? ` of attempt ${trial.tail_attempt}` : ""}`),
-        h("pre", { class: "code", tabindex: "0", role: "region", "aria-label": "The end of the log" }, trial.tail)));
+        h("pre", { class: "code", tabindex: "0", role: "region", "aria-label": "The end of the log" },
+          logText(trial.tail))));
   }
 
   actions(trial) {
@@ -146,7 +148,7 @@ function overviewPart() {
 
 function hyperparameterPanel(trial) {
   const values = Object.entries(flatten(trial.hyperparameters));
-  return h("section", { class: "panel" }, h("h3", {}, "Hyperparameters"), values.length === 0
+  return h("section", { class: "panel" }, h("h2", {}, "Hyperparameters"), values.length === 0
     ? h("p", { class: "quiet" }, "None, or not drawn yet.")
     : plainTable("Hyperparameters", ["Name", "Value"], values.map(([key, value]) => [key, parameter(value)])));
 }
@@ -158,7 +160,7 @@ function attemptPanel(attempts) {
     one.started_s ? clock(one.started_s * 1000) : "–",
     one.started_s ? duration((one.ended_s ?? Date.now() / 1000) - one.started_s) : "–",
     (one.nodes ?? []).join(", "), one.reason ?? "–"]);
-  return h("section", { class: "panel" }, h("h3", {}, "Attempts"), rows.length === 0
+  return h("section", { class: "panel" }, h("h2", {}, "Attempts"), rows.length === 0
     ? h("p", { class: "quiet" }, "None yet.")
     : plainTable("Attempts", heads, rows, [2, 3, 4]));
 }

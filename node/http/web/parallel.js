@@ -178,7 +178,7 @@ export class Parallel {
     context.textAlign = "center";
     context.textBaseline = "alphabetic";
     context.fillStyle = colours.text;
-    context.fillText(shorten(axis.title, 16), axis.x, 16);
+    context.fillText(shorten(axis.title, 16) + (axis.log ? " (log)" : ""), axis.x, 16);
     context.fillStyle = colours.quiet;
     if (axis.numeric && axis.list.length > 0) {
       context.fillText(number(axis.high), axis.x, TOP - 6);

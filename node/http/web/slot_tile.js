@@ -26,9 +26,8 @@ export function makeTile(key, isHere, changed) {
         return;
       }
       text = now;
-      const state = slot.withheld && slot.state !== "releasing" ? "withheld" : slot.state;
-      element.className = `tile tile-${state}${slot.node_state === "alive" ? "" : " tile-unsure"}`;
-      fill(head, h("strong", {}, `${slot.kind ?? "slot"} ${slot.index}`), stateBadge(state));
+      element.className = `tile tile-${slot.state}${slot.node_state === "alive" ? "" : " tile-unsure"}`;
+      fill(head, h("strong", {}, `${slot.kind ?? "slot"} ${slot.index}`), stateBadge(slot.state));
       fill(body, slot.experiment ? h("a", { href: link(["experiments", slot.experiment, "trials", slot.trial]) },
         `${slot.experiment.slice(0, 4)}/${slot.trial}`) : h("span", { class: "quiet" }, slot.model || "no work"),
       slot.experiment && slot.attempt > 1 && h("span", { class: "quiet" }, ` attempt ${slot.attempt}`));
@@ -51,7 +50,7 @@ function ownerButton(slot, after) {
     await send("POST", `/slots/${action}`, { slots: [slot.index] });
     return done;
   }, { after, question });
-  if (slot.withheld) {
+  if (slot.state === "withheld") {
     return act("Return", `Slot ${slot.index} is back.`, "return", null);
   }
   return act("Withhold", `Slot ${slot.index} is withheld.`, "withhold", slot.experiment

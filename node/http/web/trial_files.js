@@ -48,7 +48,7 @@ function checkpointPanel(address, checkpoints, index) {
       || one.step === null ? "–"
       : h("a", { href: url(`${address}/checkpoints${path(one.step)}`), download: `trial-${index}-step-${one.step}` },
         "Download")]);
-  return h("section", { class: "panel" }, h("h3", {}, "Checkpoints"), rows.length === 0 ? h("p", { class: "quiet" }, "None.")
+  return h("section", { class: "panel" }, h("h2", {}, "Checkpoints"), rows.length === 0 ? h("p", { class: "quiet" }, "None.")
     : plainTable("Checkpoints", ["Checkpoint", "Attempt", "Size", "Copies", "On", "File"], rows, [1, 2]));
 }
 
@@ -56,6 +56,6 @@ function outputPanel(outputs) {
   const rows = outputs.map((one) => [String(one.number), String(one.attempt), whole(one.files), bytes(one.bytes),
     one.final ? "final" : "while it ran",
     one.durable ? "durable" : "not durable yet", holders(one.holders)]);
-  return h("section", { class: "panel" }, h("h3", {}, "Outputs"), rows.length === 0 ? h("p", { class: "quiet" }, "None.")
+  return h("section", { class: "panel" }, h("h2", {}, "Outputs"), rows.length === 0 ? h("p", { class: "quiet" }, "None.")
     : plainTable("Outputs", ["Worker", "Attempt", "Files", "Size", "When", "Copies", "On"], rows, [1, 2, 3]));
 }

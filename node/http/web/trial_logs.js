@@ -23,7 +23,7 @@ class LogsPart {
       whole(count))));
     this.rank = h("select", {}, h("option", { value: "" }, "all"));
     this.attempt = h("select", {}, h("option", { value: "" }, "newest"), h("option", { value: "all" }, "all"));
-    this.pattern = h("input", { type: "search", placeholder: "Lines with", "aria-label": "Only lines with this text",
+    this.pattern = h("input", { type: "search", placeholder: "Search lines", "aria-label": "Only lines with this text",
       maxlength: 256 });
     this.following = h("input", { type: "checkbox", checked: true });
     this.wrap = h("input", { type: "checkbox", checked: true, onchange: () =>
@@ -107,9 +107,9 @@ class LogsPart {
 
   takeBytes(reply) {
     if (reply.before) {
-      this.view.note(`Attempt ${reply.before.attempt} ended: ${reply.before.reason}`);
+      this.view.note(`Attempt ${reply.before.attempt} ended: ${reply.before.reason}. Attempt ${reply.attempt}:`);
     }
-    if (this.shownAttempt !== null && this.shownAttempt !== reply.attempt) {
+    if (!reply.before && this.shownAttempt !== null && this.shownAttempt !== reply.attempt) {
       this.view.note(`Attempt ${reply.attempt}`);
     }
     this.shownAttempt = reply.attempt;

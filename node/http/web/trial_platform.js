@@ -26,7 +26,7 @@ function draw(place, platform) {
   const packages = (platform.packages ?? "").split("\n").filter(Boolean).map((line) => line.split("=="));
   fill(place, rows.length === 0 && h("p", { class: "quiet" }, "No node tells what this trial ran on."),
     rows.length > 0 && plainTable("Platform", ["What", "Value"], rows),
-    packages.length > 0 && h("h3", {}, `Packages of Python (${packages.length})`),
+    packages.length > 0 && h("h2", {}, `Packages of Python (${packages.length})`),
     packages.length > 0 && plainTable("Packages of Python", ["Package", "Version"],
       packages.map(([one, version]) => [one, version ?? "–"])));
 }
