@@ -97,6 +97,21 @@ export function look(n) {
   return { colour: n % SERIES_COLOURS, dash: DASHES[Math.floor(n / SERIES_COLOURS) % DASHES.length] };
 }
 
+/* Gives each key the lowest free number of a look, and keeps what a key has while it is there. `places`: a Map, changed. */
+export function assignPlaces(places, keys) {
+  for (const key of [...places.keys()].filter((one) => !keys.includes(one))) {
+    places.delete(key);
+  }
+  for (const key of keys.filter((one) => !places.has(one))) {
+    const used = new Set(places.values());
+    let place = 0;
+    while (used.has(place)) {
+      place++;
+    }
+    places.set(key, place);
+  }
+}
+
 /* A swatch for a legend: the same colour and dashes, as a small picture. */
 export function swatch(n) {
   const kind = Math.floor(n / SERIES_COLOURS) % DASHES.length;
@@ -131,7 +146,7 @@ export function drawAxes(context, colours, area, x, y, xTitle) {
   context.stroke();
   context.textAlign = "center";
   context.textBaseline = "top";
-  for (const tick of x.ticks(Math.max(2, Math.floor((area.right - area.left) / 90)))) {
+  for (const tick of x.ticks(Math.max(2, Math.floor((area.right - area.left) / 75)))) {
     context.fillText(tick.text, x.at(tick.value), area.bottom + 7);
   }
   context.textAlign = "right";

@@ -3,7 +3,7 @@
 
 import { get, path } from "./api.js";
 import { CurvePanel } from "./curve_panel.js";
-import { swatch } from "./canvas.js";
+import { assignPlaces, swatch } from "./canvas.js";
 import { fill, h, name, setText } from "./dom.js";
 import { duration, number, parameter, plural, whole } from "./format.js";
 import { compare, flatten } from "./hyperparameters.js";
@@ -29,6 +29,7 @@ class ComparePage {
     this.selection = new Selection();
     this.runs = [];
     this.panels = new Map();
+    this.places = new Map();
     this.chosen = null;
     this.only = h("input", { type: "checkbox", checked: query.get("all") !== "1", onchange: () => {
       setQuery({ all: this.only.checked ? null : "1" });
@@ -79,6 +80,7 @@ class ComparePage {
     if (text !== this.text) {
       this.text = text;
       this.runs = runs;
+      assignPlaces(this.places, runs.map((run) => run.key));
       this.drawTable();
       this.drawCurves();
     }
@@ -103,7 +105,7 @@ class ComparePage {
     ];
     fill(this.table, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs side by side" },
       h("table", { class: "compare" }, h("caption", { class: "unseen" }, "Runs side by side"),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Run"), this.runs.map((run, i) => this.head(run, i)))),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Run"), this.runs.map((run) => this.head(run)))),
         h("tbody", {}, rows.map(([title, cell, differs]) => h("tr", { class: differs ? "differs" : null },
           h("th", { scope: "row" }, title),
           this.runs.map((run) => h("td", { class: "number" }, cell(run)))))))),
@@ -111,10 +113,11 @@ class ComparePage {
       "hyperparameters are")} the same in all runs.`));
   }
 
-  head(run, place) {
+  head(run) {
     return h("th", { scope: "col", class: "number", onpointerenter: () => this.selection.hover(run.key),
       onpointerleave: () => this.selection.hover(null) },
-      swatch(place), h("a", { href: link(["experiments", run.experiment, "trials", run.trial]) }, name(run.name),
+      swatch(this.places.get(run.key)), h("a", { href: link(["experiments", run.experiment, "trials", run.trial]) },
+        name(run.name),
         `/${run.trial}`),
       h("button", { type: "button", class: "small plain", "aria-label": `Remove ${run.title}`,
         onclick: () => this.setKeys(this.keys.filter((key) => key !== run.key)) }, "×"));
@@ -154,7 +157,7 @@ class ComparePage {
 
   makePanel(key) {
     const panel = new CurvePanel({ title: key, selection: this.selection, onZoom: (range) => curves.zoom(range) });
-    const curves = new TrialCurves(panel, () => key);
+    const curves = new TrialCurves(panel, () => key, this.places);
     return { panel, curves };
   }
 

@@ -12,6 +12,7 @@ import { eventList } from "./event_list.js";
 import { ago, fullTime, number, plural } from "./format.js";
 import { follow, repeat } from "./live.js";
 import { link } from "./router.js";
+import { fillButtons } from "./menu.js";
 import { Selection } from "./selection.js";
 import { countsText, isOver, progress, stateBadge } from "./state.js";
 import { Tabs } from "./tabs.js";
@@ -114,7 +115,7 @@ class ExperimentPage {
       one.counts.total]);
     if (buttonsFor !== this.buttonsFor) {
       this.buttonsFor = buttonsFor;
-      fill(this.buttons, experimentActions(one, () => this.refresh()));
+      fillButtons(this.buttons, experimentActions(one, () => this.refresh()));
     }
     this.drawNotes(one);
   }

@@ -6,7 +6,7 @@ import { fill, h, name, setText } from "./dom.js";
 import { eventList } from "./event_list.js";
 import { duration, plural, whole } from "./format.js";
 import { calm, follow, repeat } from "./live.js";
-import { menu } from "./menu.js";
+import { fillButtons, menu } from "./menu.js";
 import { link } from "./router.js";
 import { makeTile } from "./slot_tile.js";
 import { stateBadge } from "./state.js";
@@ -147,7 +147,7 @@ class NodeCard {
       clockText(node.clock_ahead_s)].filter(Boolean).join(" · "));
     fill(this.notes, node.quarantined && h("p", { class: "note" },
       `Trials avoid this node for ${plural(node.quarantined.minutes, "minute")}: ${node.quarantined.reason}`));
-    fill(this.buttons, this.actions(node, isHere));
+    fillButtons(this.buttons, this.actions(node, isHere));
   }
 
   actions(node, isHere) {

@@ -38,8 +38,8 @@ class TrialPage {
     this.tabs = new Tabs([
       { id: "curves", title: "Curves", make: () => metricsPart(context) },
       { id: "logs", title: "Logs", make: () => logsPart(context) },
-      { id: "overview", title: "Hyperparameters and attempts", make: () => overviewPart() },
-      { id: "files", title: "Checkpoints and outputs", make: () => filesPart(context) },
+      { id: "overview", title: "Details", make: () => overviewPart() },
+      { id: "files", title: "Files", make: () => filesPart(context) },
       { id: "platform", title: "Platform", make: () => platformPart(context) },
     ], query);
     this.element = h("div", {}, this.crumbs, h("div", { class: "page-head" },

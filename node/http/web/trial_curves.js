@@ -2,18 +2,18 @@
    finer ones when the user zooms. */
 
 import * as banner from "./banner.js";
+import { assignPlaces } from "./canvas.js";
 import { POINTS, loadMetrics, pointsFor } from "./metrics.js";
 
 const AGAIN_MS = 1000;
 const AT_ONCE = 3;
 
 export class TrialCurves {
-  /* `panel`: a CurvePanel; `metric()`: the name of the metric. */
-  constructor(panel, metric) {
-    Object.assign(this, { panel, metric });
+  /* `panel`: a CurvePanel; `metric()`: the name of the metric; `places`: looks by key, where several charts share these. */
+  constructor(panel, metric, places = new Map()) {
+    Object.assign(this, { panel, metric, places });
     this.trials = [];
     this.have = new Map();
-    this.places = new Map();
     this.points = POINTS;
     this.abort = new AbortController();
   }
@@ -21,22 +21,7 @@ export class TrialCurves {
   /* `trials`: [{ key, experiment, trial, title, href, version }]; a new version means that there may be new points. */
   setTrials(trials) {
     this.trials = trials;
-    const keys = new Set(trials.map((one) => one.key));
-    for (const key of this.places.keys()) {
-      if (!keys.has(key)) {
-        this.places.delete(key);
-      }
-    }
-    for (const { key } of trials) {
-      if (!this.places.has(key)) {
-        const used = new Set(this.places.values());
-        let place = 0;
-        while (used.has(place)) {
-          place++;
-        }
-        this.places.set(key, place);
-      }
-    }
+    assignPlaces(this.places, trials.map((one) => one.key));
     this.draw();
     this.load();
   }
