@@ -13,6 +13,9 @@ const TOP = 38;
 const BOTTOM = 26;
 const BRUSH_PX = 12;
 const AXIS_PX_LEAST = 76;
+const SIDE = 48;
+const COLOUR_STEPS = 33;
+const DRAGGED_LINES_MAX = 1000; /* while a range is dragged: a fair sample, then all */
 
 export class Parallel {
   /* `onChosen(keys)`: the set of trials within all chosen ranges; null: no range is chosen. */
@@ -24,7 +27,7 @@ export class Parallel {
     this.chosen = null;
     this.surface = new Surface("Hyperparameters and metric of all trials as lines; the table of trials has the values.",
       HEIGHT,
-      (...all) => this.paint(...all));
+      (...all) => this.paint(...all), (...all) => this.paintOver(...all));
     this.scroll = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Parallel coordinates" },
       this.surface.element);
     this.note = h("p", { class: "quiet small-text" });
@@ -32,7 +35,7 @@ export class Parallel {
       "Clear ranges");
     this.element = h("div", { class: "parallel" }, this.scroll, h("div", { class: "row" }, this.note, this.clear));
     this.listen();
-    this.onChange = () => this.surface.redraw();
+    this.onChange = () => this.surface.redrawOver();
     selection.addEventListener("change", this.onChange);
   }
 
@@ -79,14 +82,14 @@ export class Parallel {
         this.drag.axis.range = Math.abs(y - this.drag.from) < 4 ? null : this.rangeOf(Math.min(y, this.drag.from),
           Math.max(y, this.drag.from));
         this.choose(false);
-        this.surface.redraw();
+        this.surface.redrawOver();
       }
     });
     canvas.addEventListener("pointerup", () => {
       if (this.drag) {
         this.drag = null;
         this.choose(true);
-        this.surface.redraw();
+        this.surface.redrawOver();
       }
     });
   }
@@ -100,7 +103,7 @@ export class Parallel {
   clearRanges() {
     this.axes.forEach((axis) => (axis.range = null));
     this.choose(true);
-    this.surface.redraw();
+    this.surface.redrawOver();
   }
 
   /* The height of each value on its axis, as a part from 0 (top) to 1; null if the value is unknown. */
@@ -128,43 +131,62 @@ export class Parallel {
     }
   }
 
+  /* The picture has all lines, and is drawn once. While ranges are chosen it is faint as a whole, and the lines within
+     the ranges stand on the sheet above it: so a range follows the pointer, however many lines there are. */
   paint(context, width, height, colours) {
-    const inner = height - TOP - BOTTOM;
-    const step = (width - 2 * 48) / Math.max(1, this.axes.length - 1);
-    this.axes.forEach((axis, i) => (axis.x = 48 + i * step));
+    this.inner = height - TOP - BOTTOM;
+    const step = (width - 2 * SIDE) / Math.max(1, this.axes.length - 1);
+    this.axes.forEach((axis, i) => (axis.x = SIDE + i * step));
     this.parts();
-    const at = (axis, i) => TOP + axis.parts[i] * inner;
-    const draw = (i, colour, alpha, thickness) => {
-      context.globalAlpha = alpha;
-      context.strokeStyle = colour;
-      context.lineWidth = thickness;
-      context.beginPath();
-      let pen = false;
-      for (const axis of this.axes) {
-        if (axis.parts[i] === null) {
-          pen = false;
-        } else if (pen) {
-          context.lineTo(axis.x, at(axis, i));
-        } else {
-          context.moveTo(axis.x, at(axis, i));
-          pen = true;
-        }
-      }
-      context.stroke();
-    };
-    const alpha = Math.max(0.12, Math.min(0.85, 40 / this.keys.length));
-    const steps = Array.from({ length: 33 }, (_, i) => mix(colours.low, colours.high, i / 32));
-    this.keys.forEach((key, i) => {
-      const isIn = this.chosen === null || this.chosen.has(key);
-      draw(i, isIn ? steps[Math.round(this.rank[i] * 32)] : colours.line, isIn ? alpha : Math.min(0.3, alpha), 1.3);
-    });
+    this.paintLines(context, colours, this.keys.map((_, i) => i));
+  }
+
+  paintOver(context, width, height, colours) {
+    if (this.axes.length === 0 || this.axes[0].x === undefined) {
+      return;
+    }
+    this.surface.canvas.classList.toggle("faint", this.chosen !== null);
+    if (this.chosen) {
+      const inside = this.keys.flatMap((key, i) => (this.chosen.has(key) ? [i] : []));
+      const every = this.drag ? Math.ceil(inside.length / DRAGGED_LINES_MAX) : 1;
+      this.paintLines(context, colours, inside.filter((_, i) => i % every === 0));
+    }
+    context.globalAlpha = 1;
+    context.lineWidth = 2.5;
+    context.strokeStyle = colours.series[1];
     this.keys.forEach((key, i) => {
       if (key === this.selection.hovered || this.selection.picked.has(key)) {
-        draw(i, colours.series[1], 1, 2.5);
+        this.paintLine(context, i);
       }
     });
+    this.axes.forEach((axis) => this.paintAxis(context, colours, axis, this.inner));
+  }
+
+  paintLines(context, colours, places) {
+    context.globalAlpha = Math.max(0.15, Math.min(0.85, 60 / places.length));
+    context.lineWidth = 1.3;
+    const steps = Array.from({ length: COLOUR_STEPS }, (_, i) => mix(colours.low, colours.high, i / (COLOUR_STEPS - 1)));
+    for (const i of places) {
+      context.strokeStyle = steps[Math.round(this.rank[i] * (COLOUR_STEPS - 1))];
+      this.paintLine(context, i);
+    }
     context.globalAlpha = 1;
-    this.axes.forEach((axis) => this.paintAxis(context, colours, axis, inner));
+  }
+
+  paintLine(context, i) {
+    context.beginPath();
+    let pen = false;
+    for (const axis of this.axes) {
+      if (axis.parts[i] === null) {
+        pen = false;
+      } else if (pen) {
+        context.lineTo(axis.x, TOP + axis.parts[i] * this.inner);
+      } else {
+        context.moveTo(axis.x, TOP + axis.parts[i] * this.inner);
+        pen = true;
+      }
+    }
+    context.stroke();
   }
 
   paintAxis(context, colours, axis, inner) {

@@ -9,8 +9,10 @@
 import { fill, h, icon, setText } from "./dom.js";
 import { plural, whole } from "./format.js";
 import { compile, order } from "./filter.js";
+import { calm } from "./live.js";
 
 const PAGE_ROWS = 100;
+const FILTER_MS = 100;
 
 export class Table {
   /* `keyOf(row)`: a text; `selection`: a Selection whose picked keys have a tick (may be left out); `onState(changes)`:
@@ -21,6 +23,7 @@ export class Table {
     Object.assign(this, { label, columns, keyOf, selection, empty, onState });
     this.rows = [];
     this.shown = [];
+    this.found = null;
     this.made = new Map();
     this.sort = query.get("sort") ?? sort?.id ?? null;
     this.descending = query.has("sort") ? query.get("down") === "1" : Boolean(sort?.descending);
@@ -35,7 +38,7 @@ export class Table {
     this.count = h("span", { class: "quiet count" });
     this.input = h("input", { type: "search", placeholder: "Filter", "aria-label": `Filter: ${this.label}`,
       title: hint || null,
-      value: this.filterText, oninput: () => this.setFilter(this.input.value) });
+      value: this.filterText, oninput: calm(FILTER_MS, () => this.setFilter(this.input.value)) });
     this.tools = h("span", { class: "tools" });
     this.head = h("tr");
     this.body = h("tbody");
@@ -61,11 +64,13 @@ export class Table {
 
   setRows(rows) {
     this.rows = rows;
+    this.found = null;
     this.draw();
   }
 
   setFilter(text) {
     this.filterText = text;
+    this.found = null;
     this.page = 0;
     this.onState({ filter: text, page: null });
     this.draw();
@@ -74,6 +79,7 @@ export class Table {
   /* Shows only rows with these keys (null: all), beside what the filter says. */
   restrict(keys) {
     this.only = keys;
+    this.found = null;
     this.page = 0;
     this.draw();
   }
@@ -81,6 +87,7 @@ export class Table {
   sortBy(column) {
     this.descending = this.sort === column.id ? !this.descending : Boolean(column.numeric);
     this.sort = column.id;
+    this.found = null;
     this.page = 0;
     this.onState({ sort: this.sort, down: this.descending ? "1" : "0", page: null });
     this.drawHead();
@@ -105,7 +112,7 @@ export class Table {
     fill(this.head, cells);
   }
 
-  /* All rows that match, in order. */
+  /* All rows that match, in order: kept as `found` until the rows, the filter or the order change. */
   matching() {
     const columns = new Map(this.columns.flatMap((c) => [[c.id.toLowerCase(), c], [c.title.toLowerCase(), c]]));
     const find = (name) => columns.get(name.toLowerCase())?.value ?? null;
@@ -123,7 +130,8 @@ export class Table {
   }
 
   draw() {
-    const rows = this.matching();
+    this.found ??= this.matching();
+    const rows = this.found;
     const pages = Math.max(1, Math.ceil(rows.length / PAGE_ROWS));
     this.page = Math.min(this.page, pages - 1);
     this.shown = rows.slice(this.page * PAGE_ROWS, (this.page + 1) * PAGE_ROWS);
