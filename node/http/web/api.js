@@ -1,6 +1,6 @@
 /* Requests to the node that served this page. */
 
-export const session = { node: "this node", name: "", mesh: null, readOnly: true, csrf: "", open: false };
+export const session = { node: "this node", mesh: null, readOnly: true, csrf: "", open: false };
 
 /* A refusal of the node, or its silence (status 0). `message` is a sentence for people. */
 class Problem extends Error {
@@ -78,6 +78,6 @@ export async function send(method, address, body = {}) {
 /* Learns which node this is and what this session may do. */
 export async function loadSession() {
   const document = await get("/session");
-  Object.assign(session, { node: document.node, name: document.name, mesh: document.mesh, readOnly: document.read_only,
+  Object.assign(session, { node: document.label ?? document.name, mesh: document.mesh, readOnly: document.read_only,
     csrf: document.csrf, open: true });
 }

@@ -48,6 +48,7 @@ function show() {
     return;
   }
   shown?.close?.();
+  banner.clear("stream");
   const route = routeOf(parts);
   drawTabs(route?.tab);
   shown = route ? route.open(parts.filter((_, i) => route.pattern[i] === null), query)

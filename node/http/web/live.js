@@ -46,7 +46,9 @@ class Stream {
         this.close();
       }
     };
-    this.source.addEventListener("reset", () => this.again());
+    this.source.addEventListener("end", () => this.close());
+    this.source.addEventListener("refused", (message) => this.refused(JSON.parse(message.data)));
+    this.source.addEventListener("lost", () => this.lost());
     this.source.onerror = () => this.lost();
   }
 
@@ -66,6 +68,12 @@ class Stream {
         banner.show("stream", "The node sends no news of its own at present; this page asks for them.");
       }
     }, (problem) => banner.report("stream", problem, () => this.again()));
+  }
+
+  /* The node will not send this: to ask again would not help. */
+  refused({ error, detail }) {
+    this.close();
+    banner.show("stream", error ?? detail ?? "The node refuses the stream.", "error");
   }
 
   again() {

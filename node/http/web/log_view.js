@@ -26,18 +26,12 @@ export class LogView {
     this.sources = new Map();
   }
 
-  /* Bytes of one worker's output, as hexadecimal text. A line that has no end yet waits for the rest. `mark`: what stands
-     before each line, where several workers write. */
-  add(source, hex, mark) {
-    let one = this.sources.get(source);
-    if (!one) {
-      one = { decoder: new TextDecoder(), rest: "", mark };
-      this.sources.set(source, one);
-    }
-    const text = one.rest + one.decoder.decode(fromHex(hex), { stream: true });
-    const lines = text.split(/\r?\n/);
-    one.rest = lines.pop();
-    one.mark = mark;
+  /* A piece of one worker's output. A line that has no end yet waits for the rest. `mark`: what stands before each line,
+     where several workers write. */
+  add(source, text, mark) {
+    const one = this.sources.get(source) ?? { rest: "" };
+    const lines = (one.rest + text).split(/\r?\n/);
+    this.sources.set(source, { rest: lines.pop(), mark });
     this.append(lines, mark);
   }
 
@@ -97,12 +91,4 @@ export function logText(text) {
 
 function lineNodes(line) {
   return parts(line).map(({ text, look }) => (look ? h("span", { class: look }, text) : text));
-}
-
-export function fromHex(hex) {
-  const bytes = new Uint8Array(hex.length >> 1);
-  for (let i = 0; i < bytes.length; i++) {
-    bytes[i] = parseInt(hex.substr(2 * i, 2), 16);
-  }
-  return bytes;
 }

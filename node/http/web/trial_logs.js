@@ -90,8 +90,8 @@ class LogsPart {
       this.lines(`Waits: ${reply.waiting}`);
       return false;
     }
-    if (reply.bytes !== undefined) {
-      this.takeBytes(reply);
+    if (reply.text !== undefined) {
+      this.takeText(reply);
     }
     if (reply.attempts === undefined) {
       return false;
@@ -105,7 +105,7 @@ class LogsPart {
     return true;
   }
 
-  takeBytes(reply) {
+  takeText(reply) {
     if (reply.before) {
       this.view.note(`Attempt ${reply.before.attempt} ended: ${reply.before.reason}. Attempt ${reply.attempt}:`);
     }
@@ -117,7 +117,7 @@ class LogsPart {
       this.view.note(`${whole(reply.dropped)} bytes before these are kept no more.`);
     }
     const mark = (reply.workers_max ?? 1) > 1 ? `${reply.rank}` : null;
-    this.view.add(`${reply.attempt}/${reply.rank}`, reply.bytes, mark);
+    this.view.add(`${reply.attempt}/${reply.rank}`, reply.text, mark);
     this.lines(`${whole(this.view.count)} lines`);
   }
 

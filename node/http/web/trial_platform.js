@@ -2,8 +2,6 @@
 
 import { get, path } from "./api.js";
 import { fill, h } from "./dom.js";
-import { fromHex } from "./log_view.js";
-import { readTexts } from "./pack.js";
 import { plainTable } from "./table.js";
 
 const NAMES = ["shoal", "system", "model", "driver", "python", "executable"];
@@ -15,10 +13,9 @@ export function platformPart({ id, index }) {
   return { element: place };
 }
 
-/* The node sends a map of texts, packed; nothing if no node tells. */
+/* A map of texts; nothing if no node tells. */
 async function load(address) {
-  const document = await get(address);
-  return document.bytes ? readTexts(fromHex(document.bytes)) : {};
+  return (await get(address)).platform ?? {};
 }
 
 function draw(place, platform) {
