@@ -3,6 +3,7 @@
 import { h, fill, name } from "./dom.js";
 import { compare, flatten } from "./hyperparameters.js";
 import { latest } from "./metrics.js";
+import { loadAllButton } from "./experiment_trials.js";
 import { Parallel } from "./parallel.js";
 import { go } from "./router.js";
 import { Scatter } from "./scatter.js";
@@ -19,16 +20,17 @@ export function chartsPart(context) {
 }
 
 class ChartsPart {
-  constructor({ id, selection }) {
+  constructor({ id, selection, pages }) {
     Object.assign(this, { id, selection });
     this.parallel = new Parallel({ selection, onChosen: (keys) => this.table.restrict(keys) });
     this.scatter = new Scatter({ selection, onOpen: (key) => go(["experiments", id, "trials", key]) });
     this.select = h("select", { onchange: () => this.drawScatter() });
     this.note = h("p", { class: "quiet small-text" });
+    this.part = h("p", { class: "note", hidden: true }, "The charts show one page of the trials. ", loadAllButton(pages));
     this.table = new Table({ label: "Trials in the charts", columns: this.columns([], "metric"),
       keyOf: (row) => String(row.index), selection,
       sort: { id: "metric" }, empty: "No trial yet." });
-    this.element = h("div", {}, this.note,
+    this.element = h("div", {}, this.part, this.note,
       h("section", { class: "panel", "aria-label": "Parallel coordinates of all trials" },
         h("div", { class: "panel-head" }, h("h2", {}, "Parallel coordinates")), this.parallel.element),
       h("section", { class: "panel", "aria-label": "Scatter" }, h("div", { class: "panel-head" },
@@ -48,6 +50,8 @@ class ChartsPart {
     }
     this.text = text;
     this.experiment = experiment;
+    const isPart = experiment.trials.length < experiment.counts.total;
+    this.part.hidden = !isPart;
     const trials = experiment.trials.slice(0, DRAWN_MAX);
     this.rows = trials.map((trial) => ({ index: trial.index, state: trial.state, flat: flatten(trial.hyperparameters),
       value: latest(trial.metrics, experiment.metric) }));

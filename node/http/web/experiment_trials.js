@@ -3,7 +3,7 @@
 import { CurvePanel } from "./curve_panel.js";
 import { TrialCurves } from "./trial_curves.js";
 import { fill, h, name, setText } from "./dom.js";
-import { ago, duration, fullTime, number, parameter, whole } from "./format.js";
+import { ago, duration, number, parameter, whole } from "./format.js";
 import { compare, flatten } from "./hyperparameters.js";
 import { menu } from "./menu.js";
 import { latest } from "./metrics.js";
@@ -19,15 +19,16 @@ export function trialsPart(context) {
 }
 
 class TrialsPart {
-  constructor({ id, selection, query }) {
-    Object.assign(this, { id, selection });
+  constructor({ id, selection, query, pages }) {
+    Object.assign(this, { id, selection, pages });
     this.table = new Table({ label: "Trials", columns: [indexColumn(id)], keyOf: (row) => String(row.index), selection,
       query, onState: setQuery,
       empty: "No trial yet.", sort: { id: "index" }, filterHint: "Words, or comparisons such as state:running, lr<0.01" });
     this.chooser = h("div", { class: "choices" });
     this.compareLink = h("a", { class: "button small", hidden: true }, "Compare");
     this.none = h("button", { type: "button", class: "small", hidden: true, onclick: () => selection.clear() }, "Pick none");
-    this.table.tools.append(menu("Columns", this.chooser), this.compareLink, this.none);
+    this.whole = loadAllButton(pages);
+    this.table.tools.append(menu("Columns", this.chooser), this.compareLink, this.none, this.whole);
     this.note = h("p", { class: "quiet small-text" });
     this.panelPlace = h("div");
     this.element = h("div", {}, this.panelPlace, this.note, this.table.element);
@@ -37,12 +38,26 @@ class TrialsPart {
 
   update(experiment) {
     this.experiment = experiment;
+    this.setRemote(experiment);
     this.rows = experiment.trials.map((trial) => ({ ...trial, flat: flatten(trial.hyperparameters),
       value: latest(trial.metrics, experiment.metric) }));
     this.setColumns();
     this.table.setRows(this.rows);
     this.makePanel();
     this.drawPicked();
+  }
+
+  /* Of a large experiment one page of trials is here, in the order that the node made. */
+  setRemote({ trials, counts, matching }) {
+    const isPart = trials.length < counts.total;
+    this.table.setRemote(isPart ? { count: matching ?? counts.total, ask: this.pages.ask } : null);
+    this.whole.hidden = !isPart;
+    if (isPart && !this.wasPart) {
+      this.table.sort = "metric";
+      this.table.descending = !this.experiment.smaller_is_better;
+      this.table.drawHead();
+    }
+    this.wasPart = isPart;
   }
 
   setColumns() {
@@ -68,21 +83,21 @@ class TrialsPart {
     const metric = this.experiment.metric;
     return [
       indexColumn(this.id),
-      { id: "state", title: "State", value: (row) => row.state, text: (row) => row.state
+      { id: "state", title: "State", remote: "state", value: (row) => row.state, text: (row) => row.state
         + (row.reason ? `: ${row.reason}` : ""),
         cell: (row) => h("div", {}, stateBadge(row.state), row.reason && h("div",
           { class: "quiet small-text clip", title: row.reason }, row.reason)) },
-      { id: "metric", title: metric ?? "metric", numeric: true, value: (row) => row.value, text: (row) => number(row.value),
+      { id: "metric", remote: "metric", title: metric ?? "metric", numeric: true, value: (row) => row.value,
+        text: (row) => number(row.value),
         hint: "The newest value" },
-      { id: "step", title: "Step", numeric: true, value: (row) => row.step, text: (row) => whole(row.step) },
+      { id: "step", remote: "step", title: "Step", numeric: true, value: (row) => row.step, text: (row) => whole(row.step) },
       ...names.filter((one) => this.visible.has(one)).map((one) => ({ id: `hp.${one}`, title: one,
         numeric: this.rows.some((row) => typeof row.flat[one] === "number"),
         value: (row) => row.flat[one], text: (row) => parameter(row.flat[one]) })),
       { id: "restarts", title: "Restarts", numeric: true, minor: true, value: (row) => row.restarts ?? 0 },
+      { id: "started", remote: "started_s", title: "Began", numeric: true, minor: true, value: (row) => row.started_s,
+        text: (row) => (row.started_s ? ago(row.started_s) : "–") },
       { id: "took", title: "Took", numeric: true, minor: true, value: took, text: (row) => duration(took(row)) },
-      { id: "ended", title: "Ended", numeric: true, minor: true, value: (row) => row.ended_s,
-        text: (row) => (row.ended_s ? ago(row.ended_s) : "–"),
-        cell: (row) => (row.ended_s ? h("time", { title: fullTime(row.ended_s * 1000) }, ago(row.ended_s)) : "–") },
       { id: "nodes", title: "On", minor: true, value: (row) => places(row) },
       { id: "checkpoint", title: "Checkpoint", numeric: true, minor: true, value: (row) => row.checkpoint?.step ?? null,
         text: (row) => (row.checkpoint ? `step ${whole(row.checkpoint.step)}${row.checkpoint.durable ? "" : ", not durable"}`
@@ -133,8 +148,13 @@ class TrialsPart {
   }
 }
 
+export function loadAllButton(pages) {
+  return h("button", { type: "button", class: "small", title: "To filter, to sort by hyperparameters, and for the charts",
+    onclick: () => pages.all() }, "Load all trials");
+}
+
 function indexColumn(id) {
-  return { id: "index", title: "Trial", value: (row) => row.index, cell: (row) =>
+  return { id: "index", title: "Trial", remote: "index", value: (row) => row.index, cell: (row) =>
     h("a", { href: link(["experiments", id, "trials", row.index]) }, String(row.index)) };
 }
 

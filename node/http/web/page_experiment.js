@@ -20,6 +20,7 @@ import { Tabs } from "./tabs.js";
 /* The stream of an experiment sends all of its trials at every change: beyond this many the page asks now and then
    instead. */
 const STREAMED_TRIALS_MAX = 1000;
+const FIRST_TRIALS = 100;
 const ASK_MS = 2000;
 const ASK_SHARE = 10; /* of the time, at most a tenth goes into an answer */
 const OVER_MS = 15000;
@@ -33,13 +34,15 @@ class ExperimentPage {
   constructor(id, query) {
     this.id = id;
     this.closed = false;
+    this.page = { limit: FIRST_TRIALS };
+    this.isSettled = false;
     this.selection = new Selection();
     this.title = h("h1", {}, `Experiment ${id.slice(0, 4)}`);
     this.facts = h("div", { class: "facts" });
     this.notes = h("div");
     this.buttons = h("div", { class: "buttons" });
     this.buttonsFor = "";
-    const context = { id, selection: this.selection, query, latest: () => this.experiment };
+    const context = { id, selection: this.selection, query, latest: () => this.experiment, pages: this.pages() };
     this.tabs = new Tabs([
       { id: "trials", title: "Trials", make: () => trialsPart(context) },
       { id: "charts", title: "Charts", make: () => chartsPart(context) },
@@ -53,19 +56,15 @@ class ExperimentPage {
   }
 
   start() {
-    const ask = async () => {
-      const began = performance.now();
-      const document = await get(`/experiments${path(this.id)}`);
-      this.take(document);
-      this.pauseMs = Math.max(ASK_MS, ASK_SHARE * (performance.now() - began));
-    };
     let next = 0;
     this.poll = repeat(ASK_MS, async () => {
       if (performance.now() < next || this.stream) {
         return;
       }
-      await ask();
-      next = performance.now() + this.pauseOf(this.experiment);
+      const began = performance.now();
+      this.take(await get(`/experiments${path(this.id)}`, this.page));
+      this.pauseMs = Math.max(ASK_MS, ASK_SHARE * (performance.now() - began));
+      next = this.settlePage() ? performance.now() + this.pauseOf(this.experiment) : 0;
       this.maybeFollow();
     });
     this.refresh = () => {
@@ -74,17 +73,43 @@ class ExperimentPage {
     };
   }
 
+  /* The first question is for a hundred trials. Of an experiment that has more, but not very many, all are asked for
+     then; of a large one the best hundred. False: another question has to follow. */
+  settlePage() {
+    const { trials, counts, smaller_is_better: smaller } = this.experiment;
+    if (this.isSettled || trials.length === counts.total) {
+      this.isSettled = true;
+      return true;
+    }
+    this.isSettled = true;
+    this.page = counts.total > STREAMED_TRIALS_MAX ? { from: 0, limit: FIRST_TRIALS, sort: "metric", descending: !smaller }
+      : {};
+    return false;
+  }
+
+  /* What the parts of the page may ask for: another page of a large experiment, or all of it. */
+  pages() {
+    const change = (page) => {
+      this.page = page;
+      this.stream?.close();
+      this.stream = null;
+      this.refresh();
+    };
+    return { ask: change, all: () => change({}) };
+  }
+
   /* An experiment that is over changes only by what users do with it; a large one is not asked for again for that. */
   pauseOf(one) {
     const over = isOver(one.state);
-    return over && one.counts.total > STREAMED_TRIALS_MAX ? Infinity : over ? OVER_MS : this.pauseMs;
+    return over && one.trials.length > STREAMED_TRIALS_MAX ? Infinity : over ? OVER_MS : this.pauseMs;
   }
 
   maybeFollow() {
-    if (this.closed || this.stream || isOver(this.experiment.state) || this.experiment.counts.total > STREAMED_TRIALS_MAX) {
+    const many = this.experiment.trials.length > STREAMED_TRIALS_MAX;
+    if (this.closed || this.stream || !this.isSettled || isOver(this.experiment.state) || many) {
       return;
     }
-    this.stream = follow(`/experiments${path(this.id)}/watch`, {}, (document) => {
+    this.stream = follow(`/experiments${path(this.id)}/watch`, this.page, (document) => {
       this.take(document);
       if (isOver(document.experiment.state)) {
         this.stream = null;

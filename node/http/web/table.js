@@ -2,9 +2,9 @@
    elements from one update to the next, and a cell is made anew only where its text has changed, so focus and selected
    text stay.
 
-   A column: { id, title, value(row), text?(row), cell?(row), numeric?, minor?, hint? }. `value` is what is sorted and
-   compared, `text` what is shown and searched (default: the value), `cell` makes an element where text alone does not do.
-   Minor columns are left out on narrow screens. */
+   A column: { id, title, value(row), text?(row), cell?(row), numeric?, minor?, hint?, remote? }. `value` is what is
+   sorted and compared, `text` what is shown and searched (default: the value), `cell` makes an element where text alone
+   does not do. Minor columns are left out on narrow screens. */
 
 import { fill, h, icon, setText } from "./dom.js";
 import { plural, whole } from "./format.js";
@@ -62,6 +62,13 @@ export class Table {
     }
   }
 
+  /* The node sorts and cuts: the rows are one page of `count`, and `ask({ from, limit, sort, descending })` asks for
+     another. Null: all rows are here. */
+  setRemote(remote) {
+    this.remote = remote;
+    this.input.disabled = Boolean(remote);
+  }
+
   setRows(rows) {
     this.rows = rows;
     this.found = null;
@@ -84,14 +91,27 @@ export class Table {
     this.draw();
   }
 
+  askRemote() {
+    const column = this.columns.find((one) => one.id === this.sort);
+    this.remote.ask({ from: this.page * PAGE_ROWS, limit: PAGE_ROWS, sort: column?.remote ?? "index",
+      descending: this.descending });
+  }
+
   sortBy(column) {
+    if (this.remote && !column.remote) {
+      return;
+    }
     this.descending = this.sort === column.id ? !this.descending : Boolean(column.numeric);
     this.sort = column.id;
     this.found = null;
     this.page = 0;
     this.onState({ sort: this.sort, down: this.descending ? "1" : "0", page: null });
     this.drawHead();
-    this.draw();
+    if (this.remote) {
+      this.askRemote();
+    } else {
+      this.draw();
+    }
     this.head.querySelector(`[data-column="${CSS.escape(column.id)}"]`)?.focus();
   }
 
@@ -130,11 +150,11 @@ export class Table {
   }
 
   draw() {
-    this.found ??= this.matching();
-    const rows = this.found;
-    const pages = Math.max(1, Math.ceil(rows.length / PAGE_ROWS));
+    this.found ??= this.remote ? this.rows : this.matching();
+    const count = this.remote?.count ?? this.found.length;
+    const pages = Math.max(1, Math.ceil(count / PAGE_ROWS));
     this.page = Math.min(this.page, pages - 1);
-    this.shown = rows.slice(this.page * PAGE_ROWS, (this.page + 1) * PAGE_ROWS);
+    this.shown = this.remote ? this.rows : this.found.slice(this.page * PAGE_ROWS, (this.page + 1) * PAGE_ROWS);
     const kept = new Map();
     for (const row of this.shown) {
       const key = this.keyOf(row);
@@ -144,12 +164,12 @@ export class Table {
     }
     this.made = kept;
     fill(this.body, [...kept.values()].map((line) => line.element));
-    setText(this.count, rows.length === this.rows.length ? plural(rows.length, "row")
-      : `${whole(rows.length)} of ${plural(this.rows.length, "row")}`);
-    this.nothing.hidden = rows.length > 0;
-    this.scroll.hidden = rows.length === 0;
+    const all = this.remote?.count ?? this.rows.length;
+    setText(this.count, count === all ? plural(all, "row") : `${whole(count)} of ${plural(all, "row")}`);
+    this.nothing.hidden = count > 0;
+    this.scroll.hidden = count === 0;
     setText(this.nothing, this.rows.length === 0 ? this.empty : "No row matches the filter.");
-    this.drawPager(pages, rows.length);
+    this.drawPager(pages, count);
     this.mark();
   }
 
@@ -171,7 +191,11 @@ export class Table {
   turn(by) {
     this.page += by;
     this.onState({ page: this.page > 0 ? String(this.page + 1) : null });
-    this.draw();
+    if (this.remote) {
+      this.askRemote();
+    } else {
+      this.draw();
+    }
   }
 
   makeLine(key) {
