@@ -105,6 +105,13 @@ export class Curves {
   }
 
   paint(context, width, height, colours) {
+    if (this.runs.every((run) => run.series.step.length === 0)) {
+      this.inside = null;
+      context.font = colours.font;
+      context.fillStyle = colours.quiet;
+      context.fillText("No values yet.", 12, 28);
+      return;
+    }
     const [x0, x1] = this.zoom ?? this.range() ?? [0, 1];
     const inside = this.runs.map((run) => ({ run, ...this.window(run.series, x0, x1) }));
     const values = inside.flatMap(({ run, from, to }) => [run.series.min.slice(from, to), run.series.max.slice(from, to)]);
@@ -138,6 +145,7 @@ export class Curves {
      anew only when another run is the nearest. */
   paintOver(context, width, height, colours) {
     if (!this.inside) {
+      this.tip.hidden = true;
       return;
     }
     this.paintDrag(context, colours, this.area);

@@ -8,7 +8,7 @@ import { Parallel } from "./parallel.js";
 import { go } from "./router.js";
 import { Scatter } from "./scatter.js";
 import { Table } from "./table.js";
-import { number, parameter } from "./format.js";
+import { number, parameter, whole } from "./format.js";
 import { link } from "./router.js";
 import { stateBadge } from "./state.js";
 
@@ -57,7 +57,7 @@ class ChartsPart {
       value: latest(trial.metrics, experiment.metric) }));
     const known = this.rows.filter((row) => Object.keys(row.flat).length > 0);
     const { differing } = compare(known.map((row) => row.flat));
-    const cut = experiment.trials.length > DRAWN_MAX ? ` The charts show the first ${DRAWN_MAX} trials.` : "";
+    const cut = experiment.trials.length > DRAWN_MAX ? ` The charts show the first ${whole(DRAWN_MAX)} trials.` : "";
     fill(this.note, differing.length === 0 ? "No hyperparameter differs between the trials, so there is one axis only." + cut
       : cut.trim());
     this.note.hidden = this.note.textContent === "";

@@ -128,7 +128,7 @@ class TrialsPart {
     const rows = picked.length > 0 ? picked.map((index) => byIndex.get(index)).filter(Boolean) : this.best();
     setText(this.note, rows.length === 0 ? "" : picked.length > 0 ? "Curves of the picked trials."
       : `Curves of the ${rows.length === 1 ? "first trial"
-        : `${rows.length} best trials`} so far; pick others in the table.`);
+        : `${rows.length} best trials`} ${this.wasPart ? "of this page" : "so far"}; pick others in the table.`);
     this.curves.setTrials(rows.map((row) => ({ key: String(row.index), experiment: this.id, trial: row.index,
       title: `trial ${row.index}`,
       href: link(["experiments", this.id, "trials", row.index]), version: `${row.step} ${row.attempt} ${row.state}` })));

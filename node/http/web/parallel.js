@@ -159,7 +159,7 @@ export class Parallel {
         this.paintLine(context, i);
       }
     });
-    this.axes.forEach((axis) => this.paintAxis(context, colours, axis, this.inner));
+    this.axes.forEach((axis, place) => this.paintAxis(context, colours, axis, place));
   }
 
   paintLines(context, colours, places) {
@@ -189,7 +189,8 @@ export class Parallel {
     context.stroke();
   }
 
-  paintAxis(context, colours, axis, inner) {
+  paintAxis(context, colours, axis, place) {
+    const { inner } = this;
     context.font = colours.font;
     context.strokeStyle = colours.quiet;
     context.lineWidth = 1;
@@ -197,10 +198,13 @@ export class Parallel {
     context.moveTo(axis.x, TOP);
     context.lineTo(axis.x, TOP + inner);
     context.stroke();
-    context.textAlign = "center";
+    const isFirst = place === 0;
+    const isLast = place === this.axes.length - 1;
+    context.textAlign = isFirst ? "left" : isLast ? "right" : "center";
     context.textBaseline = "alphabetic";
     context.fillStyle = colours.text;
-    context.fillText(shorten(axis.title, 16) + (axis.log ? " (log)" : ""), axis.x, 16);
+    context.fillText(shorten(axis.title, 16) + (axis.log ? " (log)" : ""), axis.x + (isLast - isFirst) * (SIDE - 4), 16);
+    context.textAlign = "center";
     context.fillStyle = colours.quiet;
     if (axis.numeric && axis.list.length > 0) {
       context.fillText(number(axis.high), axis.x, TOP - 6);

@@ -7,6 +7,7 @@ import { kindOf } from "./hyperparameters.js";
 import { makeScale } from "./scale.js";
 
 const HEIGHT = 320;
+const MANY = 2000; /* points: beyond this they are small */
 const NEAR_PX = 14;
 
 export class Scatter {
@@ -59,7 +60,8 @@ export class Scatter {
     this.placed = this.trials.map((trial) => ({ ...trial, px: x.of(trial.x), py: y.at(trial.y) }));
     this.near = this.nearest();
     const thick = this.near?.key ?? this.selection.hovered;
-    this.placed.forEach((trial) => point(context, colours, trial, trial.key === thick,
+    const size = this.placed.length > MANY ? 2.5 : 4;
+    this.placed.forEach((trial) => point(context, colours, trial, trial.key === thick ? size + 2 : size,
       this.selection.picked.has(trial.key)));
     this.showTip(width);
   }
@@ -106,9 +108,8 @@ export class Scatter {
 }
 
 /* A disc for a completed trial, a ring for a running one, a square for a stopped one, a cross for a failed one. */
-function point(context, colours, { px, py, state }, thick, picked) {
-  const size = thick ? 6 : 4;
-  context.globalAlpha = thick || picked ? 1 : 0.75;
+function point(context, colours, { px, py, state }, size, picked) {
+  context.globalAlpha = picked ? 1 : 0.75;
   context.fillStyle = context.strokeStyle = state === "failed" ? colours.bad : picked ? colours.series[1] : colours.accent;
   context.lineWidth = 2;
   context.beginPath();

@@ -1,6 +1,7 @@
 /* States of experiments, trials, nodes and slots: one word, one shape and one colour for each. */
 
 import { h, icon } from "./dom.js";
+import { whole } from "./format.js";
 
 const KINDS = {
   running: "running", active: "running", alive: "completed", completed: "completed", failed: "failed", dead: "failed",
@@ -34,10 +35,10 @@ export function progress(counts) {
       part("completed", counts.completed), part("stopped", counts.stopped + (counts.cancelled ?? 0)),
         part("failed", counts.failed),
       part("running", counts.running), part("queued", Math.max(0, total - over - counts.running))),
-    h("span", { class: "count", title: countsText(counts) }, `${over}/${total}`));
+    h("span", { class: "count", title: countsText(counts) }, `${whole(over)}/${whole(total)}`));
 }
 
 export function countsText(counts) {
   return ["completed", "running", "queued", "paused", "stopped", "failed", "cancelled"].filter((state) => counts[state] > 0)
-    .map((state) => `${counts[state]} ${state}`).join(", ") || "no trials";
+    .map((state) => `${whole(counts[state])} ${state}`).join(", ") || "no trials";
 }

@@ -24,6 +24,7 @@ export class Table {
     this.rows = [];
     this.shown = [];
     this.found = null;
+    this.remote = null;
     this.made = new Map();
     this.sort = query.get("sort") ?? sort?.id ?? null;
     this.descending = query.has("sort") ? query.get("down") === "1" : Boolean(sort?.descending);
