@@ -24,30 +24,34 @@ export class CurvePanel {
   }
 
   build() {
-    const toggle = (text, option, hint) => {
-      const button = h("button", { type: "button", class: "small toggle", "aria-pressed": "false", title: hint,
-        onclick: () => {
-        const on = !this.curves[option];
-        button.setAttribute("aria-pressed", String(on));
-        this.curves.set({ [option]: on });
-      } }, text);
-      return button;
-    };
-    const zoom = (text, label, factor) => h("button", { type: "button", class: "small",
-      "aria-label": `${label}: ${this.title}`,
-      onclick: () => this.curves.zoomBy(factor) }, text);
     this.reset = h("button", { type: "button", class: "small", disabled: true, onclick: () => this.curves.setZoom(null) },
       "All");
     this.legend = h("ul", { class: "legend" });
     this.note = h("p", { class: "quiet small-text", hidden: true });
     this.table = h("div");
     this.details = h("details", { ontoggle: () => this.drawTable() }, h("summary", {}, "Values as a table"), this.table);
+    const tools = h("span", { class: "tools" }, this.toggle("Log", "isLog", "Logarithmic values"),
+      this.toggle("Time", "byTime", "Time of day instead of steps"), this.zoom("−", "Zoom out", 2),
+      this.zoom("+", "Zoom in", 0.5), this.reset);
     this.element = h("section", { class: "panel", "aria-label": this.title },
-      h("div", { class: "panel-head" }, h("h2", {}, name(this.title)),
-        h("span", { class: "tools" }, toggle("Log", "isLog", "Logarithmic values"),
-          toggle("Time", "byTime", "Time of day instead of steps"),
-          zoom("−", "Zoom out", 2), zoom("+", "Zoom in", 0.5), this.reset)),
+      h("div", { class: "panel-head" }, h("h2", {}, name(this.title)), tools),
       this.curves.element, this.hasLegend && this.legend, this.note, this.details);
+  }
+
+  toggle(text, option, hint) {
+    const press = () => {
+      const on = !this.curves[option];
+      button.setAttribute("aria-pressed", String(on));
+      this.curves.set({ [option]: on });
+    };
+    const button = h("button", { type: "button", class: "small toggle", "aria-pressed": "false", title: hint,
+      onclick: press }, text);
+    return button;
+  }
+
+  zoom(text, label, factor) {
+    return h("button", { type: "button", class: "small", "aria-label": `${label}: ${this.title}`,
+      onclick: () => this.curves.zoomBy(factor) }, text);
   }
 
   setRuns(runs) {

@@ -83,13 +83,9 @@ class TrialsPart {
     const metric = this.experiment.metric;
     return [
       indexColumn(this.id),
-      { id: "state", title: "State", remote: "state", value: (row) => row.state, text: (row) => row.state
-        + (row.reason ? `: ${row.reason}` : ""),
-        cell: (row) => h("div", {}, stateBadge(row.state), row.reason && h("div",
-          { class: "quiet small-text clip", title: row.reason }, row.reason)) },
-      { id: "metric", remote: "metric", title: metric ?? "metric", numeric: true, value: (row) => row.value,
-        text: (row) => number(row.value),
-        hint: "The newest value" },
+      { id: "state", title: "State", remote: "state", value: (row) => row.state, text: stateText, cell: stateCell },
+      { id: "metric", title: metric ?? "metric", remote: "metric", numeric: true, value: (row) => row.value,
+        text: (row) => number(row.value), hint: "The newest value" },
       { id: "step", remote: "step", title: "Step", numeric: true, value: (row) => row.step, text: (row) => whole(row.step) },
       ...names.filter((one) => this.visible.has(one)).map((one) => ({ id: `hp.${one}`, title: one,
         numeric: this.rows.some((row) => typeof row.flat[one] === "number"),
@@ -100,8 +96,7 @@ class TrialsPart {
       { id: "took", title: "Took", numeric: true, minor: true, value: took, text: (row) => duration(took(row)) },
       { id: "nodes", title: "On", minor: true, value: (row) => places(row) },
       { id: "checkpoint", title: "Checkpoint", numeric: true, minor: true, value: (row) => row.checkpoint?.step ?? null,
-        text: (row) => (row.checkpoint ? `step ${whole(row.checkpoint.step)}${row.checkpoint.durable ? "" : ", not durable"}`
-          : "–") },
+        text: checkpointText },
     ];
   }
 
@@ -126,12 +121,18 @@ class TrialsPart {
     }
     const byIndex = new Map(this.rows.map((row) => [String(row.index), row]));
     const rows = picked.length > 0 ? picked.map((index) => byIndex.get(index)).filter(Boolean) : this.best();
-    setText(this.note, rows.length === 0 ? "" : picked.length > 0 ? "Curves of the picked trials."
-      : `Curves of the ${rows.length === 1 ? "first trial"
-        : `${rows.length} best trials`} ${this.wasPart ? "of this page" : "so far"}; pick others in the table.`);
+    setText(this.note, this.noteText(picked.length, rows.length));
     this.curves.setTrials(rows.map((row) => ({ key: String(row.index), experiment: this.id, trial: row.index,
-      title: `trial ${row.index}`,
-      href: link(["experiments", this.id, "trials", row.index]), version: `${row.step} ${row.attempt} ${row.state}` })));
+      title: `trial ${row.index}`, href: link(["experiments", this.id, "trials", row.index]),
+      version: `${row.step} ${row.attempt} ${row.state}` })));
+  }
+
+  noteText(picked, shown) {
+    if (shown === 0 || picked > 0) {
+      return shown === 0 ? "" : "Curves of the picked trials.";
+    }
+    const which = shown === 1 ? "first trial" : `${shown} best trials`;
+    return `Curves of the ${which} ${this.wasPart ? "of this page" : "so far"}; pick others in the table.`;
   }
 
   best() {
@@ -156,6 +157,19 @@ export function loadAllButton(pages) {
 function indexColumn(id) {
   return { id: "index", title: "Trial", remote: "index", value: (row) => row.index, cell: (row) =>
     h("a", { href: link(["experiments", id, "trials", row.index]) }, String(row.index)) };
+}
+
+function stateText(row) {
+  return row.reason ? `${row.state}: ${row.reason}` : row.state;
+}
+
+function stateCell(row) {
+  const reason = row.reason && h("div", { class: "quiet small-text clip", title: row.reason }, row.reason);
+  return h("div", {}, stateBadge(row.state), reason);
+}
+
+function checkpointText({ checkpoint }) {
+  return checkpoint ? `step ${whole(checkpoint.step)}${checkpoint.durable ? "" : ", not durable"}` : "–";
 }
 
 function took(row) {

@@ -7,6 +7,25 @@ import { toNumber } from "./format.js";
 export const POINTS = 500;
 const POINTS_MAX = 10000;
 
+const SHARED_MAX = 64;
+
+/* Answers that several charts of a page want: by trial, number of sums and `version` (what the trial was like when it was
+   asked). */
+const shared = new Map();
+
+export function loadShared(experiment, trial, points, version) {
+  const key = `${experiment}/${trial} ${points} ${version}`;
+  if (!shared.has(key)) {
+    const answer = loadMetrics(experiment, trial, points);
+    shared.set(key, answer);
+    answer.catch(() => shared.delete(key));
+    if (shared.size > SHARED_MAX) {
+      shared.delete(shared.keys().next().value);
+    }
+  }
+  return shared.get(key);
+}
+
 /* So many sums in all that the part of a curve that is zoomed into gets as many as the whole curve had. */
 export function pointsFor(range, all) {
   const share = range && all ? (all[1] - all[0]) / (range[1] - range[0]) : 1;

@@ -3,7 +3,7 @@
 import { get, path, send } from "./api.js";
 import { actionButton } from "./dialog.js";
 import { fill, h, name } from "./dom.js";
-import { ago, fullTime, number } from "./format.js";
+import { ago, fullTime, number, toNumber } from "./format.js";
 import { calm, follow, repeat } from "./live.js";
 import { link, setQuery } from "./router.js";
 import { Selection } from "./selection.js";
@@ -19,35 +19,56 @@ export function open(_, query) {
 }
 
 const COLUMNS = [
-  { id: "name", title: "Name", value: (row) => row.name, text: (row) => `${row.name} ${row.id.slice(0, 4)} ${row.description
-    ?? ""}${row.pinned ? " pinned" : ""}`,
-    cell: (row) => h("div", { class: "title-cell" }, h("a", { href: link(["experiments", row.id]) }, name(row.name)),
-      h("span", { class: "quiet code-text" }, row.id.slice(0, 4)), row.pinned && h("span", { class: "tag" }, "pinned"),
-      row.description && h("div", { class: "quiet small-text clip" }, name(row.description))) },
-  { id: "state", title: "State", value: (row) => row.state, text: (row) => row.state
-    + (row.waiting ? ` waits: ${row.waiting}` : ""),
-    cell: (row) => h("div", {}, stateBadge(row.state), row.waiting && h("div",
-      { class: "quiet small-text clip", title: row.waiting }, row.waiting)) },
+  { id: "name", title: "Name", value: (row) => row.name, text: nameText, cell: nameCell },
+  { id: "state", title: "State", value: (row) => row.state, text: stateText, cell: stateCell },
   { id: "progress", title: "Trials", value: (row) => row.trials.total, text: (row) => countsText(row.trials),
     cell: (row) => progress(row.trials) },
-  { id: "best", title: "Best", numeric: true, value: (row) => row.best?.value ?? null,
-    text: (row) => (row.best ? `${row.best.metric} ${number(row.best.value)} trial ${row.best.trial}` : "–"),
-    cell: (row) => (row.best ? h("span", {}, h("a", { href: link(["experiments", row.id, "trials", row.best.trial]),
-      title: `Trial ${row.best.trial}` }, number(row.best.value)), " ", h("span", { class: "quiet small-text" },
-        name(row.best.metric))) : "–") },
+  { id: "best", title: "Best", numeric: true, value: (row) => toNumber(row.best?.value), text: bestText, cell: bestCell },
   { id: "priority", title: "Priority", numeric: true, minor: true, value: (row) => row.priority },
   { id: "age", title: "Submitted", numeric: true, minor: true, value: (row) => row.submitted_s,
     text: (row) => ago(row.submitted_s),
     cell: (row) => h("time", { title: fullTime(row.submitted_s * 1000) }, ago(row.submitted_s)) },
-  { id: "labels", title: "Labels", minor: true, value: (row) => labelsText(row.labels),
-    cell: (row) => h("span", { class: "labels" },
-    Object.entries(row.labels ?? {}).map(([key, value]) => h("span", { class: "tag" },
-      name(value ? `${key}=${value}` : key)))) },
+  { id: "labels", title: "Labels", minor: true, value: (row) => labelsOf(row).join(" "),
+    cell: (row) => h("span", { class: "labels" }, labelsOf(row).map((text) => h("span", { class: "tag" }, name(text)))) },
   { id: "coordinator", title: "Coordinator", minor: true, value: (row) => row.coordinator_label },
 ];
 
-function labelsText(labels) {
-  return Object.entries(labels ?? {}).map(([key, value]) => (value ? `${key}=${value}` : key)).join(" ");
+function nameText(row) {
+  return [row.name, row.id.slice(0, 4), row.description, row.pinned && "pinned"].filter(Boolean).join(" ");
+}
+
+function nameCell(row) {
+  return h("div", { class: "title-cell" },
+    h("a", { href: link(["experiments", row.id]) }, name(row.name)),
+    h("span", { class: "quiet code-text" }, row.id.slice(0, 4)),
+    row.pinned && h("span", { class: "tag" }, "pinned"),
+    row.description && h("div", { class: "quiet small-text clip" }, name(row.description)));
+}
+
+function stateText(row) {
+  return row.waiting ? `${row.state} waits: ${row.waiting}` : row.state;
+}
+
+function stateCell(row) {
+  const waiting = row.waiting && h("div", { class: "quiet small-text clip", title: row.waiting }, row.waiting);
+  return h("div", {}, stateBadge(row.state), waiting);
+}
+
+function bestText({ best }) {
+  return best ? `${best.metric} ${number(best.value)} trial ${best.trial}` : "–";
+}
+
+function bestCell({ id, best }) {
+  if (!best) {
+    return "–";
+  }
+  const href = link(["experiments", id, "trials", best.trial]);
+  return h("span", {}, h("a", { href, title: `Trial ${best.trial}` }, number(best.value)), " ",
+    h("span", { class: "quiet small-text" }, name(best.metric)));
+}
+
+function labelsOf(row) {
+  return Object.entries(row.labels ?? {}).map(([key, value]) => (value ? `${key}=${value}` : key));
 }
 
 class ExperimentsPage {
@@ -55,11 +76,12 @@ class ExperimentsPage {
     this.rows = [];
     this.selection = new Selection();
     this.archived = query.get("archived") === "1";
-    this.table = new Table({ label: "Experiments", columns: COLUMNS, keyOf: (row) => row.id, selection: this.selection,
-      query,
+    this.table = new Table({
+      label: "Experiments", columns: COLUMNS, keyOf: (row) => row.id, selection: this.selection, query,
       sort: { id: "age", descending: true }, onState: setQuery,
-        empty: "No experiment yet. Drop a configuration here, or run: shoal submit experiment.yaml",
-      filterHint: "Words, or comparisons such as state:failed, best<0.1, labels:vision" });
+      empty: "No experiment yet. Drop a configuration here, or run: shoal submit experiment.yaml",
+      filterHint: "Words, or comparisons such as state:failed, best<0.1, labels:vision",
+    });
     this.bulk = h("div", { class: "bulk", hidden: true });
     this.selection.addEventListener("pick", () => this.drawBulk());
     const archived = h("input", { type: "checkbox", checked: this.archived, onchange: () => {
@@ -100,24 +122,25 @@ class ExperimentsPage {
     }
     this.bulkText = text;
     const many = rows.length === 1 ? `"${rows[0].name}"` : `${rows.length} experiments`;
-    const act = (title, done, method, address, body, options = {}) => actionButton(title,
-      () => this.toAll(rows, method, address, body, done),
-      { ...options, after: () => this.list.now() });
-    fill(this.bulk, h("span", {}, `${rows.length} picked`), act("Pause", "paused", "POST", "/pause"),
+    const act = (title, done, method, address, options = {}) =>
+      actionButton(title, () => this.toAll(rows, method, address, done), { ...options, after: () => this.list.now() });
+    fill(this.bulk, h("span", {}, `${rows.length} picked`),
+      act("Pause", "paused", "POST", "/pause"),
       act("Resume", "resumed", "POST", "/resume"),
-      act("Cancel", "cancelled", "POST", "/cancel", {}, { danger: true, question: { title: `Cancel ${many}?`,
-        text: "Running trials end; a cancelled experiment cannot be resumed.", confirm: "Cancel it", danger: true } }),
+      act("Cancel", "cancelled", "POST", "/cancel", { danger: true, question: {
+        title: `Cancel ${many}?`, text: "Running trials end; a cancelled experiment cannot be resumed.",
+        confirm: "Cancel it", danger: true } }),
       act("Archive", "archived", "POST", "/archive"),
-      act("Delete", "deleted", "DELETE", "", {}, { danger: true, question: { title: `Delete ${many}?`,
-        text: "Points, logs, checkpoints and outputs go with it, on every node, for good.", confirm: "Delete it",
-          danger: true } }),
+      act("Delete", "deleted", "DELETE", "", { danger: true, question: {
+        title: `Delete ${many}?`, text: "Points, logs, checkpoints and outputs go with it, on every node, for good.",
+        confirm: "Delete it", danger: true } }),
       h("button", { type: "button", class: "small", onclick: () => this.selection.clear() }, "Pick none"));
   }
 
   /* One after the other; the first refusal ends it, with its sentence. */
-  async toAll(rows, method, address, body, done) {
+  async toAll(rows, method, address, done) {
     for (const row of rows) {
-      await send(method, `/experiments${path(row.id)}${address}`, body);
+      await send(method, `/experiments${path(row.id)}${address}`);
       this.selection.pick(row.id, false);
     }
     return rows.length === 1 ? `"${rows[0].name}" is ${done}.` : `${rows.length} experiments are ${done}.`;

@@ -3,7 +3,7 @@
 
 import * as banner from "./banner.js";
 import { assignPlaces } from "./canvas.js";
-import { POINTS, loadMetrics, pointsFor } from "./metrics.js";
+import { POINTS, loadShared, pointsFor } from "./metrics.js";
 
 const AGAIN_MS = 1000;
 const AT_ONCE = 3;
@@ -15,7 +15,7 @@ export class TrialCurves {
     this.trials = [];
     this.have = new Map();
     this.points = POINTS;
-    this.abort = new AbortController();
+    this.closed = false;
   }
 
   /* `trials`: [{ key, experiment, trial, title, href, version }]; a new version means that there may be new points. */
@@ -44,21 +44,21 @@ export class TrialCurves {
     do {
       this.wanted = false;
       const stale = this.trials.filter((one) => this.have.get(one.key)?.version !== `${one.version} ${this.points}`);
-      for (let i = 0; i < stale.length && !this.abort.signal.aborted; i += AT_ONCE) {
+      for (let i = 0; i < stale.length && !this.closed; i += AT_ONCE) {
         await Promise.all(stale.slice(i, i + AT_ONCE).map((one) => this.loadOne(one)));
       }
       this.draw();
       if (this.wanted) {
         await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
       }
-    } while (this.wanted && !this.abort.signal.aborted);
+    } while (this.wanted && !this.closed);
     this.busy = false;
   }
 
   async loadOne(one) {
     const version = `${one.version} ${this.points}`;
     try {
-      const { series, unreachable } = await loadMetrics(one.experiment, one.trial, this.points, this.abort.signal);
+      const { series, unreachable } = await loadShared(one.experiment, one.trial, this.points, one.version);
       this.have.set(one.key, { version, series });
       banner.missingPoints(unreachable);
     } catch (problem) {
@@ -76,7 +76,7 @@ export class TrialCurves {
   }
 
   close() {
-    this.abort.abort();
+    this.closed = true;
   }
 }
 

@@ -9,6 +9,7 @@ import { LogView } from "./log_view.js";
 
 const TAILS = [200, 1000, 10000, 100000];
 const TAIL_FIRST = 1000;
+const RANKS_MAX = 256;
 
 export function logsPart(context) {
   return new LogsPart(context);
@@ -19,24 +20,28 @@ class LogsPart {
     this.address = `/experiments${path(id)}/trials${path(index)}/logs`;
     this.view = new LogView(`Log of trial ${index}`);
     this.note = h("span", { class: "quiet" });
-    this.tail = h("select", {}, TAILS.map((count) => h("option", { value: count, selected: count === TAIL_FIRST },
-      whole(count))));
+    this.tail = h("select", {}, TAILS.map((count) =>
+      h("option", { value: count, selected: count === TAIL_FIRST }, whole(count))));
     this.rank = h("select", {}, h("option", { value: "" }, "all"));
     this.attempt = h("select", {}, h("option", { value: "" }, "newest"), h("option", { value: "all" }, "all"));
     this.pattern = h("input", { type: "search", placeholder: "Search lines", "aria-label": "Only lines with this text",
       maxlength: 256 });
     this.following = h("input", { type: "checkbox", checked: true });
-    this.wrap = h("input", { type: "checkbox", checked: true, onchange: () =>
-      this.view.element.classList.toggle("log-long", !this.wrap.checked) });
-    const form = h("form", { class: "toolbar", onsubmit: (event) => {
+    this.wrap = h("input", { type: "checkbox", checked: true,
+      onchange: () => this.view.element.classList.toggle("log-long", !this.wrap.checked) });
+    this.element = h("div", {}, this.form(), this.view.element);
+  }
+
+  form() {
+    const labelled = (...content) => h("label", { class: "check" }, content);
+    const onsubmit = (event) => {
       event.preventDefault();
       this.start();
-    }, onchange: (event) => event.target !== this.wrap && this.start() },
-    this.pattern, h("label", { class: "check" }, "Last lines ", this.tail),
-      h("label", { class: "check" }, "Worker ", this.rank),
-    h("label", { class: "check" }, "Attempt ", this.attempt), h("label", { class: "check" }, this.following, "Follow"),
-      h("label", { class: "check" }, this.wrap, "Wrap"), this.note);
-    this.element = h("div", {}, form, this.view.element);
+    };
+    const onchange = (event) => event.target !== this.wrap && this.start();
+    return h("form", { class: "toolbar", onsubmit, onchange }, this.pattern, labelled("Last lines ", this.tail),
+      labelled("Worker ", this.rank), labelled("Attempt ", this.attempt), labelled(this.following, "Follow"),
+      labelled(this.wrap, "Wrap"), this.note);
   }
 
   shown() {
@@ -54,10 +59,10 @@ class LogsPart {
     }
     this.choicesText = text;
     const ranks = Math.max(1, (trial.slots ?? []).length, ...attempts.map((one) => one.workers ?? 0));
-    this.offer(this.rank, [["", "all"], ...Array.from({ length: Math.min(ranks, 256) },
-      (_, i) => [String(i), `rank ${i}`])]);
-    this.offer(this.attempt, [["", "newest"], ["all", "all"], ...attempts.map(
-      (one) => [String(one.attempt), String(one.attempt)])]);
+    const all = Array.from({ length: Math.min(ranks, RANKS_MAX) }, (_, rank) => [String(rank), `rank ${rank}`]);
+    this.offer(this.rank, [["", "all"], ...all]);
+    this.offer(this.attempt, [["", "newest"], ["all", "all"],
+      ...attempts.map(({ attempt }) => [String(attempt), String(attempt)])]);
   }
 
   offer(select, choices) {
