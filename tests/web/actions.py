@@ -1,6 +1,7 @@
 """Presses what can be pressed in the dashboard, in headless Chromium, over a mesh that is there for the test: submits a
-configuration by dropping it, waits for its curve, describes, labels, pauses, resumes, cancels, archives and deletes the experiment,
-withholds and returns a slot, drains and undrains a node, filters and sorts by keyboard, compares two trials, and switches the theme.
+configuration by dropping it, waits for its curve, describes, labels, pauses, resumes, cancels, archives and deletes the
+experiment, withholds and returns a slot, drains and undrains a node, filters and sorts by keyboard, compares two trials, and
+switches the theme.
 
 usage: actions.py --base http://127.0.0.1:7412 [--login LINK] [--stop COMMAND --start COMMAND]
 

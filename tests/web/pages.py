@@ -1,10 +1,11 @@
 """Looks at every page of the dashboard in headless Chromium, in both themes, at 1280 and at 390 pixels: the page says what it
-should, nothing is written to the console as an error, no request goes to another host, axe finds nothing serious, and nothing is
-wider than the window. Leaves a screenshot of each.
+should, nothing is written to the console as an error, no request goes to another host, axe finds nothing serious, and no page
+is wider than the window. Leaves a screenshot of each.
 
 usage: pages.py --base http://127.0.0.1:7412 [--login LINK] [--shots FOLDER] [--only WORD]
 
-`--login`: the one-time link that `shoal open` prints. Needs playwright and axe-playwright-python (PyPI) and Debian's chromium."""
+`--login`: the one-time link that `shoal open` prints. Needs playwright and axe-playwright-python (PyPI), and Debian's
+chromium."""
 
 import argparse
 import json
@@ -19,7 +20,9 @@ CHROMIUM = "/usr/bin/chromium"
 SIZES = (("wide", 1280, 800), ("narrow", 390, 844))
 THEMES = ("light", "dark")
 SERIOUS = ("serious", "critical")
-SETTLE_MS = 15000
+SETTLE_MS = 60000
+SETTLED = """() => document.querySelector("main h1") &&
+  ![...document.querySelectorAll("main p.quiet")].some(text => text.checkVisibility() && text.textContent === "Loading.")"""
 
 
 class Broken(AssertionError):
@@ -107,9 +110,7 @@ def pages_of(found):
 
 def settle(page):
     """Waits until the page has what it asked for: no part says that it is loading."""
-    page.wait_for_function("() => document.querySelector('main h1') && "
-                           "![...document.querySelectorAll('main p.quiet')].some(p => p.checkVisibility() && p.textContent === 'Loading.')",
-                           timeout=SETTLE_MS)
+    page.wait_for_function(SETTLED, timeout=SETTLE_MS)
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
