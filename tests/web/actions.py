@@ -171,11 +171,11 @@ def away(page, base, stop, start):
     settle(page)
     rows = page.locator("tbody tr").count()
     subprocess.run(stop, shell=True, check=True)
-    page.get_by_text("does not answer since").first.wait_for(timeout=LIMIT_MS)
+    page.get_by_text("has not answered since").first.wait_for(timeout=LIMIT_MS)
     if page.locator("tbody tr").count() != rows:
         raise Broken("the table is not what the node said last")
     subprocess.run(start, shell=True, check=True)
-    page.get_by_text("does not answer since").first.wait_for(state="detached", timeout=2 * LIMIT_MS)
+    page.get_by_text("has not answered since").first.wait_for(state="detached", timeout=2 * LIMIT_MS)
 
 
 def main():

@@ -36,7 +36,7 @@ export function report(subject, problem, again) {
   const retry = again && { title: "Try now", act: again };
   if (problem.status === 0) {
     silentSince ??= Date.now();
-    show("silent", `${session.node} does not answer since ${clock(
+    show("silent", `${session.node} has not answered since ${clock(
       silentSince)}. This page shows what it said last, and goes on `
       + "by itself once the node is back; any other node of the mesh shows the same.", "error", retry);
   } else if (problem.status === 401) {

@@ -26,19 +26,19 @@ class ChartsPart {
     this.scatter = new Scatter({ selection, onOpen: (key) => go(["experiments", id, "trials", key]) });
     this.select = h("select", { onchange: () => this.drawScatter() });
     this.note = h("p", { class: "quiet small-text" });
-    this.part = h("p", { class: "note", hidden: true }, "The charts show one page of the trials. ", loadAllButton(pages));
+    this.whole = loadAllButton(pages);
+    this.part = h("p", { class: "note", hidden: true }, "The charts show one page of the trials. ", this.whole);
     this.table = new Table({ label: "Trials in the charts", columns: this.columns([], "metric"),
       keyOf: (row) => String(row.index), selection,
       sort: { id: "metric" }, empty: "No trial yet." });
+    this.scatterTitle = h("h2", {}, "Metric against");
+    const panel = (label, head, ...content) => h("section", { class: "panel", "aria-label": label },
+      h("div", { class: "panel-head" }, head), content);
     this.element = h("div", {}, this.part, this.note,
-      h("section", { class: "panel", "aria-label": "Parallel coordinates of all trials" },
-        h("div", { class: "panel-head" }, h("h2", {}, "Parallel coordinates")), this.parallel.element),
-      h("section", { class: "panel", "aria-label": "Scatter" }, h("div", { class: "panel-head" },
-        this.scatterTitle = h("h2", {}, "Metric against"),
-        h("label", { class: "check" }, "Hyperparameter ", this.select)), this.scatter.element,
-      h("p", { class: "quiet small-text" },
-        "A disc is a completed trial, a ring a running one, a square a stopped one, "
-        + "a cross a failed one. A click opens it.")),
+      panel("Parallel coordinates of all trials", h("h2", {}, "Parallel coordinates"), this.parallel.element),
+      panel("Scatter", [this.scatterTitle, h("label", { class: "check" }, "Hyperparameter ", this.select)],
+        this.scatter.element, h("p", { class: "quiet small-text" }, "A disc is a completed trial, a ring a running one, "
+          + "a square a stopped one, a cross a failed one. A click opens it.")),
       h("h2", {}, "The trials as a table"), this.table.element);
   }
 
@@ -51,7 +51,7 @@ class ChartsPart {
     this.text = text;
     this.experiment = experiment;
     const isPart = experiment.trials.length < experiment.counts.total;
-    this.part.hidden = !isPart;
+    this.part.hidden = this.whole.hidden = !isPart;
     const trials = experiment.trials.slice(0, DRAWN_MAX);
     this.rows = trials.map((trial) => ({ index: trial.index, state: trial.state, flat: flatten(trial.hyperparameters),
       value: latest(trial.metrics, experiment.metric) }));

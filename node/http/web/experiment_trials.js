@@ -150,8 +150,8 @@ class TrialsPart {
 }
 
 export function loadAllButton(pages) {
-  return h("button", { type: "button", class: "small", title: "To filter, to sort by hyperparameters, and for the charts",
-    onclick: () => pages.all() }, "Load all trials");
+  return h("button", { type: "button", class: "small", hidden: true,
+    title: "To filter, to sort by hyperparameters, and for the charts", onclick: () => pages.all() }, "Load all trials");
 }
 
 function indexColumn(id) {
