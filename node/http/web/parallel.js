@@ -12,7 +12,8 @@ const HEIGHT = 320;
 const TOP = 38;
 const BOTTOM = 26;
 const BRUSH_PX = 12;
-const AXIS_PX_LEAST = 76;
+const AXIS_PX_LEAST = 96;
+const LETTER_PX = 7;
 const SIDE = 48;
 const COLOUR_STEPS = 33;
 const DRAGGED_LINES_MAX = 1000; /* while a range is dragged: a fair sample, then all */
@@ -136,6 +137,7 @@ export class Parallel {
   paint(context, width, height, colours) {
     this.inner = height - TOP - BOTTOM;
     const step = (width - 2 * SIDE) / Math.max(1, this.axes.length - 1);
+    this.letters = Math.max(8, Math.floor(step / LETTER_PX) - 2); /* of an axis' title */
     this.axes.forEach((axis, i) => (axis.x = SIDE + i * step));
     this.parts();
     this.paintLines(context, colours, this.keys.map((_, i) => i));
@@ -203,7 +205,8 @@ export class Parallel {
     context.textAlign = isFirst ? "left" : isLast ? "right" : "center";
     context.textBaseline = "alphabetic";
     context.fillStyle = colours.text;
-    context.fillText(shorten(axis.title, 16) + (axis.log ? " (log)" : ""), axis.x + (isLast - isFirst) * (SIDE - 4), 16);
+    const log = axis.log ? " (log)" : "";
+    context.fillText(shorten(axis.title, this.letters - log.length) + log, axis.x + (isLast - isFirst) * (SIDE - 4), 16);
     context.textAlign = "center";
     context.fillStyle = colours.quiet;
     if (axis.numeric && axis.list.length > 0) {
