@@ -11,6 +11,8 @@ import { setQuery } from "./router.js";
 
 const SHOWN_FIRST = 6;
 const CHOICES_MAX = 300;
+const GAP_MS = 500; /* between two questions, */
+const GAP_SHARE = 3; /* and three times as long as the last answer took: a slow machine is asked less */
 
 export function metricsPart(context) {
   return new MetricsPart(context);
@@ -48,6 +50,7 @@ class MetricsPart {
     }
     this.busy = true;
     this.wanted = false;
+    const began = performance.now();
     try {
       const { series, unreachable } = await loadMetrics(this.id, this.index, this.points, this.abort.signal);
       this.series = series;
@@ -56,10 +59,13 @@ class MetricsPart {
     } catch (problem) {
       banner.report("points", problem, () => this.load());
     }
-    this.busy = false;
-    if (this.wanted && !this.abort.signal.aborted) {
-      setTimeout(() => this.load(), 500);
-    }
+    const gap = Math.max(GAP_MS, GAP_SHARE * (performance.now() - began));
+    setTimeout(() => {
+      this.busy = false;
+      if (this.wanted && !this.abort.signal.aborted) {
+        this.load();
+      }
+    }, gap);
   }
 
   draw() {
