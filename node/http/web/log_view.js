@@ -26,12 +26,12 @@ export class LogView {
     this.sources = new Map();
   }
 
-  /* A piece of one worker's output. A line that has no end yet waits for the rest. `mark`: what stands before each line,
-     where several workers write. */
-  add(source, text, mark) {
-    const one = this.sources.get(source) ?? { rest: "" };
-    const lines = (one.rest + text).split(/\r?\n/);
-    this.sources.set(source, { rest: lines.pop(), mark });
+  /* Bytes of one worker's output, as hexadecimal text. A line that has no end yet waits for the rest, and so does a
+     character whose bytes are not all here. `mark`: what stands before each line, where several workers write. */
+  add(source, hex, mark) {
+    const one = this.sources.get(source) ?? { rest: "", decoder: new TextDecoder() };
+    const lines = (one.rest + one.decoder.decode(fromHex(hex), { stream: true })).split(/\r?\n/);
+    this.sources.set(source, { ...one, rest: lines.pop(), mark });
     this.append(lines, mark);
   }
 
@@ -91,4 +91,12 @@ export function logText(text) {
 
 function lineNodes(line) {
   return parts(line).map(({ text, look }) => (look ? h("span", { class: look }, text) : text));
+}
+
+function fromHex(hex) {
+  const bytes = new Uint8Array(hex.length >> 1);
+  for (let i = 0; i < bytes.length; i++) {
+    bytes[i] = parseInt(hex.slice(2 * i, 2 * i + 2), 16);
+  }
+  return bytes;
 }

@@ -95,7 +95,7 @@ class LogsPart {
       this.lines(`Waits: ${reply.waiting}`);
       return false;
     }
-    if (reply.text !== undefined) {
+    if (reply.bytes !== undefined) {
       this.takeText(reply);
     }
     if (reply.attempts === undefined) {
@@ -122,7 +122,7 @@ class LogsPart {
       this.view.note(`${whole(reply.dropped)} bytes before these are kept no more.`);
     }
     const mark = (reply.workers_max ?? 1) > 1 ? `${reply.rank}` : null;
-    this.view.add(`${reply.attempt}/${reply.rank}`, reply.text, mark);
+    this.view.add(`${reply.attempt}/${reply.rank}`, reply.bytes, mark);
     this.lines(`${whole(this.view.count)} lines`);
   }
 
