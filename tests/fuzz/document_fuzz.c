@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/document.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/pack.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/shoal/document.h"
 
 #define PARTS_MAX 4
 

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
+#include "base/document.h"
 #include "tests/unit/cli_fixture.h"
 #include "tools/shoal/cli.h"
-#include "tools/shoal/document.h"
 
 #define NOTED "\"ok\":true,\"end\":true,\"experiment\":\"a1b2c3d4e5f60718\",\"stored_on\":2,\"nodes_alive\":2"
 

@@ -15,10 +15,10 @@
 
 #include <cmocka.h>
 
+#include "base/document.h"
 #include "store/data_dir.h"
 #include "tests/unit/cli_fixture.h"
 #include "tools/shoal/cli.h"
-#include "tools/shoal/document.h"
 
 static void lists_come_as_tables_or_json(void **state)
 {

@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
+#include "base/document.h"
 #include "base/pack.h"
 #include "tools/shoal/cli.h"
-#include "tools/shoal/document.h"
 #include "train/shoal/hparams.h"
 
 char root[64];

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
+#include "base/document.h"
 #include "tests/unit/cli_fixture.h"
 #include "tools/shoal/cli.h"
-#include "tools/shoal/document.h"
 
 #define FILE_TEXT "entrypoint: python3 train.py\n# shoal: set max_restarts=2\n# shoal: commit 0123abcd\n# shoal: version 0.0.1\n"
 #define FILE_BYTES "105"

@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
+#include "base/document.h"
 #include "gossip/token.h"
 #include "tests/unit/cli_fixture.h"
 #include "tools/shoal/cli.h"
-#include "tools/shoal/document.h"
 
 #define NODE_ROWS(drained, emptied)                                                                                  \
     "\"ok\":true,\"end\":true,\"nodes\":[{\"id\":\"00112233445566778899aabbccddeeff\",\"name\":\"alpha\",\"state\":" \

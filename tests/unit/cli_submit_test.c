@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
+#include "base/document.h"
 #include "store/archive.h"
 #include "tests/unit/cli_fixture.h"
 #include "tools/shoal/cli.h"
-#include "tools/shoal/document.h"
 
 static void write_text(const char *path, const char *text)
 {

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
+#include "base/document.h"
 #include "tests/unit/cli_fixture.h"
 #include "tools/shoal/cli.h"
-#include "tools/shoal/document.h"
 
 static void metrics_are_one_point_per_line(void **state)
 {

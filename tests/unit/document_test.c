@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
+#include "base/document.h"
 #include "base/err.h"
 #include "base/pack.h"
-#include "tools/shoal/document.h"
 
 static msgpack_zone *zone;
 

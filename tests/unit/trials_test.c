@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
+#include "base/document.h"
 #include "base/pack.h"
 #include "tools/shoal/curve.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/trials.h"
 #include "train/shoal/hparams.h"
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/document.h"
 #include "store/tfevents.h"
 #include "tools/shoal/board_inside.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/target.h"
 
 #define ID_DIGITS 8 /* behind a '~', in the directory of the second experiment of a name */

@@ -3,10 +3,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/document.h"
 #include "base/err.h"
 #include "store/tfevents.h"
 #include "tools/shoal/board_inside.h"
-#include "tools/shoal/document.h"
 
 #define TEXT_BYTES 8192 /* of a hyperparameter: the records that carry them are not larger */
 

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/document.h"
 #include "base/err.h"
 #include "store/snapshot.h"
 #include "tools/shoal/board_files.h"
 #include "tools/shoal/board_inside.h"
-#include "tools/shoal/document.h"
 
 #define PARTS_MAX 64
 #define FILES_SHARE 20 /* at most a twentieth of the time is spent on the files of a running trial, */

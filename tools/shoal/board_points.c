@@ -1,10 +1,10 @@
 /* The board's points: metrics become scalars, and attempts and generations starts. */
 
 #include "base/bytes.h"
+#include "base/document.h"
 #include "base/visible.h"
 #include "store/tfevents.h"
 #include "tools/shoal/board_inside.h"
-#include "tools/shoal/document.h"
 
 const struct board_tag *board_tag_of(struct board *board, struct board_experiment *experiment,
                                      const msgpack_object_str *group, const msgpack_object_str *name)

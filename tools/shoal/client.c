@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/document.h"
 #include "base/err.h"
 #include "store/data_dir.h"
-#include "tools/shoal/document.h"
 
 #define BUFFER_BYTES (FRAME_BYTES_MAX + 4)
 #define DOCUMENT_BYTES_MAX (256u << 20)

@@ -3,11 +3,11 @@
 
 #include <string.h>
 
+#include "base/document.h"
 #include "node/core/facts/config.h"
 #include "node/core/facts/facts.h"
 #include "node/core/facts/options.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 
 /* An experiment that notes are made about. */

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/document.h"
 #include "store/archive.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/original.h"
 #include "tools/shoal/print.h"
 

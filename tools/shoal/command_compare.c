@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/document.h"
 #include "base/pack.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/original.h"
 #include "tools/shoal/platform.h"
 #include "tools/shoal/print.h"

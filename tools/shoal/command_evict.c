@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "base/document.h"
 #include "base/id.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 
 #define NODE_TEXT_BYTES (2 * NODE_ID_BYTES + 1)

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/document.h"
 #include "base/units.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/render.h"
 #include "tools/shoal/target.h"

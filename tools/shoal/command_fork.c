@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/shoal/document.h"
+#include "base/document.h"
 #include "tools/shoal/original.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/submission.h"

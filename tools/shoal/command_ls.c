@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/bytes.h"
-#include "tools/shoal/document.h"
+#include "base/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/table_choice.h"
 

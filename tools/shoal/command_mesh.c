@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/document.h"
 #include "base/err.h"
 #include "base/units.h"
 #include "gossip/control_join.h"
@@ -21,7 +22,6 @@
 #include "store/data_dir.h"
 #include "store/state_lmdb.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/render.h"
 

@@ -6,10 +6,10 @@
 #include <time.h>
 
 #include "base/bytes.h"
+#include "base/document.h"
 #include "base/number.h"
 #include "base/visible.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/target.h"
 
 #define POINTS_MAX 10000

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/document.h"
 #include "base/err.h"
 #include "store/snapshot.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/render.h"
 #include "tools/shoal/target.h"

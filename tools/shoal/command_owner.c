@@ -3,10 +3,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/document.h"
 #include "base/units.h"
 #include "node/core/facts/facts.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/render.h"
 

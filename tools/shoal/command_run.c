@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/document.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/logs.h"
 #include "tools/shoal/run_config.h"
 #include "tools/shoal/submission.h"

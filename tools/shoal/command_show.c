@@ -5,9 +5,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/document.h"
 #include "base/visible.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/platform.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/print_program.h"

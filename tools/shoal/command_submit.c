@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/document.h"
 #include "base/err.h"
 #include "base/id.h"
 #include "node/config/advice.h"
 #include "node/config/config_yaml.h"
 #include "node/core/facts/config.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/extends.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/print_program.h"

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/document.h"
 #include "tools/shoal/board.h"
-#include "tools/shoal/document.h"
 
 #define ROUND_MS 1000 /* between looks, or as long as the last look took: half of the daemon's time is left to others */
 #define SLICE_MS 100

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/document.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/render.h"
 

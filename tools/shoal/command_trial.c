@@ -8,11 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/document.h"
 #include "base/err.h"
 #include "base/pattern.h"
 #include "store/snapshot.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/log_lines.h"
 #include "tools/shoal/log_prefix.h"
 #include "tools/shoal/logs.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/shoal/document.h"
+#include "base/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/watch.h"
 #include "tools/shoal/watching.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/document.h"
 #include "node/core/facts/config.h"
-#include "tools/shoal/document.h"
 
 /* Asks for a file of the experiment. */
 static int get_file(struct client *client, const char *op, const char *id, struct reply *reply)

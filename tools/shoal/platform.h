@@ -2,8 +2,8 @@
 #define TOOLS_SHOAL_PLATFORM_H
 /* What the shown attempt of a trial ran on, as its node noted it (node/daemon/workers/platform.h). */
 
+#include "base/document.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 
 #define PLATFORM_TEXT_BYTES 512
 #define PLATFORM_HASH_BYTES 17

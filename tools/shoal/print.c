@@ -6,8 +6,8 @@
 #include <strings.h>
 
 #include "base/bytes.h"
+#include "base/document.h"
 #include "base/visible.h"
-#include "tools/shoal/document.h"
 
 #define NAME_BYTES 65 /* of a metric or hyperparameter, with the NUL */
 #define NAME_VISIBLE_BYTES (4 * NAME_BYTES)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/shoal/document.h"
+#include "base/document.h"
 
 #define NODES_MAX 64
 #define NAMED_MAX 4 /* nodes that a sentence names */

@@ -3,8 +3,8 @@
 /* The last lines of failed trials. The document of `show` has the end of them, as much as fits into a record; more lies with
  * the logs, on the node where the program ran and on a second one. */
 
+#include "base/document.h"
 #include "tools/shoal/client.h"
-#include "tools/shoal/document.h"
 
 #define TAILS_MAX 16 /* trials of which more than the end is fetched, in the order of the document */
 #define TAIL_BYTES_MAX (64u * 1024)

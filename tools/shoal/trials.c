@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/document.h"
 #include "base/visible.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 
 #define TRIALS_MAX 100000

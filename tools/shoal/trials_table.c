@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/document.h"
 #include "base/visible.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/trials.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/document.h"
 #include "node/config/warm_start.h"
-#include "tools/shoal/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/target.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/shoal/document.h"
+#include "base/document.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/render.h"
 #include "tools/shoal/trials.h"

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/shoal/document.h"
+#include "base/document.h"
 #include "tools/shoal/keyboard.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/show.h"

@@ -1,5 +1,5 @@
-#ifndef TOOLS_SHOAL_DOCUMENT_H
-#define TOOLS_SHOAL_DOCUMENT_H
+#ifndef BASE_DOCUMENT_H
+#define BASE_DOCUMENT_H
 /* Reading the daemon's documents with msgpack-c: MessagePack maps. A value that is absent or of an unexpected type
  * reads as nothing (0, "", false, nil, an empty list), so that a newer daemon does not break an older client. */
 

@@ -1,4 +1,4 @@
-#include "tools/shoal/document.h"
+#include "base/document.h"
 
 #include <stdio.h>
 #include <stdlib.h>
