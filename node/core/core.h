@@ -105,6 +105,8 @@ enum node_request_kind {
     NODE_REQUEST_DELETE, /* experiment */
     NODE_REQUEST_INVITE, /* public_key, expires_s */
     NODE_REQUEST_REVOKE, /* public_key: the invite's */
+    NODE_REQUEST_TOKEN,  /* public_key: the token's hash; expires_s, read_only, label: its name */
+    NODE_REQUEST_TOKEN_REVOKE, /* public_key: the token's hash */
     NODE_REQUEST_EVICT,  /* node; with_vouched: nodes without another voucher are evicted, too */
     NODE_REQUEST_WITHHOLD, /* slots, for_s: the owner of the machine takes the slots back */
     NODE_REQUEST_RETURN,   /* slots: the mesh may use them again */
@@ -178,6 +180,7 @@ struct node_event {
             uint32_t trial_count; /* of a large experiment, whose whole configuration is in config_text; else 0 */
             uint8_t public_key[PUBLIC_KEY_BYTES];
             uint64_t expires_s;
+            bool read_only; /* TOKEN */
             uint64_t slots; /* bit i: slot i; 0: all */
             uint64_t for_s; /* 0: until they are returned */
             node_id node;   /* none: this node */
@@ -519,6 +522,10 @@ bool node_core_highest_claim(const struct node_core *core, experiment_id experim
 
 /* Some member's invite with this key that is neither revoked nor expired. */
 bool node_core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES]);
+
+/* Reads a member's token with this hash that no member has revoked and that has not expired. False: there is none, `*out` is
+ * untouched. */
+bool node_core_find_door_token(const struct node_core *core, const uint8_t hash[HASH_BYTES], struct fact_token *out);
 
 /* All records of the checkpoint of `first` as one: every holder, first those that live and are not known to have lost their
  * copy. Returns the next checkpoint's row, or NULL. `out->next` is of no use. */

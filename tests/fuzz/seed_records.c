@@ -26,6 +26,8 @@ static void say_members(struct maker *maker, const struct person people[2])
     }
     struct fact_invite invite = {.expires_s = 2000000000};
     say(maker, people[0].id, FACT_INVITE, fact_key_public_key(people[1].public_key), &invite);
+    struct fact_token token = {.expires_s = 2000000000, .read_only = true, .created_s = 1700000000, .name = "grafana"};
+    say(maker, people[0].id, FACT_TOKEN, fact_key_public_key(people[1].public_key), &token);
 }
 
 static void say_experiment(struct maker *maker, const struct person people[2])

@@ -21,13 +21,14 @@ static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE, 
                                        FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
                                        FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE, FACT_STOP,
                                        FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_SEARCH_PAUSE, FACT_SEARCHER, FACT_ANNOTATION,
-                                       FACT_PART};
+                                       FACT_PART, FACT_TOKEN};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
     struct fact_member member;
     struct fact_node node;
     struct fact_invite invite;
+    struct fact_token token;
     struct fact_slot slot;
     struct fact_experiment experiment;
     struct fact_control control;
@@ -353,6 +354,10 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
     case FACT_INVITE:
         out->invite = (struct fact_invite){random_number(random), below(random, 2) == 1};
         return fact_key_public_key(metrics);
+    case FACT_TOKEN:
+        out->token = (struct fact_token){random_number(random), below(random, 2) == 1, below(random, 2) == 1, random_number(random), ""};
+        random_text(random, out->token.name, sizeof out->token.name);
+        return fact_key_public_key(metrics);
     case FACT_SLOT:
         out->slot.state = below(random, LEASE_WITHHELD + 1);
         out->slot.attempt = id;
@@ -533,6 +538,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_node_read(record, &out->node);
     case FACT_INVITE:
         return fact_invite_read(record, &out->invite);
+    case FACT_TOKEN:
+        return fact_token_read(record, &out->token);
     case FACT_SLOT:
         return fact_slot_read(record, &out->slot);
     case FACT_EXPERIMENT:
@@ -668,6 +675,8 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return same_node(&a->node, &b->node);
     case FACT_INVITE:
         return SAME(invite.expires_s) && SAME(invite.revoked);
+    case FACT_TOKEN:
+        return SAME(token.expires_s) && SAME(token.revoked) && SAME(token.read_only) && SAME(token.created_s) && SAME(token.name);
     case FACT_SLOT:
         return SAME(slot.state) && SAME(slot.attempt) && SAME(slot.rank) && SAME(slot.token_hash) &&
                SAME(slot.withheld) && SAME(slot.withheld_s);
@@ -893,6 +902,9 @@ static void check_bounds(const struct record *record, const union any_fact *fact
     case FACT_ANNOTATION:
         assert_true(fact->annotation.lamport > 0);
         check_text(fact->annotation.value, sizeof fact->annotation.value);
+        break;
+    case FACT_TOKEN:
+        check_text(fact->token.name, sizeof fact->token.name);
         break;
     case FACT_RESULT:
     case FACT_DEATH:

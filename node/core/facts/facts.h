@@ -45,7 +45,8 @@
     ROW(SEARCH_STOP, 32, search_stop, true, fold_search_stop) /* the search has stopped one trial */ \
     ROW(SEARCH_PAUSE, 35, search_pause, true, fold_search_pause) /* the search has paused the attempts of one trial */ \
     ROW(SEARCHER, 37, searcher, true, fold_searcher) /* a coordinator about the program that decides in a search */ \
-    ROW(PART, 39, part, true, fold_part) /* one part of a checkpoint of several parts, and its holders */
+    ROW(PART, 39, part, true, fold_part) /* one part of a checkpoint of several parts, and its holders */ \
+    ROW(TOKEN, 40, token, false, fold_nothing) /* the hash of a token that opens the HTTP door */
 
 enum fact_kind {
 #define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
@@ -160,6 +161,16 @@ struct fact_links {
 struct fact_invite {
     uint64_t expires_s; /* seconds since 1970 */
     bool revoked;
+};
+
+/* A token of the HTTP door (docs/http.md), or the end of one. Key: the token's hash, BLAKE2b-256 of its text (32 bytes). As with
+ * invites, one member's word that a token is revoked counts whatever others say, for ever. */
+struct fact_token {
+    uint64_t expires_s; /* seconds since 1970; 0: a revocation by a node that did not know the token */
+    bool revoked;
+    bool read_only; /* the token opens requests that change nothing */
+    uint64_t created_s;
+    char name[FACT_NAME_BYTES]; /* what it is for, as its maker said */
 };
 
 /* An owner about one of its slots. Key: u8 slot index. */
@@ -611,7 +622,7 @@ struct fact_key {
 };
 struct fact_key fact_key_node_id(node_id node); /* MEMBER, EVICTION, DRAIN: the node that the record is about */
 struct fact_key fact_key_empty(void); /* NODE, QUARANTINE, ADDRESSES, LINKS, PROGRAMS */
-struct fact_key fact_key_public_key(const uint8_t key[PUBLIC_KEY_BYTES]); /* INVITE */
+struct fact_key fact_key_public_key(const uint8_t key[PUBLIC_KEY_BYTES]); /* INVITE; TOKEN: of the hash */
 struct fact_key fact_key_slot(uint32_t slot); /* SLOT; slot < FACT_SLOTS_MAX */
 struct fact_key fact_key_experiment(experiment_id experiment); /* EXPERIMENT, EXPERIMENT_LARGE, CONTROL (pause), CLAIM,
                                                                  TOMBSTONE */
@@ -671,6 +682,7 @@ mesh_id mesh_id_of_founder(const uint8_t public_key[PUBLIC_KEY_BYTES], const uin
 void fact_member_pack(struct pack_writer *writer, const struct fact_member *fact);
 void fact_node_pack(struct pack_writer *writer, const struct fact_node *fact);
 void fact_invite_pack(struct pack_writer *writer, const struct fact_invite *fact);
+void fact_token_pack(struct pack_writer *writer, const struct fact_token *fact);
 void fact_slot_pack(struct pack_writer *writer, const struct fact_slot *fact);
 void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact);
 void fact_experiment_large_pack(struct pack_writer *writer, const struct fact_experiment *fact);
@@ -706,6 +718,7 @@ void fact_tombstone_pack(struct pack_writer *writer);
 int fact_member_read(const struct record *record, struct fact_member *out);
 int fact_node_read(const struct record *record, struct fact_node *out);
 int fact_invite_read(const struct record *record, struct fact_invite *out);
+int fact_token_read(const struct record *record, struct fact_token *out);
 int fact_slot_read(const struct record *record, struct fact_slot *out);
 int fact_experiment_read(const struct record *record, struct fact_experiment *out);
 int fact_experiment_large_read(const struct record *record, struct fact_experiment *out);

@@ -120,6 +120,34 @@ int fact_invite_read(const struct record *record, struct fact_invite *out)
     return 0;
 }
 
+void fact_token_pack(struct pack_writer *writer, const struct fact_token *fact)
+{
+    pack_array(writer, 5);
+    pack_u64(writer, fact->expires_s);
+    pack_bool(writer, fact->revoked);
+    pack_bool(writer, fact->read_only);
+    pack_u64(writer, fact->created_s);
+    pack_text(writer, fact->name);
+}
+
+int fact_token_read(const struct record *record, struct fact_token *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    fact_body_open(&reader, record, 5, &extra);
+    struct fact_token fact;
+    fact.expires_s = pack_read_u64(&reader);
+    fact.revoked = pack_read_bool(&reader);
+    fact.read_only = pack_read_bool(&reader);
+    fact.created_s = pack_read_u64(&reader);
+    pack_read_text_copy(&reader, fact.name, sizeof fact.name);
+    if (fact_body_close(&reader, extra) != 0 || record->key_bytes != HASH_BYTES) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
 void fact_slot_pack(struct pack_writer *writer, const struct fact_slot *fact)
 {
     pack_array(writer, 6);

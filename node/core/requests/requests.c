@@ -14,6 +14,7 @@
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 #include "node/core/requests/members.h"
+#include "node/core/requests/tokens.h"
 #include "node/core/requests/trials.h"
 #include "train/search/search.h"
 
@@ -836,6 +837,12 @@ static void receive(struct node_core *core, const struct node_event *event)
         break;
     case NODE_REQUEST_REVOKE:
         requests_revoke(core, event);
+        break;
+    case NODE_REQUEST_TOKEN:
+        requests_token(core, event);
+        break;
+    case NODE_REQUEST_TOKEN_REVOKE:
+        requests_token_revoke(core, event);
         break;
     case NODE_REQUEST_EVICT:
         requests_evict(core, event);
