@@ -895,6 +895,53 @@ static void long_lists_come_in_parts(void **state)
     assert_int_equal(from, 0);
 }
 
+/* The indices of a page, with commas, and how many match. */
+static const char *page_of(struct fixture *f, const struct view_experiment *experiment, struct render_wish wish)
+{
+    static char text[128];
+    uint32_t trials[8];
+    double keys[8];
+    assert_true(experiment->trial_count <= 8);
+    struct render_choice choice = render_choose(f->core, experiment, &wish, trials, keys);
+    size_t used = 0;
+    for (uint32_t i = 0; i < choice.count; i++) {
+        used += (size_t)format_text(text + used, sizeof text - used, "%u,", choice.trials[i]);
+    }
+    format_text(text + used, sizeof text - used, "of %u", choice.matching);
+    return text;
+}
+
+static void a_page_has_the_wanted_trials_in_the_wanted_order(void **state)
+{
+    struct fixture *f = *state;
+    static const double accuracies[] = {0.5, 0.75, NAN, 0.25};
+    load_experiment(f, 0, 6, 5);
+    const struct view_experiment *experiment = view_find_experiment(&f->core->view, make_experiment_id(0));
+    const struct person *members[] = {&f->b};
+    for (uint32_t trial = 0; trial < 4; trial++) { /* trials 4 and 5 have not begun */
+        attempt_id id = make_attempt_id(0, trial, 1, 1, f->b.id);
+        load_attempt(f, &id, members, 1, 0);
+        load_verdict(f, &id, &f->b, FACT_COMPLETED, 10 * (4 - trial), accuracies[trial], "");
+    }
+    assert_string_equal(page_of(f, experiment, (struct render_wish){0}), "0,1,2,3,4,5,of 6");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.descending = true}), "5,4,3,2,1,0,of 6");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.from = 2, .limit = 3}), "2,3,4,of 6");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.from = 6, .limit = 3}), "of 6");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.from = UINT32_MAX, .limit = UINT32_MAX}), "of 6");
+    /* Not a number, and no number, are last in either order. */
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.sort = RENDER_BY_METRIC}), "3,0,1,2,4,5,of 6");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.sort = RENDER_BY_METRIC, .descending = true}), "1,0,3,2,4,5,of 6");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.sort = RENDER_BY_METRIC, .descending = true, .limit = 1}), "1,of 6");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.sort = RENDER_BY_STEP}), "3,2,1,0,4,5,of 6");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.states = "completed"}), "0,1,2,3,of 4");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.states = "completed,queued", .from = 3, .limit = 2}), "3,4,of 6");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.states = "queued"}), "4,5,of 2");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.states = "complete,,x"}), "of 0");
+    enum render_sort sort;
+    assert_true(render_sort_of("started_s", &sort) && sort == RENDER_BY_START);
+    assert_false(render_sort_of("", &sort));
+}
+
 static void the_coordinator_is_the_highest_living_claim(void **state)
 {
     struct fixture *f = *state;
@@ -1007,6 +1054,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(checkpoints_are_listed_newest_first, setup, teardown),
         cmocka_unit_test_setup_teardown(a_checkpoint_that_a_program_left_is_listed_with_its_name, setup, teardown),
         cmocka_unit_test_setup_teardown(long_lists_come_in_parts, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_page_has_the_wanted_trials_in_the_wanted_order, setup, teardown),
         cmocka_unit_test_setup_teardown(the_coordinator_is_the_highest_living_claim, setup, teardown),
         cmocka_unit_test_setup_teardown(status_adds_what_the_core_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(blocked_ports_are_named_with_node_and_direction, setup, teardown),

@@ -184,9 +184,16 @@ void render_experiment_state(const struct node_core *core, const struct view_exp
 bool render_show(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
                  uint32_t *from, struct pack_writer *frame)
 {
+    return render_show_choice(core, experiment, config, NULL, from, frame);
+}
+
+bool render_show_choice(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
+                        const struct render_choice *choice, uint32_t *from, struct pack_writer *frame)
+{
     msgpack_packer packer = render_packer(frame);
+    uint32_t count = choice != NULL ? choice->count : experiment->trial_count;
     render_put_string(&packer, "experiment");
-    (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + TROUBLE_PAIRS + 9);
+    (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + TROUBLE_PAIRS + 9u + (choice != NULL));
     put_experiment(core, experiment, &packer);
     render_put_string(&packer, "counts");
     put_counts(experiment, &packer);
@@ -195,6 +202,9 @@ bool render_show(const struct node_core *core, const struct view_experiment *exp
     render_put_u64(&packer, "slots_per_trial", experiment->config->slots_per_trial);
     render_put_u64(&packer, "replicas", experiment->config->checkpoint_replicas);
     put_trouble(core, experiment, &packer);
+    if (choice != NULL) {
+        render_put_u64(&packer, "matching", choice->matching);
+    }
     render_lacks(core, experiment, frame);
     render_program(core, experiment, frame);
     render_put_string(&packer, "waiting");
@@ -206,13 +216,13 @@ bool render_show(const struct node_core *core, const struct view_experiment *exp
     render_put_string(&packer, "trials");
     struct render_list list = render_list_open(&packer);
     uint32_t i = *from;
-    for (; i < experiment->trial_count; i++) {
-        render_put_trial(core, experiment, config, i, &packer);
+    for (; i < count; i++) {
+        render_put_trial(core, experiment, config, choice != NULL ? choice->trials[i] : i, &packer);
         if (!render_list_took_row(&list)) {
             break;
         }
     }
     render_list_close(&list);
     *from = i;
-    return i < experiment->trial_count;
+    return i < count;
 }

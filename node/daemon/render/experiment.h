@@ -2,6 +2,7 @@
 #define NODE_DAEMON_RENDER_EXPERIMENT_H
 /* Documents for users about experiments, trials and checkpoints; pairs and parts as in render.h. */
 
+#include "node/daemon/render/choice.h"
 #include "node/daemon/render/render.h"
 
 /* Finds the coordinator of the experiment and its term: the highest claim, if the claim is not given up and the node
@@ -38,6 +39,10 @@ void render_program(const struct node_core *core, const struct view_experiment *
 #define RENDER_SHOW_PAIRS 1
 bool render_show(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
                  uint32_t *from, struct pack_writer *frame);
+
+/* As render_show, with the chosen trials only, and how many match (`matching`). NULL: all trials. */
+bool render_show_choice(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
+                        const struct render_choice *choice, uint32_t *from, struct pack_writer *frame);
 
 /* Writes `experiment trial why attempts checkpoints`: one trial, its row as in render_show, why it is in its state (why.h), its
  * newest attempts, and its newest checkpoints, as many as there is room for. `config` as in render_show. */
