@@ -135,7 +135,7 @@ int frame_reader_fill(struct frame_reader *reader, int socket_fd)
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.space};
     ssize_t n;
     do {
-        n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
+        n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | (reader->never_waits ? MSG_DONTWAIT : 0));
     } while (n < 0 && errno == EINTR);
     if (n < 0) {
         return errno == EAGAIN || errno == EWOULDBLOCK ? ERR_AGAIN : errno == ECONNRESET ? ERR_CLOSED : ERR_IO;

@@ -4,6 +4,7 @@
  * (SCM_RIGHTS). A shell: it does I/O. frame_send and frame_reader_wait block; a caller that must not wait uses
  * frame_send_some, frame_reader_fill and frame_reader_next. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,7 @@ struct frame_reader {
     size_t used_bytes;
     size_t taken_bytes;
     int fds[FRAME_FDS_MAX]; /* received and not handed out yet; -1: an empty place */
+    bool never_waits;       /* the caller sets it: frame_reader_fill does not block, whatever the socket does */
 };
 
 /* Starts with an empty buffer, which is borrowed until the reader is no longer used. */

@@ -69,7 +69,7 @@ class Node:
 
     def start(self):
         command = [*self.wrap, str(self.bin / "shoald"), "--dir", str(self.dir), "--listen", self.listen, "--slots",
-                   self.slots, "--beacon", "0", "--name", self.name, *self.options]
+                   self.slots, "--beacon", "0", "--name", self.name, *self.door(), *self.options]
         with open(self.log, "ab") as log:
             self.daemon = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.tree,
                                            start_new_session=True)
@@ -83,6 +83,13 @@ class Node:
             except (Refused, subprocess.TimeoutExpired, ValueError):
                 time.sleep(0.05)
         raise Refused(5, f"{self.name} did not answer within 20 s; see {self.log}")
+
+    def door(self):
+        """No HTTP door, unless the options ask for one; a daemon from before there were doors does not know the option."""
+        if "--http" in self.options:
+            return []
+        help_text = subprocess.run([str(self.bin / "shoald"), "--help"], capture_output=True, text=True, timeout=20).stdout
+        return ["--http", "off"] if "--http" in help_text else []
 
     def kill_daemon(self, with_signal=signal.SIGKILL):
         self.daemon.send_signal(with_signal)

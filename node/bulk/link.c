@@ -68,7 +68,7 @@ int bulk_link_open(struct bulk *bulk, const char *listen, char error[256])
     int result = sockets_open(bulk, listen);
     if (result == ERR_USAGE) {
         (void)snprintf(error, 256, "Cannot listen for bulk data on \"%.80s\": it is not a numeric HOST:PORT, such as "
-                                   "10.0.0.5:7412, [::]:7412 or *:7412.", listen);
+                                   "10.0.0.5:7413, [::]:7413 or *:7413.", listen);
     } else if (result == ERR_EXISTS) {
         (void)snprintf(error, 256, "Cannot listen for bulk data on %.80s: another program has that port; stop it or choose "
                                    "another.", listen);

@@ -10,6 +10,7 @@
 #include "base/descriptors.h"
 #include "base/err.h"
 #include "node/config/names.h"
+#include "node/daemon/local/http.h"
 #include "node/daemon/start.h"
 #include "node/daemon/workers/inherited.h"
 #include "node/daemon/workers/program_search.h"
@@ -34,6 +35,9 @@ static const char help[] =
     "  --peer HOST:PORT      address of another node, as a hint; can be repeated\n"
     "  --name NAME           name of this node (default: what init or join stored)\n"
     "  --beacon PORT         UDP port of the LAN beacon (default 7411; 0: no beacon)\n"
+    "  --http HOST:PORT|off  where the dashboard and the HTTP API are, on this machine only (default " HTTP_DEFAULT "; port 0: any\n"
+    "                        free one); `shoal open` opens it\n"
+    "  --http-host NAME      name by which browsers reach this machine, beside localhost and its own; can be repeated\n"
     "  --bandwidth BYTES     most bytes per second that bulk transfers send (default 0: no limit)\n"
     "  --worker-env NAME     variable of this daemon's environment that programs get too (see shoald(8) for those that always\n"
     "                        pass); also NAME=VALUE, or PREFIX* for all that begin so; can be repeated\n"
@@ -146,20 +150,21 @@ static void warn_of_absent(const struct daemon_options *options)
 
 int main(int argc, char **argv)
 {
-    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, BANDWIDTH, NVML, WORKER_ENV, QUIET, VERSION,
-           HELP };
+    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, HTTP, HTTP_HOST, BANDWIDTH, NVML, WORKER_ENV, QUIET,
+           VERSION, HELP };
     static const struct option names[] = {
         {"dir", required_argument, NULL, DIR_},           {"listen", required_argument, NULL, LISTEN},
         {"ports", required_argument, NULL, PORTS},
         {"bulk", required_argument, NULL, BULK},          {"advertise", required_argument, NULL, ADVERTISE},
         {"slots", required_argument, NULL, SLOTS},        {"peer", required_argument, NULL, PEER},
         {"name", required_argument, NULL, NAME},          {"beacon", required_argument, NULL, BEACON},
+        {"http", required_argument, NULL, HTTP},          {"http-host", required_argument, NULL, HTTP_HOST},
         {"bandwidth", required_argument, NULL, BANDWIDTH}, {"nvml", required_argument, NULL, NVML},
         {"worker-env", required_argument, NULL, WORKER_ENV},
         {"quiet", no_argument, NULL, QUIET},              {"version", no_argument, NULL, VERSION},
         {"help", no_argument, NULL, HELP},                {NULL, 0, NULL, 0}};
     static struct daemon_options options = {
-        .listen = "*:7410", .slots = "auto", .beacon_port = BEACON_PORT};
+        .listen = "*:7410", .slots = "auto", .beacon_port = BEACON_PORT, .http = HTTP_DEFAULT};
     char dir[KEEP_PATH_BYTES] = "", error[256] = "";
     const char *given_dir = NULL;
     unsigned long long number;
@@ -230,6 +235,19 @@ int main(int argc, char **argv)
                 return usage("--beacon wants a port from 0 to 65535 and not ", optarg);
             }
             options.beacon_port = (uint16_t)number;
+            break;
+        case HTTP:
+            result = http_check(optarg, error);
+            if (result != 0) {
+                return usage(error, "");
+            }
+            options.http = optarg;
+            break;
+        case HTTP_HOST:
+            if (options.http_host_count == DAEMON_HTTP_HOSTS_MAX) {
+                return usage("too many --http-host, 8 at most: ", optarg);
+            }
+            options.http_hosts[options.http_host_count++] = optarg;
             break;
         case BANDWIDTH:
             if (!read_number(optarg, UINT64_MAX / 2, &number)) {

@@ -66,6 +66,29 @@ static void put_experiment_id(experiment_id id, struct pack_writer *writer)
     pack_text(writer, hex);
 }
 
+/* Of a token of the HTTP door: its id, and its text if it is new, which nobody can read again. */
+static void answer_token(struct daemon *daemon, struct client *client, struct change_waiting *waiting,
+                         const struct node_effect *effect)
+{
+    struct client_reply reply;
+    char hex[2 * RENDER_INVITE_ID_BYTES + 1];
+    bool is_new = waiting->secret[0] != '\0';
+    if (!client_reply_begin(&reply, waiting->id, true, is_new ? 5 : 3)) {
+        return;
+    }
+    bytes_to_hex(hex, waiting->invite_key, RENDER_INVITE_ID_BYTES);
+    pack_text(&reply.writer, "token_id"); /* `id` is the request's */
+    pack_text(&reply.writer, hex);
+    if (is_new) {
+        pack_text(&reply.writer, "token");
+        pack_text(&reply.writer, waiting->secret);
+        pack_text(&reply.writer, "expires_s");
+        pack_u64(&reply.writer, waiting->token.expires_s);
+    }
+    put_stored_on(daemon, effect, &reply.writer);
+    client_reply_send(daemon, client, &reply, -1);
+}
+
 /* Answers the waiting request at `link` and takes it off the list. */
 static void answer(struct daemon *daemon, struct change_waiting **link, const struct node_effect *effect)
 {
@@ -82,6 +105,8 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
             render_eviction(daemon->core, waiting->node, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);
             client_reply_send(daemon, client, &reply, -1);
+        } else if (waiting->is_token) {
+            answer_token(daemon, client, waiting, effect);
         } else if (waiting->is_revoke && client_reply_begin(&reply, waiting->id, true, 3)) {
             put_invite_id(waiting->invite_key, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);
@@ -134,6 +159,7 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
         }
     }
     daemon->stopping |= waiting->is_leave && effect->u.reply.code == 0;
+    explicit_bzero(waiting->secret, sizeof waiting->secret);
     free(waiting);
 }
 

@@ -11,6 +11,7 @@
  * (a stream is several answers), and notices without an id. One message has at most FRAME_BYTES_MAX bytes. */
 
 #include "node/daemon/ground/daemon.h"
+#include "node/daemon/render/choice.h"
 
 /* ---- what a door supplies -------------------------------------------------------------------------------------- */
 
@@ -49,6 +50,7 @@ struct client_stream {
     struct journal_place place;
     uint64_t journal_seq; /* the highest number of a line that the journal gave */
     bool follow;
+    struct render_wish wish; /* WATCH: which trials */
     bool has_curves;    /* WATCH: documents have the curves, too */
     uint64_t last_hash; /* hash of the last document sent: an unchanged document is not sent again */
 };
@@ -63,6 +65,7 @@ struct client {
     bool broken;         /* messages are dropped, and the door is about to remove the client */
     int slot;            /* slot of the worker that opened the connection with its token; -1: none */
     int process;         /* id of the process that connected; 0: not known */
+    bool is_guest;       /* comes by the HTTP door: each request has the rights of the token that it carries (tokens.h) */
     struct client_stream streams[CLIENT_STREAMS_MAX];
 };
 
@@ -73,6 +76,14 @@ struct query_blob;
 struct query_verify_run;
 struct query_usage_run;
 struct curves;
+
+/* A code that opens one session (tokens.c); expires_ms 0: a free place. */
+struct api_login {
+    uint8_t code[16];
+    uint64_t expires_ms;
+    bool read_only;
+};
+#define API_LOGINS_MAX 16
 
 /* The state of the room, as daemon->api. */
 struct daemon_api {
@@ -90,6 +101,9 @@ struct daemon_api {
     struct api_answer *answers, **answers_end; /* to reports on their way to the disk (worker.c); the end counts while there
                                                   are any */
     uint64_t append_id;                        /* of the last such report */
+    struct api_login logins[API_LOGINS_MAX];
+    uint64_t tokens_refused; /* requests by the HTTP door without a valid token */
+    uint16_t http_port;      /* where the HTTP door listens; 0: nowhere */
 };
 
 /* Adds a client to daemon->api->clients, with a new serial. `client` is the door's and all zero before. */
@@ -138,6 +152,9 @@ bool client_argument_experiment(struct daemon *daemon, struct client_request *re
 #define EXIT_USAGE 2
 #define EXIT_NOT_FOUND 4
 #define EXIT_TIMEOUT 5
+/* Of requests by the HTTP door only. */
+#define EXIT_NO_TOKEN 6  /* the request carries no token that is valid */
+#define EXIT_NO_RIGHTS 7 /* the token does not allow the request */
 
 /* Sends a message without an id, such as a notice to a worker: `bytes` are the whole map, borrowed for the call. */
 void client_send(struct client *client, const uint8_t *bytes, size_t count);

@@ -65,6 +65,7 @@ void query_status(struct daemon *daemon, struct client_request *request, int arg
                                         .malformed = control.malformed + signer.malformed + bulk.malformed,
                                         .strangers = signer.unknown + bulk.refused,
                                         .forged = signer.forged,
+                                        .tokens = daemon->api->tokens_refused,
                                         .was = daemon->was,
                                         .was_address = daemon->was_address,
                                         .scrub_bytes = daemon->disk->scrub.checked_bytes,
@@ -92,6 +93,8 @@ struct shown {
     const struct config *config; /* with the search space; NULL: not here */
     uint32_t trial;              /* of checkpoints; RENDER_ALL_TRIALS: all */
     const struct curves *curves; /* NULL: the client has not asked for them */
+    bool is_page;                /* `page` has the trials to show; else all are */
+    struct render_choice page;
 };
 
 typedef bool part_fn(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer);
@@ -122,9 +125,12 @@ static bool part_ls(const struct node_core *core, const struct shown *shown, uin
 
 static bool part_show(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
 {
-    uint32_t trials = shown->experiment->trial_count;
-    if (*from < trials) {
-        return render_show(core, shown->experiment, shown->config, from, writer) || shown->curves != NULL;
+    const struct render_choice *page = shown->is_page ? &shown->page : NULL;
+    uint32_t trials = page != NULL ? page->count : shown->experiment->trial_count;
+    if (*from < trials || (trials == 0 && *from == 0)) {
+        bool more = render_show_choice(core, shown->experiment, shown->config, page, from, writer);
+        *from += trials == 0; /* the document of an empty page is written once, too */
+        return more || shown->curves != NULL;
     }
     uint32_t curve = *from - trials; /* behind the trials come the curves */
     bool more = render_curves(shown->curves, shown->experiment, &curve, writer);
@@ -165,6 +171,47 @@ static const struct curves *curves_of(struct daemon *daemon, const struct view_e
     }
     return NULL;
 }
+
+/* ---- pages ----------------------------------------------------------------------------------------------------------- */
+
+/* Reads the arguments of a page. False, after an error reply: one is wrong. All zero without such arguments. */
+static bool read_wish(struct daemon *daemon, const struct client_request *request, struct render_wish *out)
+{
+    char sort[16];
+    uint64_t from = 0, limit = 0;
+    *out = (struct render_wish){0};
+    (void)client_argument_u64(request, "from", &from);
+    (void)client_argument_u64(request, "limit", &limit);
+    out->from = from < UINT32_MAX ? (uint32_t)from : UINT32_MAX;
+    out->limit = limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX;
+    out->descending = request_flag(&request->map, "descending");
+    (void)request_text(&request->map, "states", out->states, sizeof out->states);
+    if (request_text(&request->map, "sort", sort, sizeof sort) && !render_sort_of(sort, &out->sort)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "Trials are sorted by index, state, step, metric or started_s, and not by %s.", sort);
+        return false;
+    }
+    return true;
+}
+
+static bool is_page(const struct render_wish *wish)
+{
+    return wish->from != 0 || wish->limit != 0 || wish->sort != RENDER_BY_INDEX || wish->descending || wish->states[0] != '\0';
+}
+
+/* Chooses the trials of a page; returns memory that the caller frees after the document is sent, NULL if all trials are shown. */
+static void *choose(const struct daemon *daemon, const struct render_wish *wish, struct shown *shown)
+{
+    size_t trials = shown->experiment->trial_count;
+    double *keys = is_page(wish) ? malloc((trials + 1) * (sizeof *keys + sizeof(uint32_t))) : NULL;
+    if (keys != NULL) {
+        shown->page = render_choose(daemon->core, shown->experiment, wish, (uint32_t *)(keys + trials), keys);
+        shown->is_page = true;
+    }
+    return keys;
+}
+
+/* ---- replies --------------------------------------------------------------------------------------------------------- */
 
 /* Sends a document with a list, in as many replies as it takes. The document says whether more records may arrive soon.
  * `end` is the last reply's. */
@@ -262,13 +309,15 @@ static void stream_watch(struct daemon *daemon, struct client *client, struct cl
     pack_writer_init(&writer, bytes, FRAME_BYTES_MAX);
     struct shown shown = shown_of(daemon, experiment);
     shown.curves = curves_of(daemon, experiment, stream->has_curves);
-    (void)render_show(daemon->core, experiment, shown.config, &from, &writer);
+    void *page = choose(daemon, &stream->wish, &shown);
+    (void)render_show_choice(daemon->core, experiment, shown.config, shown.is_page ? &shown.page : NULL, &from, &writer);
     bool over = is_last(daemon, experiment);
     uint32_t alive = node_core_peers_alive(daemon->core) + 1;
     uint32_t drained = render_nodes_drained(daemon->core);
     uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over + 2 * (alive + (uint64_t)NODE_MEMBERS_MAX * drained));
     free(bytes);
     if (hash == stream->last_hash) {
+        free(page);
         return;
     }
     stream->last_hash = hash;
@@ -285,6 +334,7 @@ static void stream_watch(struct daemon *daemon, struct client *client, struct cl
         client_reply_send(daemon, client, &reply, -1);
     }
     reply_parts(daemon, client, stream->id, part_show, &shown, over);
+    free(page);
     stream->kind = over ? STREAM_NONE : stream->kind;
 }
 
@@ -462,10 +512,13 @@ void query_show(struct daemon *daemon, struct client_request *request, int argum
 {
     (void)argument;
     struct view_experiment *experiment;
-    if (client_argument_experiment(daemon, request, &experiment)) {
+    struct render_wish wish;
+    if (client_argument_experiment(daemon, request, &experiment) && read_wish(daemon, request, &wish)) {
         struct shown shown = shown_of(daemon, experiment);
         shown.curves = curves_of(daemon, experiment, request_flag(&request->map, "curves"));
+        void *page = choose(daemon, &wish, &shown);
         reply_parts(daemon, request->client, request->id, part_show, &shown, true);
+        free(page);
     }
 }
 
@@ -600,7 +653,11 @@ void query_stream(struct daemon *daemon, struct client_request *request, int arg
 {
     enum stream_kind kind = (enum stream_kind)argument;
     struct view_experiment *experiment = NULL;
+    struct render_wish wish = {0};
     if (kind != STREAM_EVENTS && !client_argument_experiment(daemon, request, &experiment)) {
+        return;
+    }
+    if (kind == STREAM_WATCH && !read_wish(daemon, request, &wish)) {
         return;
     }
     struct client_stream *stream = new_stream(daemon, request, kind);
@@ -615,9 +672,13 @@ void query_stream(struct daemon *daemon, struct client_request *request, int arg
         stream->until_ms = daemon_now_ms() + (timeout_s < WAIT_S_MAX ? timeout_s : WAIT_S_MAX) * 1000;
     }
     stream->follow = request_flag(&request->map, "follow");
+    stream->wish = wish;
     stream->has_curves = request_flag(&request->map, "curves");
     bool has_from = client_argument_u64(request, "from", &stream->seq) && stream->seq > 0;
     bool is_since = client_argument_u64(request, "since_ms", &stream->since_ms);
+    if (stream->seq > daemon->line_seq + 1) { /* counted by a daemon on another directory, or before lines were lost */
+        stream->seq = daemon->line_seq + 1;
+    }
     stream->reads_journal = kind == STREAM_EVENTS && (is_since || has_from);
     stream_step(daemon, request->client, stream, daemon_now_ms());
 }

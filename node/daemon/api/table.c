@@ -5,6 +5,7 @@
 #include "node/daemon/api/query.h"
 #include "node/daemon/api/searcher.h"
 #include "node/daemon/api/submit.h"
+#include "node/daemon/api/tokens.h"
 #include "node/daemon/api/worker.h"
 
 static const struct api_row rows[] = {
@@ -33,6 +34,14 @@ static const struct api_row rows[] = {
     {"config_get", API_READS, query_code_get, QUERY_CONFIG},
     {"code_get", API_READS, query_code_get, QUERY_CODE},
 
+    {"session", API_READS, tokens_session, 0},
+    {"tokens", API_READS, tokens_list, 0},
+
+    {"login_code", API_LOCAL, tokens_login_code, 0},
+    {"login", API_OPEN, tokens_login, 0},
+    {"token_create", API_CHANGES, tokens_create, NODE_REQUEST_TOKEN},
+    {"token_revoke", API_CHANGES, tokens_revoke, NODE_REQUEST_TOKEN_REVOKE},
+
     {"submit", API_CHANGES, submit_request, 0},
     {"cancel", API_CHANGES, change_control, NODE_REQUEST_CANCEL},
     {"pause", API_CHANGES, change_control, NODE_REQUEST_PAUSE},
@@ -56,7 +65,7 @@ static const struct api_row rows[] = {
     {"evict", API_CHANGES, change_evict, NODE_REQUEST_EVICT},
     {"leave", API_CHANGES, change_leave, NODE_REQUEST_LEAVE},
 
-    {"searcher_turn", API_CHANGES, api_searcher_turn, 0},
+    {"searcher_turn", API_LOCAL, api_searcher_turn, 0},
 
     {"worker_open", API_OPENS, api_worker_open, 0},
     {"worker_group", API_WORKER, api_worker_group, 0},
@@ -104,6 +113,8 @@ void api_take(struct daemon *daemon, struct client *client, const struct request
     const struct api_row *row = api_find(request.op, request.op_bytes);
     if (row == NULL) {
         client_reply_no_request(daemon, &request);
+    } else if (client->is_guest && !tokens_admit(daemon, &request, row)) {
+        return;
     } else if (row->kind != API_WORKER || api_worker_admit(daemon, &request)) {
         row->take(daemon, &request, row->argument);
     }

@@ -11,6 +11,8 @@ enum api_kind {
     API_READS,   /* changes nothing */
     API_CHANGES, /* becomes an event of the core; the answer comes after the core's answer */
     API_WORKER,  /* from a worker's connection, while the worker's lease lasts */
+    API_LOCAL,   /* by the local socket only */
+    API_OPEN,    /* by the HTTP door without a token, too */
     API_OPENS    /* makes the connection a worker's, by the token of the worker's lease */
 };
 

@@ -43,6 +43,7 @@
 #include "store/state_lmdb.h"
 
 #define DAEMON_PEER_HINTS_MAX 16
+#define DAEMON_HTTP_HOSTS_MAX 8
 #define DAEMON_CLIENTS_MAX 4096 /* of all doors; fewer where descriptors are few (local_clients_max) */
 #define DAEMON_PORTS "7413-7612" /* the default range, behind the ports of the control socket and the beacon */
 #define DAEMON_DISK_RESERVE_BYTES (16u << 20) /* with less free space the disk counts as full */
@@ -59,6 +60,9 @@ struct daemon_options {
     const char *bulk_listen; /* bulk socket, HOST:PORT; NULL: the host of `listen`, a port of `ports` */
     char advertise[FACT_ANNOUNCED_MAX][CONTROL_HOST_BYTES]; /* the hosts that peers get, without a port, best first */
     uint32_t advertise_count; /* 0: the hosts of the interfaces, or of `listen` */
+    const char *http_hosts[DAEMON_HTTP_HOSTS_MAX]; /* further names that browsers may use for this machine */
+    uint32_t http_host_count;
+    const char *http; /* where the HTTP door listens, HOST:PORT; "off" or NULL: nowhere */
     const char *slots;
     const char *name; /* node name; NULL: the name stored by init or join */
     const char *nvml_path; /* path of libnvidia-ml; NULL: the loader searches */
@@ -77,6 +81,7 @@ struct daemon_workers; /* workers/workers.h */
 struct daemon_outputs; /* outputs/outputs.h */
 struct daemon_disk;    /* disk/disk.h */
 struct daemon_peers;   /* peers/peers.h */
+struct daemon_http;    /* local/http.c */
 
 struct client;
 struct daemon_worker;
@@ -119,6 +124,7 @@ struct daemon {
     struct daemon_disk *disk;
     struct daemon_peers *peers;
     int listen_fd; /* the local socket, listening; -1: closed */
+    struct daemon_http *http; /* NULL: no HTTP door */
 
     uint64_t request_id; /* the last number given to a bulk request, to a request to the core or to a client */
     struct daemon_line *lines;

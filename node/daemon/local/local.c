@@ -14,6 +14,7 @@
 #include "base/format.h"
 #include "base/frame.h"
 #include "node/daemon/api/table.h"
+#include "node/daemon/local/http.h"
 #include "node/daemon/wire/request.h"
 
 #define QUEUE_BYTES_MAX (8u << 20)    /* most bytes queued for a client; a client with more to read is cut off */
@@ -254,24 +255,50 @@ static int process_behind(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? (int)peer.pid : 0;
 }
 
+/* Makes a client of a connection, or turns it away. */
+static struct local_client *add(struct daemon *daemon, int fd)
+{
+    struct local_client *local = daemon->api->client_count < local_clients_max() ? calloc(1, sizeof *local) : NULL;
+    uint8_t *buffer = local != NULL ? malloc(FRAME_BYTES_MAX + 4) : NULL;
+    if (buffer == NULL) {
+        free(local);
+        turn_away(daemon, fd);
+        return NULL;
+    }
+    local->fd = fd;
+    local->file = -1;
+    local->buffer = buffer;
+    frame_reader_init(&local->reader, buffer, FRAME_BYTES_MAX + 4);
+    local->reader.never_waits = true; /* also on a socket whose other flags a guest has changed */
+    client_add(daemon, &local->client, &local_door);
+    return local;
+}
+
 static void accept_clients(struct daemon *daemon)
 {
     int fd;
-    uint32_t clients_max = local_clients_max();
     while ((fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        struct local_client *local = daemon->api->client_count < clients_max ? calloc(1, sizeof *local) : NULL;
-        uint8_t *buffer = local != NULL ? malloc(FRAME_BYTES_MAX + 4) : NULL;
-        if (buffer == NULL) {
-            free(local);
-            turn_away(daemon, fd);
-            continue;
+        struct local_client *local = add(daemon, fd);
+        if (local != NULL) {
+            local->client.process = process_behind(fd);
         }
-        local->fd = fd;
-        local->file = -1;
-        local->buffer = buffer;
-        frame_reader_init(&local->reader, buffer, FRAME_BYTES_MAX + 4);
-        client_add(daemon, &local->client, &local_door);
-        local->client.process = process_behind(fd);
+    }
+}
+
+/* A connection of the HTTP door. Guests leave half of the places to workers and the command line. */
+static void add_guest(struct daemon *daemon, int fd)
+{
+    uint32_t guests = 0;
+    for (struct local_client *local = local_from(daemon->api->clients); local != NULL; local = local_next(local)) {
+        guests += local->client.is_guest;
+    }
+    if (guests >= local_clients_max() / 2) {
+        (void)close(fd); /* the door answers that it is busy */
+        return;
+    }
+    struct local_client *local = add(daemon, fd);
+    if (local != NULL) {
+        local->client.is_guest = true;
     }
 }
 
@@ -285,6 +312,9 @@ int local_open(struct daemon *daemon, char error[256])
     int failed = daemon->listen_fd < 0 || bind(daemon->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 ||
                  listen(daemon->listen_fd, 64) != 0;
     (void)umask(mask);
+    if (!failed) {
+        http_open(daemon);
+    }
     if (failed) {
         (void)snprintf(error, 256, "The local socket %s cannot be made: %s.", address.sun_path, strerror(errno));
     }
@@ -304,6 +334,7 @@ void local_close(struct daemon *daemon)
         flush(local);
         close_client(daemon, local);
     }
+    http_close(daemon); /* last, so that it can pass on what was said to its clients */
 }
 
 /* ---- the loop's calls ------------------------------------------------------------------------------------------ */
@@ -312,6 +343,9 @@ uint32_t local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capac
 {
     uint32_t count = 0;
     items[count++] = (zmq_pollitem_t){.fd = daemon->listen_fd, .events = ZMQ_POLLIN};
+    if (http_fd(daemon) >= 0 && count < capacity) {
+        items[count++] = (zmq_pollitem_t){.fd = http_fd(daemon), .events = ZMQ_POLLIN};
+    }
     struct local_client *local = local_from(daemon->api->clients);
     for (; local != NULL && count < capacity; local = local_next(local)) {
         short events = local->held == NULL ? ZMQ_POLLIN : 0;
@@ -346,10 +380,14 @@ void local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t 
     if (count > 0 && items[0].revents != 0) {
         accept_clients(daemon);
     }
+    if (count > 1 && items[1].fd == http_fd(daemon) && items[1].revents != 0) {
+        http_process(daemon, add_guest);
+    }
 }
 
 void local_tick(struct daemon *daemon)
 {
+    http_tick(daemon, daemon_now_ms());
     for (struct local_client *local = local_from(daemon->api->clients); local != NULL; local = local_next(local)) {
         if (local->held != NULL) {
             read_client(daemon, local);

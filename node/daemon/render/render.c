@@ -467,6 +467,7 @@ static void put_refused(const struct node_core *core, const struct render_status
         {"overrun", extra->overrun},
         {"malformed", extra->malformed + counters.malformed},
         {"forged", extra->forged},
+        {"tokens", extra->tokens},
         {"equivocations", counters.equivocations},
         {"stale_claims", counters.stale_claims},
         {"jumps", counters.jumps},

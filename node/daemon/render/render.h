@@ -36,7 +36,7 @@ struct render_status_extra {
     uint64_t uptime_s;
     uint64_t memory_bytes; /* anonymous resident memory */
     /* Numbers of connections and messages that the shell refused; the core's numbers are added. */
-    uint64_t handshakes, strangers, oversized, overrun, malformed, forged;
+    uint64_t handshakes, strangers, oversized, overrun, malformed, forged, tokens;
     node_id was; /* our node id before the last rekey; none: the key is the first one */
     const char *was_address; /* address of the daemon that keeps the old key */
     uint64_t scrub_bytes, scrub_passes, scrub_damaged, scrub_restored; /* since the daemon started */

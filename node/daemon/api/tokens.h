@@ -1,0 +1,28 @@
+#ifndef NODE_DAEMON_API_TOKENS_H
+#define NODE_DAEMON_API_TOKENS_H
+/* What requests by the HTTP door may do (docs/http.md). Such a request carries one of two secrets as `auth`:
+ *
+ * a token, "shoal_" and 64 hexadecimal digits, made by `shoal token create` on any node. All nodes know its hash by a record (FACT_TOKEN).
+ * a session, "session_" and digits, which this node gives a browser for the one-time code of `shoal open`. It is not stored: it
+ * holds its own end and rights, and BLAKE2b over both under a key that only this node has.
+ *
+ * Both act as the node's owner, or, read-only, may change nothing. */
+
+#include "node/daemon/api/client.h"
+#include "node/daemon/api/table.h"
+
+#define TOKENS_SESSION_S (7u * 86400)
+#define TOKENS_LOGIN_MS 60000
+
+/* True if the guest may make the request; false after an error reply: EXIT_NO_TOKEN or EXIT_NO_RIGHTS. */
+bool tokens_admit(struct daemon *daemon, const struct client_request *request, const struct api_row *row);
+
+/* Handlers of the table. */
+void tokens_login_code(struct daemon *daemon, struct client_request *request, int argument); /* makes a code */
+void tokens_login(struct daemon *daemon, struct client_request *request, int argument);      /* takes one, for a session */
+void tokens_session(struct daemon *daemon, struct client_request *request, int argument);    /* what the caller may do */
+void tokens_list(struct daemon *daemon, struct client_request *request, int argument);
+void tokens_create(struct daemon *daemon, struct client_request *request, int kind); /* an enum node_request_kind */
+void tokens_revoke(struct daemon *daemon, struct client_request *request, int kind);
+
+#endif

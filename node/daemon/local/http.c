@@ -1,0 +1,282 @@
+#include "node/daemon/local/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "gossip/control_address.h"
+#include "node/daemon/api/client.h"
+#include "node/keep/processes.h"
+
+#define CONTROL_FD 3 /* in shoal-http */
+#define AGAIN_MS_MIN 1000
+#define AGAIN_MS_MAX 60000
+#define CLOSE_MS 1000
+#define CLOSE_LOOK_MS 10
+#define STEADY_MS 30000 /* a process that ran for so long is started again at once */
+
+struct daemon_http {
+    char program[KEEP_PATH_BYTES + 16];
+    int fd; /* our end of the pair; -1: no process */
+    pid_t pid;
+    uint64_t started_ms, next_ms;
+    uint64_t wait_ms; /* before the next start */
+};
+
+int http_check(const char *listen, char error[256])
+{
+    char host[CONTROL_HOST_BYTES];
+    uint16_t port;
+    if (strcmp(listen, "off") == 0) {
+        return 0;
+    }
+    if (!control_address_split(listen, host, &port)) {
+        (void)snprintf(error, 256, "--http wants HOST:PORT, such as " HTTP_DEFAULT ", or off, and not '%.60s'", listen);
+        return ERR_USAGE;
+    }
+    struct in_addr v4;
+    struct in6_addr v6;
+    bool is_v4 = inet_pton(AF_INET, host, &v4) == 1;
+    if (!is_v4 && inet_pton(AF_INET6, host, &v6) != 1) {
+        (void)snprintf(error, 256, "--http wants a numeric address, such as " HTTP_DEFAULT " or [::1]:7412, and not '%.60s'", listen);
+        return ERR_USAGE;
+    }
+    if (is_v4 ? ntohl(v4.s_addr) >> 24 != IN_LOOPBACKNET : !IN6_IS_ADDR_LOOPBACK(&v6)) {
+        (void)snprintf(error, 256,
+                       "--http %.60s: the door speaks plain HTTP, so it listens on this machine only; give an address such as "
+                       "127.0.0.1, and come from elsewhere by ssh -L",
+                       listen);
+        return ERR_USAGE;
+    }
+    return 0;
+}
+
+/* ---- start ----------------------------------------------------------------------------------------------------- */
+
+static bool is_wanted(const struct daemon *daemon)
+{
+    return daemon->options.http != NULL && strcmp(daemon->options.http, "off") != 0;
+}
+
+/* shoal-http lies where shoal-keep does. */
+static bool find_program(const struct daemon *daemon, char *out, size_t size)
+{
+    const char *slash = strrchr(daemon->keep_program, '/');
+    int bytes = snprintf(out, size, "%.*s/shoal-http", (int)(slash - daemon->keep_program), daemon->keep_program);
+    return bytes > 0 && (size_t)bytes < size && access(out, X_OK) == 0;
+}
+
+/* Our end above the descriptors that posix_spawn moves about. */
+static int make_pair(int ends[2])
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return errno;
+    }
+    for (int i = 0; i < 2; i++) {
+        int lifted = fcntl(ends[i], F_DUPFD_CLOEXEC, CONTROL_FD + 8);
+        (void)close(ends[i]);
+        ends[i] = lifted;
+    }
+    if (ends[0] < 0 || ends[1] < 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) {
+        int error = errno;
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+        return error;
+    }
+    return 0;
+}
+
+static int start_process(struct daemon *daemon, struct daemon_http *http, int end)
+{
+    char node[2 * 4 + 1];
+    bool is_default = strcmp(daemon->options.http, HTTP_DEFAULT) == 0; /* several daemons of a machine have a door each */
+    bytes_to_hex(node, daemon->keys.id.bytes, 4);
+    const char *arguments[2 * DAEMON_HTTP_HOSTS_MAX + 9] = {"shoal-http", "--listen", daemon->options.http, "--node", node, "--host",
+                                                            daemon->name};
+    size_t count = 7;
+    for (uint32_t i = 0; i < daemon->options.http_host_count; i++) {
+        arguments[count++] = "--host";
+        arguments[count++] = daemon->options.http_hosts[i];
+    }
+    arguments[count] = is_default ? "--or-any" : NULL;
+    static char *const environment[] = {NULL};
+    posix_spawn_file_actions_t actions;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0) {
+        return error;
+    }
+    if ((error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)) == 0 &&
+        (error = posix_spawn_file_actions_adddup2(&actions, end, CONTROL_FD)) == 0 &&
+        (error = posix_spawn_file_actions_addclosefrom_np(&actions, CONTROL_FD + 1)) == 0) {
+        error = keep_process_start(&http->pid, http->program, &actions, (char *const *)(uintptr_t)arguments, environment);
+    }
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+static void start(struct daemon *daemon, struct daemon_http *http, uint64_t now_ms)
+{
+    int ends[2];
+    int error = make_pair(ends);
+    if (error == 0) {
+        http->pid = 0;
+        error = start_process(daemon, http, ends[1]);
+        (void)close(ends[1]);
+        http->fd = error == 0 ? ends[0] : -1;
+        if (error != 0) {
+            (void)close(ends[0]);
+        }
+    }
+    http->started_ms = now_ms;
+    if (error != 0) {
+        daemon_line(daemon, "the HTTP door cannot be started: %s", strerror(error));
+        http->next_ms = now_ms + AGAIN_MS_MAX;
+    }
+}
+
+void http_open(struct daemon *daemon)
+{
+    char program[sizeof((struct daemon_http *)0)->program];
+    if (!is_wanted(daemon)) {
+        return;
+    }
+    if (!find_program(daemon, program, sizeof program)) {
+        daemon_line(daemon, "no HTTP door: there is no program shoal-http beside %s", daemon->keep_program);
+        return;
+    }
+    struct daemon_http *http = daemon->http = calloc(1, sizeof *daemon->http);
+    if (http == NULL) {
+        return;
+    }
+    bytes_copy_text(http->program, sizeof http->program, program);
+    http->fd = -1;
+    http->wait_ms = AGAIN_MS_MIN;
+    start(daemon, http, daemon_now_ms());
+}
+
+/* ---- end ------------------------------------------------------------------------------------------------------- */
+
+static void reap(struct daemon_http *http)
+{
+    if (http->pid != 0 && waitpid(http->pid, NULL, WNOHANG) != 0) {
+        http->pid = 0;
+    }
+}
+
+/* The process has closed its end: it has ended, or is about to. */
+static void gone(struct daemon *daemon, struct daemon_http *http)
+{
+    uint64_t now_ms = daemon_now_ms();
+    (void)close(http->fd);
+    http->fd = -1;
+    daemon->api->http_port = 0;
+    if (now_ms - http->started_ms >= STEADY_MS) {
+        http->wait_ms = AGAIN_MS_MIN;
+    }
+    http->next_ms = now_ms + http->wait_ms;
+    http->wait_ms = 2 * http->wait_ms < AGAIN_MS_MAX ? 2 * http->wait_ms : AGAIN_MS_MAX;
+    if (http->pid != 0) {
+        (void)kill(http->pid, SIGKILL);
+    }
+}
+
+void http_tick(struct daemon *daemon, uint64_t now_ms)
+{
+    struct daemon_http *http = daemon->http;
+    if (http == NULL) {
+        return;
+    }
+    if (http->fd < 0) {
+        reap(http);
+    }
+    if (http->fd < 0 && http->pid == 0 && now_ms >= http->next_ms) {
+        start(daemon, http, now_ms);
+    }
+}
+
+void http_close(struct daemon *daemon)
+{
+    struct daemon_http *http = daemon->http;
+    if (http == NULL) {
+        return;
+    }
+    if (http->fd >= 0) {
+        (void)close(http->fd);
+    }
+    for (int i = 0; http->pid != 0 && i < CLOSE_MS / CLOSE_LOOK_MS; i++) {
+        reap(http);
+        (void)poll(NULL, 0, http->pid != 0 ? CLOSE_LOOK_MS : 0);
+    }
+    if (http->pid != 0) { /* so that the port is free for the next daemon */
+        (void)kill(http->pid, SIGKILL);
+        (void)waitpid(http->pid, NULL, 0);
+    }
+    free(http);
+    daemon->http = NULL;
+}
+
+/* ---- messages -------------------------------------------------------------------------------------------------- */
+
+int http_fd(const struct daemon *daemon)
+{
+    return daemon->http != NULL ? daemon->http->fd : -1;
+}
+
+/* One message; `*passed` is -1 or its descriptor; the kernel drops any further one, since there is no room. Returns its bytes, 0 at the
+ * end, -1 if there is none. */
+static ssize_t receive(int fd, char bytes[HTTP_MESSAGE_BYTES_MAX], int *passed)
+{
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {bytes, HTTP_MESSAGE_BYTES_MAX};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
+    *passed = -1;
+    ssize_t count = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    struct cmsghdr *head = count > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+        head->cmsg_len == CMSG_LEN(sizeof(int))) {
+        memcpy(passed, CMSG_DATA(head), sizeof *passed);
+    }
+    return count;
+}
+
+void http_process(struct daemon *daemon, http_add_fn *add)
+{
+    struct daemon_http *http = daemon->http;
+    for (int i = 0; i < 64 && http != NULL && http->fd >= 0; i++) {
+        char bytes[HTTP_MESSAGE_BYTES_MAX];
+        int passed;
+        ssize_t count = receive(http->fd, bytes, &passed);
+        if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return;
+        }
+        if (count <= 0) {
+            gone(daemon, http);
+            return;
+        }
+        if (bytes[0] == HTTP_CHANNEL && passed >= 0) {
+            add(daemon, passed);
+            passed = -1;
+        } else if (bytes[0] == HTTP_LINE) {
+            daemon_line(daemon, "HTTP: %.*s", (int)count - 1, bytes + 1);
+        } else if (bytes[0] == HTTP_PORT && count == 3) {
+            daemon->api->http_port = bytes_get_u16((const uint8_t *)bytes + 1);
+        }
+        if (passed >= 0) {
+            (void)close(passed);
+        }
+    }
+}
