@@ -1,0 +1,169 @@
+#include "node/http/routes.h"
+
+#include <string.h>
+
+#define EXPERIMENT "/experiments/{experiment}"
+#define PAGE "from:u limit:u sort:t descending:b states:t "
+#define TRIAL EXPERIMENT "/trials/{trial}"
+
+static const struct route rows[] = {
+    {"GET", "/session", "session", ROUTE_DOCUMENT, "", "What the caller may do, and on which node", NULL},
+    {"GET", "/status", "status", ROUTE_DOCUMENT, "", "This node and the mesh in numbers", NULL},
+    {"GET", "/nodes", "nodes", ROUTE_DOCUMENT, "", "The nodes of the mesh", NULL},
+    {"GET", "/slots", "slots", ROUTE_DOCUMENT, "", "The slots of the mesh and what holds them", NULL},
+    {"GET", "/usage", "usage", ROUTE_DOCUMENT, "", "What each slot uses now", NULL},
+    {"GET", "/events", "events", ROUTE_STREAM, "from:u since_ms:u follow:b", "Event lines of this node", NULL},
+
+    {"GET", "/experiments", "ls", ROUTE_DOCUMENT, "", "The experiments", NULL},
+    {"POST", "/experiments", "submit", ROUTE_SUBMIT, "config!:t overrides:a file:t", "Submit a configuration that needs no code", NULL},
+    {"GET", EXPERIMENT, "show", ROUTE_DOCUMENT, PAGE "curves:b", "An experiment with its trials", NULL},
+    {"DELETE", EXPERIMENT, "delete", ROUTE_DOCUMENT, "", "Delete an experiment for good", NULL},
+    {"GET", EXPERIMENT "/watch", "watch", ROUTE_STREAM, PAGE "curves:b", "An experiment at each change", NULL},
+    {"GET", EXPERIMENT "/wait", "wait", ROUTE_STREAM, "timeout_s:u", "An experiment's state at each change", NULL},
+    {"GET", EXPERIMENT "/rungs", "rungs", ROUTE_DOCUMENT, "", "The rungs of a search and its decisions", NULL},
+    {"GET", EXPERIMENT "/metrics", "metrics", ROUTE_DOCUMENT, "points:u", "Metric points of all trials", NULL},
+    {"GET", EXPERIMENT "/checkpoints", "checkpoint_ls", ROUTE_DOCUMENT, "", "The checkpoints of all trials", NULL},
+    {"GET", EXPERIMENT "/config", "config", ROUTE_DOCUMENT, "", "The configuration with all defaults", NULL},
+    {"GET", EXPERIMENT "/configuration", "config_get", ROUTE_FILE, "", "The configuration file as it was submitted", "application/yaml"},
+    {"GET", EXPERIMENT "/code", "code_get", ROUTE_FILE, "", "The code as a tar archive", "application/x-tar"},
+    {"POST", EXPERIMENT "/pause", "pause", ROUTE_DOCUMENT, "", "Pause an experiment", NULL},
+    {"POST", EXPERIMENT "/resume", "resume", ROUTE_DOCUMENT, "", "Resume an experiment", NULL},
+    {"POST", EXPERIMENT "/cancel", "cancel", ROUTE_DOCUMENT, "", "Cancel an experiment", NULL},
+    {"POST", EXPERIMENT "/label", "label", ROUTE_DOCUMENT, "label!:t value:t remove:b", "Set a label, or take it back", NULL},
+    {"POST", EXPERIMENT "/describe", "describe", ROUTE_DOCUMENT, "value!:t", "Describe an experiment", NULL},
+    {"POST", EXPERIMENT "/archive", "archive", ROUTE_DOCUMENT, "remove:b", "Archive an experiment, or bring it back", NULL},
+    {"POST", EXPERIMENT "/pin", "pin", ROUTE_DOCUMENT, "remove:b", "Pin an experiment, or unpin it", NULL},
+    {"POST", EXPERIMENT "/priority", "priority", ROUTE_DOCUMENT, "priority!:u", "Set the priority", NULL},
+    {"POST", EXPERIMENT "/max_trials", "max_trials", ROUTE_DOCUMENT, "max_trials!:u", "Let a search draw further trials", NULL},
+    {"POST", EXPERIMENT "/max_slots", "max_slots", ROUTE_DOCUMENT, "max_slots!:u", "Set the most slots of a trial", NULL},
+
+    {"GET", TRIAL, "trial", ROUTE_DOCUMENT, "", "A trial with its attempts", NULL},
+    {"GET", TRIAL "/metrics", "metrics", ROUTE_DOCUMENT, "points:u", "Metric points of a trial", NULL},
+    {"GET", TRIAL "/logs", "logs", ROUTE_PIECES,
+     "pattern:t since_ms:u tail:u rank:u attempt:u all_attempts:b follow:b", "What the workers of a trial wrote", NULL},
+    {"GET", TRIAL "/tail", "tail", ROUTE_PIECES, "", "The last lines of a trial", NULL},
+    {"GET", TRIAL "/platform", "platform", ROUTE_PACKED, "", "What a trial ran on", NULL},
+    {"GET", TRIAL "/checkpoints", "checkpoint_ls", ROUTE_DOCUMENT, "", "The checkpoints of a trial", NULL},
+    {"GET", TRIAL "/checkpoints/verify", "checkpoint_verify", ROUTE_DOCUMENT, "", "Read all copies of a trial's checkpoints", NULL},
+    {"GET", TRIAL "/checkpoints/{step}", "checkpoint_get", ROUTE_FILE, "part:u set:t", "The bytes of a checkpoint", "application/octet-stream"},
+    {"GET", TRIAL "/outputs", "output_ls", ROUTE_DOCUMENT, "", "The files that the workers left", NULL},
+    {"GET", TRIAL "/outputs/{number}", "output_get", ROUTE_FILE, "", "A worker's files as a tar archive", "application/x-tar"},
+    {"POST", TRIAL "/stop", "stop", ROUTE_DOCUMENT, "", "Stop a trial", NULL},
+    {"POST", TRIAL "/retry", "retry", ROUTE_DOCUMENT, "", "Try a trial again", NULL},
+
+    {"POST", "/slots/withhold", "withhold", ROUTE_DOCUMENT, "slots:n for_s:u", "Take slots of this node back", NULL},
+    {"POST", "/slots/return", "return", ROUTE_DOCUMENT, "slots:n", "Give slots of this node to the mesh", NULL},
+    {"POST", "/nodes/{node}/drain", "drain", ROUTE_DOCUMENT, "now:b", "Give a node no new work", NULL},
+    {"POST", "/nodes/{node}/undrain", "undrain", ROUTE_DOCUMENT, "", "Give a node work again", NULL},
+    {"POST", "/nodes/{node}/evict", "evict", ROUTE_DOCUMENT, "with_vouched:b", "Shut a node out of the mesh for good", NULL},
+    {"POST", "/leave", "leave", ROUTE_DOCUMENT, "", "Let this node leave the mesh, and end its daemon", NULL},
+    {"GET", "/invites", "invites", ROUTE_DOCUMENT, "", "The invites", NULL},
+    {"POST", "/invites", "invite", ROUTE_DOCUMENT, "expires_s:u", "Make an invite, with which a machine can join", NULL},
+    {"DELETE", "/invites/{invite}", "invite_revoke", ROUTE_DOCUMENT, "", "Revoke an invite", NULL},
+    {"GET", "/tokens", "tokens", ROUTE_DOCUMENT, "", "The tokens of this door", NULL},
+    {"POST", "/tokens", "token_create", ROUTE_DOCUMENT, "name!:t read_only:b expires_s:u", "Make a token", NULL},
+    {"DELETE", "/tokens/{token}", "token_revoke", ROUTE_DOCUMENT, "", "Revoke a token", NULL},
+};
+
+const struct route *routes_all(size_t *count)
+{
+    *count = sizeof rows / sizeof rows[0];
+    return rows;
+}
+
+/* ---- paths ----------------------------------------------------------------------------------------------------- */
+
+static size_t part_of(const char *path)
+{
+    return strcspn(path, "/");
+}
+
+/* Compares part by part, and collects what stands for the {NAME}s. */
+static bool match(const char *pattern, const char *path, struct route_match *out)
+{
+    out->part_count = 0;
+    while (*pattern == '/' && *path == '/') {
+        pattern++;
+        path++;
+        size_t wanted = part_of(pattern), given = part_of(path);
+        if (*pattern == '{') {
+            if (given == 0) {
+                return false;
+            }
+            out->parts[out->part_count].name = pattern + 1;
+            out->parts[out->part_count].name_bytes = wanted - 2;
+            out->parts[out->part_count].value = path;
+            out->parts[out->part_count].value_bytes = given;
+            out->part_count++;
+        } else if (wanted != given || memcmp(pattern, path, given) != 0) {
+            return false;
+        }
+        pattern += wanted;
+        path += given;
+    }
+    return *pattern == '\0' && *path == '\0';
+}
+
+static void allow(char allowed[64], const char *method)
+{
+    size_t used = strlen(allowed), bytes = strlen(method);
+    if (used + bytes + 3 < 64 && strstr(allowed, method) == NULL) {
+        memcpy(allowed + used, used > 0 ? ", " : "", used > 0 ? 2 : 0);
+        used += used > 0 ? 2 : 0;
+        memcpy(allowed + used, method, bytes + 1);
+    }
+}
+
+void routes_match(const char *method, const char *path, struct route_match *out)
+{
+    const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    *out = (struct route_match){0};
+    path += strlen(ROUTES_PREFIX);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && out->route == NULL; i++) {
+        if (!match(rows[i].path, path, out)) {
+            continue;
+        }
+        if (strcmp(rows[i].method, wanted) == 0) {
+            out->route = &rows[i];
+        } else {
+            out->has_path = true;
+            allow(out->allowed, rows[i].method);
+            if (strcmp(rows[i].method, "GET") == 0) {
+                allow(out->allowed, "HEAD");
+            }
+        }
+    }
+}
+
+/* ---- arguments ------------------------------------------------------------------------------------------------- */
+
+bool routes_next_argument(const struct route *route, const char **at, struct route_argument *out)
+{
+    const char *text = *at != NULL ? *at : route->arguments;
+    text += strspn(text, " ");
+    size_t bytes = strcspn(text, " ");
+    if (bytes == 0) {
+        return false;
+    }
+    const char *colon = memchr(text, ':', bytes);
+    out->name = text;
+    out->name_bytes = (size_t)(colon - text);
+    out->required = colon[-1] == '!';
+    out->name_bytes -= out->required;
+    out->type = colon[1];
+    *at = text + bytes;
+    return true;
+}
+
+char routes_argument(const struct route *route, const char *name, bool *required)
+{
+    const char *at = NULL;
+    struct route_argument argument;
+    while (routes_next_argument(route, &at, &argument)) {
+        if (argument.name_bytes == strlen(name) && memcmp(argument.name, name, argument.name_bytes) == 0) {
+            *required = argument.required;
+            return argument.type;
+        }
+    }
+    return '\0';
+}
