@@ -16,6 +16,7 @@
 #include "node/http/ask.h"
 #include "node/http/assets.h"
 #include "node/http/metrics.h"
+#include "node/http/mlflow/mlflow.h"
 #include "node/http/openapi.h"
 
 #define CONNECTION_BYTES (96u << 10) /* of memory for a head */
@@ -470,6 +471,16 @@ static struct MHD_Response *serve(struct call *call, int *status)
     }
     if (begins(call->path, ROUTES_PREFIX)) {
         return serve_api(call, status);
+    }
+    const char *mlflow = begins(call->path, "/mlflow") ? call->path + strlen("/mlflow") : call->path; /* a prefix that people may set */
+    if (mlflow_has(mlflow)) {
+        const struct mlflow_call asked = {.connection = call->connection,
+                                          .method = call->method,
+                                          .path = mlflow,
+                                          .body = call->body->bytes,
+                                          .body_bytes = call->body->count,
+                                          .secret = call->has_secret ? call->secret : NULL};
+        return mlflow_answer(&asked, status);
     }
     if (strcmp(call->path, "/metrics") == 0 && call->is_safe) {
         return metrics_answer(call->has_secret ? call->secret : NULL, field(call, "Accept"), status);
