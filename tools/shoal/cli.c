@@ -18,6 +18,15 @@ static const struct option_rule join_options[] = {
     {"name", "NAME", "what this node is called; default: the host's name"},
     {NULL, NULL, NULL},
 };
+static const struct option_rule open_options[] = {
+    {"read-only", NULL, "the session may change nothing"},
+    {"print", NULL, "print the link only; start no browser"},
+    {NULL, NULL, NULL}};
+static const struct option_rule token_options[] = {
+    {"name", "NAME", "what the token is for, as shoal token ls shows it"},
+    {"read-only", NULL, "the token may change nothing"},
+    {"expires", "TIME", "how long it is good: 15m, 24h, 30d (default 90d)"},
+    {NULL, NULL, NULL}};
 static const struct option_rule invite_options[] = {
     {"expires", "TIME", "how long the token is good: 90s, 15m, 24h (default), 7d"},
     {"list", NULL, "show all invites and whether they are good, instead of a new one"},
@@ -205,6 +214,16 @@ const struct command cli_commands[] = {
      "A member that the token names vouches for this node's key. Then start shoald. '-' reads the token\n"
      "from standard input.\n",
      join_options, 1, 1, command_join},
+    {"open", "[EXP[/TRIAL]]", "open the dashboard of this node in a browser",
+     "Prints a link that opens one session, within a minute. From another machine: ssh -L 7412:127.0.0.1:7412 HOST, and open the link\n"
+     "there.\n",
+     open_options, 0, 1, command_open},
+    {"token create", "", "make a token for a program that uses the HTTP API",
+     "The token is shown this once. It works at the HTTP door of every node: Authorization: Bearer TOKEN.\n", token_options, 0, 0,
+     command_token_create},
+    {"token ls", "", "the tokens of the mesh", NULL, no_options, 0, 0, command_token_ls},
+    {"token revoke", "ID", "end a token, on all nodes and for ever", "ID is one of shoal token ls, or its first digits, at least 4.\n", no_options,
+     1, 1, command_token_revoke},
     {"status", "", "this node and its mesh", NULL, no_options, 0, 0, command_status},
     {"nodes", "", "the nodes of the mesh", NULL, no_options, 0, 0, command_nodes},
     {"slots", "", "the slots of the mesh, and what runs on them",

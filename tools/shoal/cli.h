@@ -56,6 +56,10 @@ int command_join(struct cli *cli, const struct arguments *arguments);
 int command_invite(struct cli *cli, const struct arguments *arguments);
 int command_leave(struct cli *cli, const struct arguments *arguments);
 int command_evict(struct cli *cli, const struct arguments *arguments); /* command_evict.c */
+int command_open(struct cli *cli, const struct arguments *arguments); /* command_door.c */
+int command_token_create(struct cli *cli, const struct arguments *arguments);
+int command_token_ls(struct cli *cli, const struct arguments *arguments);
+int command_token_revoke(struct cli *cli, const struct arguments *arguments);
 int command_status(struct cli *cli, const struct arguments *arguments); /* command_node.c */
 int command_nodes(struct cli *cli, const struct arguments *arguments);
 int command_slots(struct cli *cli, const struct arguments *arguments);
