@@ -1,0 +1,306 @@
+/* The daemon's side of the HTTP door: where it may listen, how the process is started again, and that one that lies harms
+ * nobody. This test program stands for shoal-http, too: as such it does what the first letter of its --listen says. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "node/daemon/api/client.h"
+#include "node/daemon/local/http.h"
+
+#define CONTROL_FD 3
+
+static uint64_t now_ms = 1000;
+
+uint64_t __wrap_daemon_now_ms(void);
+uint64_t __wrap_daemon_now_ms(void)
+{
+    return now_ms;
+}
+
+/* ---- shoal-http --------------------------------------------------------------------------------------------------- */
+
+/* One packet with `count` descriptors. */
+static void tell(const void *bytes, size_t byte_count, const int *fds, size_t count)
+{
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(16 * sizeof(int))];
+    } control = {.room = {0}};
+    struct iovec part = {(void *)(uintptr_t)bytes, byte_count};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (count > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(head), fds, count * sizeof(int));
+    }
+    if (sendmsg(CONTROL_FD, &message, MSG_NOSIGNAL) < 0) {
+        _exit(3);
+    }
+}
+
+static int be_the_door(const char *listen)
+{
+    int ends[2], many[16];
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
+        return 3;
+    }
+    for (size_t i = 0; i < 16; i++) {
+        many[i] = ends[1];
+    }
+    switch (listen[0]) {
+    case 'p': /* as it should */
+        tell("p\x1c\xf4", 3, NULL, 0);
+        tell("c", 1, &ends[1], 1);
+        tell("lcannot listen", 14, NULL, 0);
+        break;
+    case 'm': /* descriptors where none or one is wanted */
+        tell("c", 1, many, 16);
+        tell("c", 1, many, 2);
+        tell("c", 1, NULL, 0);
+        tell("l", 1, many, 16);
+        tell("p\x1c\xf4", 3, many, 1);
+        tell("p\x1c", 2, many, 2);
+        tell("x", 1, many, 1);
+        tell("p\x1c\xf4", 3, NULL, 0);
+        break;
+    case 'e': /* an empty packet */
+        tell("", 0, NULL, 0);
+        break;
+    default: /* it ends at once */
+        return 0;
+    }
+    char byte;
+    return recv(CONTROL_FD, &byte, 1, 0) == 0 ? 0 : 3; /* until the daemon closes its end */
+}
+
+/* ---- a daemon ---------------------------------------------------------------------------------------------------- */
+
+static char place[64];
+
+static int make_place(void **state)
+{
+    (void)state;
+    char link[96], own[512];
+    (void)snprintf(place, sizeof place, "/tmp/shoal-door-XXXXXX");
+    ssize_t bytes = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (mkdtemp(place) == NULL || bytes < 0) {
+        return -1;
+    }
+    own[bytes] = '\0';
+    (void)snprintf(link, sizeof link, "%s/shoal-http", place);
+    return symlink(own, link);
+}
+
+static int remove_place(void **state)
+{
+    (void)state;
+    char link[96];
+    (void)snprintf(link, sizeof link, "%s/shoal-http", place);
+    (void)unlink(link);
+    return rmdir(place);
+}
+
+static struct daemon *new_daemon(const char *http)
+{
+    struct daemon *daemon = calloc(1, sizeof *daemon);
+    daemon->api = calloc(1, sizeof *daemon->api);
+    daemon->lines = calloc(DAEMON_EVENTS_MAX, sizeof *daemon->lines);
+    daemon->options.quiet = true;
+    daemon->options.http = http;
+    (void)snprintf(daemon->keep_program, sizeof daemon->keep_program, "%s/shoal-keep", place);
+    return daemon;
+}
+
+static void free_daemon(struct daemon *daemon)
+{
+    http_close(daemon);
+    assert_null(daemon->http);
+    assert_int_equal(http_fd(daemon), -1);
+    free(daemon->lines);
+    free(daemon->api);
+    free(daemon);
+}
+
+static unsigned open_descriptors(void)
+{
+    unsigned count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (readdir(directory) != NULL) {
+        count++;
+    }
+    (void)closedir(directory);
+    return count;
+}
+
+static unsigned added;
+
+static void add(struct daemon *daemon, int fd)
+{
+    (void)daemon;
+    struct stat info;
+    assert_int_equal(fstat(fd, &info), 0);
+    assert_true(S_ISSOCK(info.st_mode));
+    (void)close(fd);
+    added++;
+}
+
+/* Takes messages until the condition holds. */
+#define WAIT_FOR(condition)                             \
+    for (int i_ = 0; i_ < 2000 && !(condition); i_++) { \
+        http_process(daemon, add);                      \
+        (void)usleep(5000);                             \
+    }                                                   \
+    assert_true(condition)
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+static void only_an_address_of_this_machine_is_taken(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"off", "127.0.0.1:7412", "127.0.0.1:0", "127.74.1.2:65535", "[::1]:7412"};
+    static const struct {
+        const char *text, *part;
+    } bad[] = {{"", "wants HOST:PORT"},
+               {"7412", "wants HOST:PORT"},
+               {"127.0.0.1", "wants HOST:PORT"},
+               {"127.0.0.1:", "wants HOST:PORT"},
+               {"127.0.0.1:65536", "wants HOST:PORT"},
+               {"127.0.0.1:-1", "wants HOST:PORT"},
+               {"127.0.0.1:74x", "wants HOST:PORT"},
+               {"::1:7412", "wants HOST:PORT"},
+               {"Off", "wants HOST:PORT"},
+               {"localhost:7412", "wants a numeric address"},
+               {"127.example.com:7412", "wants a numeric address"},
+               {"127.1:7412", "wants a numeric address"},
+               {"127.0.0.1.evil.example:7412", "wants a numeric address"},
+               {"[::1%lo]:7412", "wants a numeric address"},
+               {"*:7412", "wants a numeric address"},
+               {"0.0.0.0:7412", "listens on this machine only"},
+               {"10.0.0.5:7412", "listens on this machine only"},
+               {"[::]:7412", "listens on this machine only"},
+               {"[::ffff:127.0.0.1]:7412", "listens on this machine only"},
+               {"128.0.0.1:7412", "listens on this machine only"}};
+    char error[256];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(http_check(good[i], error), 0);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(http_check(bad[i].text, error), ERR_USAGE);
+        if (strstr(error, bad[i].part) == NULL || strchr(error, '\n') != NULL || strncmp(error, "--http ", 7) != 0) {
+            fail_msg("'%s': %s", bad[i].text, error);
+        }
+    }
+    char longer[600];
+    memset(longer, '1', sizeof longer);
+    longer[sizeof longer - 1] = '\0';
+    assert_int_equal(http_check(longer, error), ERR_USAGE);
+}
+
+static void a_daemon_without_the_program_has_no_door(void **state)
+{
+    (void)state;
+    struct daemon *daemon = new_daemon("off");
+    http_open(daemon);
+    assert_int_equal(http_fd(daemon), -1);
+    assert_int_equal(daemon->line_seq, 0);
+    daemon->options.http = HTTP_DEFAULT;
+    (void)snprintf(daemon->keep_program, sizeof daemon->keep_program, "/nowhere/shoal-keep");
+    http_open(daemon);
+    assert_int_equal(http_fd(daemon), -1);
+    assert_int_equal(daemon->line_seq, 1);
+    http_tick(daemon, now_ms);
+    free_daemon(daemon);
+}
+
+static void the_door_tells_its_port_and_hands_connections_over(void **state)
+{
+    (void)state;
+    added = 0;
+    struct daemon *daemon = new_daemon("port");
+    unsigned before = open_descriptors();
+    http_open(daemon);
+    WAIT_FOR(added == 1 && daemon->line_seq == 1);
+    assert_int_equal(daemon->api->http_port, 7412);
+    http_close(daemon);
+    assert_int_equal(open_descriptors(), before);
+    free_daemon(daemon);
+}
+
+static void a_door_that_sends_descriptors_without_end_leaves_none_open(void **state)
+{
+    (void)state;
+    added = 0;
+    struct daemon *daemon = new_daemon("many");
+    unsigned before = open_descriptors();
+    http_open(daemon);
+    WAIT_FOR(daemon->api->http_port == 7412 && added == 2);
+    assert_int_equal(open_descriptors(), before + 1);
+    free_daemon(daemon);
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void a_door_that_ends_is_started_again_after_a_while(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"quits", "empty packet"};
+    for (size_t i = 0; i < 2; i++) {
+        struct daemon *daemon = new_daemon(ways[i]);
+        unsigned before = open_descriptors();
+        http_open(daemon);
+        for (uint64_t wait_ms = 1000; wait_ms < 300000; wait_ms *= 2) {
+            uint64_t wanted_ms = wait_ms < 60000 ? wait_ms : 60000;
+            daemon->api->http_port = 7412;
+            WAIT_FOR(http_fd(daemon) < 0);
+            assert_int_equal(daemon->api->http_port, 0);
+            for (int k = 0; k < 100; k++) { /* long enough for the process to be gone */
+                http_tick(daemon, now_ms);
+                assert_int_equal(http_fd(daemon), -1);
+                (void)usleep(1000);
+            }
+            now_ms += wanted_ms - 1;
+            http_tick(daemon, now_ms);
+            assert_int_equal(http_fd(daemon), -1);
+            now_ms++;
+            http_tick(daemon, now_ms);
+            assert_true(http_fd(daemon) >= 0);
+        }
+        WAIT_FOR(http_fd(daemon) < 0);
+        free_daemon(daemon);
+        assert_int_equal(open_descriptors(), before);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = strrchr(argv[0], '/');
+    if (strcmp(name != NULL ? name + 1 : argv[0], "shoal-http") == 0) {
+        return argc > 2 ? be_the_door(argv[2]) : 3;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_an_address_of_this_machine_is_taken),
+        cmocka_unit_test(a_daemon_without_the_program_has_no_door),
+        cmocka_unit_test(the_door_tells_its_port_and_hands_connections_over),
+        cmocka_unit_test(a_door_that_sends_descriptors_without_end_leaves_none_open),
+        cmocka_unit_test(a_door_that_ends_is_started_again_after_a_while),
+    };
+    return cmocka_run_group_tests(tests, make_place, remove_place);
+}
