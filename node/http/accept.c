@@ -18,7 +18,8 @@
 
 #define PENDING_MAX 1024
 #define PENDING_MIN 32
-#define SERVED_DESCRIPTORS (3 * SERVER_CONNECTIONS_MAX + 256) /* of requests, each with a connection to the daemon and a file */
+#define SERVED_DESCRIPTORS \
+    (3 * SERVER_CONNECTIONS_MAX + 256) /* of requests, each with a connection to the daemon and a file */
 #define HEAD_MS 10000
 #define REFUSED_MS 2000
 #define TURN_MS 500
@@ -89,10 +90,12 @@ static void drain(struct pending *one)
 static void refuse(struct pending *one, int status, const char *why)
 {
     char text[512];
-    int bytes = snprintf(text, sizeof text,
-                         "HTTP/1.1 %d Refused\r\nContent-Type: application/problem+json\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n"
-                         "{\"type\":\"about:blank\",\"title\":\"Refused\",\"status\":%d,\"code\":0,\"detail\":\"%s\"}\n",
-                         status, strlen(why) + 75, status, why);
+    int bytes =
+        snprintf(text, sizeof text,
+                 "HTTP/1.1 %d Refused\r\nContent-Type: application/problem+json\r\nConnection: "
+                 "close\r\nContent-Length: %zu\r\n\r\n"
+                 "{\"type\":\"about:blank\",\"title\":\"Refused\",\"status\":%d,\"code\":0,\"detail\":\"%s\"}\n",
+                 status, strlen(why) + 75, status, why);
     (void)send(one->fd, text, (size_t)bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)shutdown(one->fd, SHUT_WR);
     one->is_refused = true;
@@ -154,7 +157,8 @@ static void set_pending_max(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > SERVED_DESCRIPTORS + PENDING_MIN) {
-        pending_max = limit.rlim_cur - SERVED_DESCRIPTORS < PENDING_MAX ? (size_t)limit.rlim_cur - SERVED_DESCRIPTORS : PENDING_MAX;
+        pending_max = limit.rlim_cur - SERVED_DESCRIPTORS < PENDING_MAX ? (size_t)limit.rlim_cur - SERVED_DESCRIPTORS
+                                                                        : PENDING_MAX;
     }
 }
 
@@ -185,7 +189,8 @@ void accept_loop(int listen_fd, int control_fd)
 {
     set_pending_max();
     int epoll = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event listening = {.events = EPOLLIN, .data.ptr = NULL}, control = {.events = EPOLLIN, .data.ptr = &control};
+    struct epoll_event listening = {.events = EPOLLIN, .data.ptr = NULL},
+                       control = {.events = EPOLLIN, .data.ptr = &control};
     for (size_t i = 0; i < PENDING_MAX; i++) {
         pending[i].fd = -1;
     }

@@ -88,7 +88,8 @@ struct MHD_Response *answer_problem(int http_status, int code, const char *detai
     if (out == NULL) {
         return NULL;
     }
-    (void)fprintf(out, "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"code\":%d,\"detail\":", title_of(http_status), http_status, code);
+    (void)fprintf(out, "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"code\":%d,\"detail\":",
+                  title_of(http_status), http_status, code);
     write_text(out, detail);
     (void)fputs("}\n", out);
     if (fclose(out) != 0) {
@@ -134,7 +135,8 @@ static struct MHD_Response *of_failure(int code, int *status)
     if (code == ERR_FULL) {
         return answer_problem(409, 1, "The document is larger than 256 MiB; ask for less at a time.", status);
     }
-    return answer_problem(503, 1, "The daemon does not answer now: it is starting, or has ended; try again in some seconds.", status);
+    return answer_problem(
+        503, 1, "The daemon does not answer now: it is starting, or has ended; try again in some seconds.", status);
 }
 
 /* ---- documents ------------------------------------------------------------------------------------------------- */
@@ -146,7 +148,8 @@ bool answer_write_piece(FILE *out, msgpack_object *reply)
         msgpack_object *key = &pairs.ptr[i].key, *value = &pairs.ptr[i].val;
         if (value->type == MSGPACK_OBJECT_BIN) { /* a log is text; what is no UTF-8 in it is escaped */
             *value = (msgpack_object){.type = MSGPACK_OBJECT_STR, .via.str = {value->via.bin.size, value->via.bin.ptr}};
-            if (key->type == MSGPACK_OBJECT_STR && key->via.str.size == 5 && memcmp(key->via.str.ptr, "bytes", 5) == 0) {
+            if (key->type == MSGPACK_OBJECT_STR && key->via.str.size == 5 &&
+                memcmp(key->via.str.ptr, "bytes", 5) == 0) {
                 key->via.str = (msgpack_object_str){4, "text"};
             }
         }
@@ -205,7 +208,8 @@ static struct MHD_Response *of_packed(struct channel *channel, int *status)
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    bool is_written = out != NULL && fputs("{\"platform\":", out) != EOF && document_write_json(out, &map) && fputs("}\n", out) != EOF;
+    bool is_written = out != NULL && fputs("{\"platform\":", out) != EOF && document_write_json(out, &map) &&
+                      fputs("}\n", out) != EOF;
     if (out == NULL || fclose(out) != 0 || !is_written) {
         free(text);
         return NULL;
@@ -316,10 +320,12 @@ static bool write_event(struct stream *stream, int code, msgpack_object *reply)
     return fclose(out) == 0 && is_written;
 }
 
-/* Waits for the next reply; `*code` is that of channel_next. False: the client has gone, which a write would tell only later. */
+/* Waits for the next reply; `*code` is that of channel_next. False: the client has gone, which a write would tell only
+ * later. */
 static bool await(struct stream *stream, int *code, msgpack_object *out)
 {
-    struct pollfd items[] = {{.fd = stream->channel.fd, .events = POLLIN}, {.fd = stream->client_fd, .events = POLLRDHUP}};
+    struct pollfd items[] = {{.fd = stream->channel.fd, .events = POLLIN},
+                             {.fd = stream->client_fd, .events = POLLRDHUP}};
     *code = channel_next(&stream->channel, 0, out, NULL); /* if it is there already */
     if (*code == ERR_TIMEOUT) {
         (void)poll(items, 2, KEEP_ALIVE_MS);
@@ -366,7 +372,8 @@ static struct MHD_Response *of_stream(struct channel *channel, int client_fd, bo
         return code != 0 ? of_failure(code, status) : of_refusal(&first, status);
     }
     *stream = (struct stream){.channel = *channel, .client_fd = client_fd, .has_first = true, .first = first};
-    struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK_BYTES, stream_read, stream, stream_free);
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK_BYTES, stream_read, stream, stream_free);
     if (response == NULL) {
         free(stream);
         return NULL;

@@ -23,7 +23,8 @@ static bool begin(struct arguments *arguments, const char *name, size_t name_byt
 {
     char copy[ARGUMENTS_NAME_BYTES];
     if (name_bytes >= sizeof copy || arguments->count == ARGUMENTS_MAX) {
-        (void)snprintf(arguments->error, sizeof arguments->error, "The request has too many arguments, or one with too long a name.");
+        (void)snprintf(arguments->error, sizeof arguments->error,
+                       "The request has too many arguments, or one with too long a name.");
         return false;
     }
     memcpy(copy, name, name_bytes);
@@ -55,10 +56,13 @@ static char type_of(struct arguments *arguments, const char *name)
         const char *at = NULL;
         struct route_argument argument;
         size_t used = 0;
-        while (routes_next_argument(arguments->route, &at, &argument) && used + argument.name_bytes + 3 < sizeof known) {
-            used += (size_t)snprintf(known + used, sizeof known - used, "%s%.*s", used > 0 ? ", " : "", (int)argument.name_bytes, argument.name);
+        while (routes_next_argument(arguments->route, &at, &argument) &&
+               used + argument.name_bytes + 3 < sizeof known) {
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%.*s", used > 0 ? ", " : "",
+                                     (int)argument.name_bytes, argument.name);
         }
-        (void)snprintf(arguments->error, sizeof arguments->error, "There is no argument %.40s; this route has: %s.", name, known);
+        (void)snprintf(arguments->error, sizeof arguments->error, "There is no argument %.40s; this route has: %s.",
+                       name, known);
     }
     return type;
 }
@@ -81,9 +85,11 @@ static bool name_is(const char *name, size_t bytes, const char *text)
     return bytes == strlen(text) && memcmp(name, text, bytes) == 0;
 }
 
-bool arguments_add_part(struct arguments *arguments, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
+bool arguments_add_part(struct arguments *arguments, const char *name, size_t name_bytes, const char *value,
+                        size_t value_bytes)
 {
-    bool is_number = name_is(name, name_bytes, "trial") || name_is(name, name_bytes, "step") || name_is(name, name_bytes, "number");
+    bool is_number =
+        name_is(name, name_bytes, "trial") || name_is(name, name_bytes, "step") || name_is(name, name_bytes, "number");
     uint64_t number;
     if (!begin(arguments, name, name_bytes)) {
         return false;
@@ -137,7 +143,8 @@ static bool add_list(struct arguments *arguments, const char *name, const json_t
         return wrong(arguments, name, "a list");
     }
     pack_array(&arguments->pairs, (uint32_t)json_array_size(value));
-    json_array_foreach(value, index, item) {
+    json_array_foreach(value, index, item)
+    {
         if (type == 'n' && json_is_integer(item) && json_integer_value(item) >= 0) {
             pack_u64(&arguments->pairs, (uint64_t)json_integer_value(item));
         } else if (type == 'a' && json_is_string(item)) {
@@ -186,7 +193,8 @@ bool arguments_add_json(struct arguments *arguments, const char *body, size_t co
     json_t *value;
     json_t *object = json_loadb(body, count, JSON_REJECT_DUPLICATES, &error);
     if (object == NULL) {
-        (void)snprintf(arguments->error, sizeof arguments->error, "The body is not JSON: %.120s (line %d).", error.text, error.line);
+        (void)snprintf(arguments->error, sizeof arguments->error, "The body is not JSON: %.120s (line %d).", error.text,
+                       error.line);
         return false;
     }
     bool is_good = json_is_object(object);
@@ -194,7 +202,8 @@ bool arguments_add_json(struct arguments *arguments, const char *body, size_t co
         (void)snprintf(arguments->error, sizeof arguments->error, "The body is no JSON object.");
     }
     if (is_good) {
-        json_object_foreach(object, name, value) {
+        json_object_foreach(object, name, value)
+        {
             is_good = is_good && add_value(arguments, name, value);
         }
     }
@@ -212,8 +221,8 @@ bool arguments_finish(struct arguments *arguments)
             is_given = name_is(argument.name, argument.name_bytes, arguments->names[i]);
         }
         if (!is_given) {
-            (void)snprintf(arguments->error, sizeof arguments->error, "The request lacks the argument %.*s.", (int)argument.name_bytes,
-                           argument.name);
+            (void)snprintf(arguments->error, sizeof arguments->error, "The request lacks the argument %.*s.",
+                           (int)argument.name_bytes, argument.name);
             return false;
         }
     }

@@ -1,7 +1,7 @@
 #ifndef NODE_HTTP_ARGUMENTS_H
 #define NODE_HTTP_ARGUMENTS_H
-/* The arguments of an HTTP request as those of a request of the local socket: from the path, the query and a body of JSON to pairs in
- * MessagePack, each checked against the route. No I/O. */
+/* The arguments of an HTTP request as those of a request of the local socket: from the path, the query and a body of
+ * JSON to pairs in MessagePack, each checked against the route. No I/O. */
 
 #include <stdint.h>
 
@@ -17,7 +17,7 @@ struct arguments {
     const struct route *route;
     struct pack_writer pairs;
     uint32_t count;
-    bool follows; /* `follow` is true: the answer has no end */
+    bool follows;                                    /* `follow` is true: the answer has no end */
     char names[ARGUMENTS_MAX][ARGUMENTS_NAME_BYTES]; /* those that have been given */
     char error[256];                                 /* one sentence, once a function has failed */
 };
@@ -26,7 +26,8 @@ struct arguments {
 void arguments_init(struct arguments *arguments, const struct route *route, uint8_t *bytes, size_t size);
 
 /* Adds an argument of the path or of the query, as text. False: `error` says why. */
-bool arguments_add_part(struct arguments *arguments, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
+bool arguments_add_part(struct arguments *arguments, const char *name, size_t name_bytes, const char *value,
+                        size_t value_bytes);
 bool arguments_add_query(struct arguments *arguments, const char *name, const char *value);
 
 /* Adds the members of a JSON object. */

@@ -70,7 +70,8 @@ int ask_document(struct channel *channel, const char *op, const char *secret, ms
     return send_and_collect(channel, &writer, out);
 }
 
-int ask_experiment(struct channel *channel, const char *op, const char *secret, const char *experiment, long long trial, msgpack_object *out)
+int ask_experiment(struct channel *channel, const char *op, const char *secret, const char *experiment, long long trial,
+                   msgpack_object *out)
 {
     uint8_t bytes[REQUEST_BYTES];
     struct pack_writer writer;

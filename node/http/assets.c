@@ -18,9 +18,10 @@ static struct asset assets[] = {
 
 static const char *type_of(const char *name)
 {
-    static const char *const types[][2] = {{".html", "text/html; charset=utf-8"}, {".js", "text/javascript; charset=utf-8"},
-                                           {".css", "text/css; charset=utf-8"},   {".svg", "image/svg+xml"},
-                                           {".json", "application/json"},         {".txt", "text/plain; charset=utf-8"}};
+    static const char *const types[][2] = {
+        {".html", "text/html; charset=utf-8"}, {".js", "text/javascript; charset=utf-8"},
+        {".css", "text/css; charset=utf-8"},   {".svg", "image/svg+xml"},
+        {".json", "application/json"},         {".txt", "text/plain; charset=utf-8"}};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot != NULL && i < sizeof types / sizeof types[0]; i++) {
         if (strcmp(dot, types[i][0]) == 0) {

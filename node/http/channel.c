@@ -134,7 +134,8 @@ int channel_next(struct channel *channel, int timeout_ms, msgpack_object *out, i
         const uint8_t *bytes;
         size_t byte_count;
         int fd = -1;
-        code = frame_reader_wait(&channel->reader, channel->fd, count == 0 ? timeout_ms : CHANNEL_ANSWER_MS, &bytes, &byte_count, 0, &fd);
+        code = frame_reader_wait(&channel->reader, channel->fd, count == 0 ? timeout_ms : CHANNEL_ANSWER_MS, &bytes,
+                                 &byte_count, 0, &fd);
         if (code != 0) {
             break;
         }

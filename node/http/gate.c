@@ -16,7 +16,8 @@ struct refusal {
 
 static bool is_token_char(char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
 static bool is_visible(char c)
@@ -156,7 +157,8 @@ enum gate_verdict gate_judge(const char *bytes, size_t count, int *status, const
             break;
         }
         const char *early = memchr(bytes + from, '\r', most - from);
-        if (early != NULL && early != bytes + most - 1) { /* neither the last of the line nor, without a LF yet, of all bytes */
+        if (early != NULL &&
+            early != bytes + most - 1) { /* neither the last of the line nor, without a LF yet, of all bytes */
             refusal = (struct refusal){400, "The head holds a CR that no LF follows."};
             break;
         }

@@ -1,8 +1,8 @@
 #ifndef NODE_HTTP_GATE_H
 #define NODE_HTTP_GATE_H
-/* Looks at the head of a request before libmicrohttpd reads it, and refuses every head that two programs could read in two ways
- * (RFC 9112, sections 2.2, 5.1, 6.1 and 11.2): libmicrohttpd 0.9.75 takes lines that end in a bare LF, a Content-Length beside a
- * Transfer-Encoding, and two Content-Lengths. A core: bytes from anywhere. */
+/* Looks at the head of a request before libmicrohttpd reads it, and refuses every head that two programs could read in
+ * two ways (RFC 9112, sections 2.2, 5.1, 6.1 and 11.2): libmicrohttpd 0.9.75 takes lines that end in a bare LF, a
+ * Content-Length beside a Transfer-Encoding, and two Content-Lengths. A core: bytes from anywhere. */
 
 #include <stddef.h>
 
@@ -16,8 +16,8 @@ enum gate_verdict {
     GATE_BAD
 };
 
-/* Judges the first bytes of a connection. After GATE_BAD `*status` is the answer's status (400, 414, 431, 501 or 505) and `*why` a
- * sentence; both are untouched otherwise. */
+/* Judges the first bytes of a connection. After GATE_BAD `*status` is the answer's status (400, 414, 431, 501 or 505)
+ * and `*why` a sentence; both are untouched otherwise. */
 enum gate_verdict gate_judge(const char *bytes, size_t count, int *status, const char **why);
 
 #endif

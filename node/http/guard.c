@@ -32,7 +32,8 @@ static bool is_loopback(const char *host, size_t bytes)
     }
     memcpy(text, host, bytes);
     text[bytes] = '\0';
-    if (strspn(text, "0123456789.") != bytes || sscanf(text, "%3u.%3u.%3u.%3u%c", &parts[0], &parts[1], &parts[2], &parts[3], &rest) != 4) {
+    if (strspn(text, "0123456789.") != bytes ||
+        sscanf(text, "%3u.%3u.%3u.%3u%c", &parts[0], &parts[1], &parts[2], &parts[3], &rest) != 4) {
         return false;
     }
     return parts[0] == 127 && parts[1] <= 255 && parts[2] <= 255 && parts[3] <= 255;
@@ -62,7 +63,8 @@ bool guard_host_is_ours(const char *host, const char *const names[], size_t name
 bool guard_origin_is(const char *origin, const char *host)
 {
     static const char scheme[] = "http://";
-    return host != NULL && strncmp(origin, scheme, sizeof scheme - 1) == 0 && strcasecmp(origin + sizeof scheme - 1, host) == 0;
+    return host != NULL && strncmp(origin, scheme, sizeof scheme - 1) == 0 &&
+           strcasecmp(origin + sizeof scheme - 1, host) == 0;
 }
 
 static bool take(const char *text, size_t bytes, char out[GUARD_SECRET_BYTES])
@@ -79,7 +81,8 @@ static bool take_password(const char *base64, char out[GUARD_SECRET_BYTES])
 {
     char text[2 * GUARD_SECRET_BYTES];
     size_t bytes;
-    if (sodium_base642bin((uint8_t *)text, sizeof text - 1, base64, strlen(base64), " ", &bytes, NULL, sodium_base64_VARIANT_ORIGINAL) != 0) {
+    if (sodium_base642bin((uint8_t *)text, sizeof text - 1, base64, strlen(base64), " ", &bytes, NULL,
+                          sodium_base64_VARIANT_ORIGINAL) != 0) {
         return false;
     }
     text[bytes] = '\0';
@@ -121,7 +124,8 @@ void guard_csrf(const char *secret, char out[GUARD_CSRF_BYTES])
 {
     static const char label[] = "shoal csrf 1";
     uint8_t hash[16];
-    (void)crypto_generichash(hash, sizeof hash, (const uint8_t *)secret, strlen(secret), (const uint8_t *)label, sizeof label - 1);
+    (void)crypto_generichash(hash, sizeof hash, (const uint8_t *)secret, strlen(secret), (const uint8_t *)label,
+                             sizeof label - 1);
     bytes_to_hex(out, hash, sizeof hash);
 }
 
@@ -135,5 +139,6 @@ bool guard_csrf_is(const char *secret, const char *given)
 bool guard_type_is_json(const char *type)
 {
     static const char json[] = "application/json";
-    return type != NULL && strncasecmp(type, json, sizeof json - 1) == 0 && strchr("; \t", type[sizeof json - 1]) != NULL;
+    return type != NULL && strncasecmp(type, json, sizeof json - 1) == 0 &&
+           strchr("; \t", type[sizeof json - 1]) != NULL;
 }

@@ -31,7 +31,8 @@ static unsigned short port_of(int fd)
     if (getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
         return 0;
     }
-    return ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port : ((struct sockaddr_in6 *)&address)->sin6_port);
+    return ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
+                                              : ((struct sockaddr_in6 *)&address)->sin6_port);
 }
 
 /* When the machine runs out of memory, its kernel ends this process before any trial. */
@@ -51,7 +52,8 @@ static bool daemon_is_gone(void)
     return recv(CONTROL_FD, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-/* Listens there, or waits until it can: the door of a daemon that ends now may have the port yet. `or_any`: takes a free port then. */
+/* Listens there, or waits until it can: the door of a daemon that ends now may have the port yet. `or_any`: takes a
+ * free port then. */
 static int listen_at(const char *where, bool or_any)
 {
     char host[CONTROL_HOST_BYTES], text[256];
@@ -69,7 +71,8 @@ static int listen_at(const char *where, bool or_any)
             return fd;
         }
         if (!is_told) {
-            (void)snprintf(text, sizeof text, "cannot listen on %.64s: %s; tries again every %d s", where, strerror(errno), AGAIN_S);
+            (void)snprintf(text, sizeof text, "cannot listen on %.64s: %s; tries again every %d s", where,
+                           strerror(errno), AGAIN_S);
             channel_tell_line(text);
             is_told = true;
         }

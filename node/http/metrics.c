@@ -28,7 +28,8 @@ static void begin(const struct page *page, const char *name, const char *type, c
 
 static void sample(const struct page *page, const char *name, const char *labels, double value)
 {
-    (void)fprintf(page->out, "%s%s%s%s %.17g\n", name, labels[0] != '\0' ? "{" : "", labels, labels[0] != '\0' ? "}" : "", value);
+    (void)fprintf(page->out, "%s%s%s%s %.17g\n", name, labels[0] != '\0' ? "{" : "", labels,
+                  labels[0] != '\0' ? "}" : "", value);
 }
 
 /* NAME="VALUE", the value escaped (exposition format 0.0.4). */
@@ -76,8 +77,8 @@ static void count(struct counts *counts, const char *first, const char *second, 
     }
 }
 
-static void put_counts(const struct page *page, const char *name, const char *help, const char *first, const char *second,
-                       const struct counts *counts)
+static void put_counts(const struct page *page, const char *name, const char *help, const char *first,
+                       const char *second, const struct counts *counts)
 {
     begin(page, name, "gauge", help);
     for (size_t i = 0; i < counts->count; i++) {
@@ -91,7 +92,8 @@ static void put_counts(const struct page *page, const char *name, const char *he
 }
 
 /* Counts rows of a list by one or two of their texts. */
-static void count_rows(struct counts *counts, const msgpack_object *document, const char *list, const char *first, const char *second)
+static void count_rows(struct counts *counts, const msgpack_object *document, const char *list, const char *first,
+                       const char *second)
 {
     msgpack_object_array rows = document_list(document, list);
     for (uint32_t i = 0; i < rows.size; i++) {
@@ -123,10 +125,12 @@ static void put_status(const struct page *page, const msgpack_object *status)
     sample(page, "shoal_node_info", labels, 1);
     gauge(page, "shoal_uptime_seconds", "Time since the daemon began.", (double)document_number(status, "uptime_s"));
     gauge(page, "shoal_records", "Records that this node holds.", (double)document_number(status, "records"));
-    gauge(page, "shoal_daemon_memory_bytes", "Anonymous memory of the daemon.", (double)document_number(status, "memory_bytes"));
+    gauge(page, "shoal_daemon_memory_bytes", "Anonymous memory of the daemon.",
+          (double)document_number(status, "memory_bytes"));
     gauge(page, "shoal_syncing", "1 while this node catches up with the others.", document_true(status, "syncing"));
     gauge(page, "shoal_disk_full", "1 while this node's disk is full.", document_true(status, "disk_full"));
-    gauge(page, "shoal_memory_full", "1 while this node has no memory for new experiments.", document_true(status, "memory_full"));
+    gauge(page, "shoal_memory_full", "1 while this node has no memory for new experiments.",
+          document_true(status, "memory_full"));
     const msgpack_object *scrub = document_find(status, "scrub");
     begin(page, "shoal_scrub_checked_bytes", "counter", "Bytes of chunks that were read again to find rot.");
     sample(page, "shoal_scrub_checked_bytes_total", "", (double)document_number(scrub, "checked_bytes"));
@@ -146,7 +150,8 @@ static void put_status(const struct page *page, const msgpack_object *status)
     }
 }
 
-static void put_mesh(const struct page *page, const msgpack_object *nodes, const msgpack_object *slots, const msgpack_object *experiments)
+static void put_mesh(const struct page *page, const msgpack_object *nodes, const msgpack_object *slots,
+                     const msgpack_object *experiments)
 {
     struct counts by_node = {0}, by_slot = {0}, by_experiment = {0}, by_trial = {0};
     count_rows(&by_node, nodes, "nodes", "state", NULL);
@@ -177,10 +182,11 @@ static void put_usage(const struct page *page, const msgpack_object *status, con
     static const struct {
         const char *key, *name, *help;
         double scale;
-    } metrics[] = {{"cpu_percent", "shoal_slot_cpu_ratio", "Processor time of the slot's worker; 1 is one processor.", 0.01},
-                   {"memory_bytes", "shoal_slot_memory_bytes", "Resident memory of the slot's worker.", 1},
-                   {"gpu_percent", "shoal_gpu_utilization_ratio", "Part of time in which a kernel ran on the slot's GPU.", 0.01},
-                   {"gpu_memory_bytes", "shoal_gpu_memory_used_bytes", "Used memory of the slot's GPU.", 1}};
+    } metrics[] = {
+        {"cpu_percent", "shoal_slot_cpu_ratio", "Processor time of the slot's worker; 1 is one processor.", 0.01},
+        {"memory_bytes", "shoal_slot_memory_bytes", "Resident memory of the slot's worker.", 1},
+        {"gpu_percent", "shoal_gpu_utilization_ratio", "Part of time in which a kernel ran on the slot's GPU.", 0.01},
+        {"gpu_memory_bytes", "shoal_gpu_memory_used_bytes", "Used memory of the slot's GPU.", 1}};
     char own[64], node[64];
     document_text(document_find(status, "node"), "id", own, sizeof own);
     msgpack_object_array rows = document_list(usage, "usage");
@@ -213,13 +219,18 @@ struct MHD_Response *metrics_answer(const char *secret, const char *accept, int 
         if (code != 0 || !document_true(&documents[i], "ok")) {
             bool is_refused = code == 0 && document_number(&documents[i], "code") == 6;
             channel_close(&channel);
-            return is_refused ? answer_problem(401, 6, "Prometheus needs a token here: `shoal token create --read-only --name prometheus`.", status)
-                              : answer_problem(503, 1, "The daemon does not answer now; try again in some seconds.", status);
+            return is_refused
+                       ? answer_problem(
+                             401, 6,
+                             "Prometheus needs a token here: `shoal token create --read-only --name prometheus`.",
+                             status)
+                       : answer_problem(503, 1, "The daemon does not answer now; try again in some seconds.", status);
         }
     }
     char *bytes = NULL;
     size_t size = 0;
-    struct page page = {open_memstream(&bytes, &size), accept != NULL && strstr(accept, "application/openmetrics-text") != NULL};
+    struct page page = {open_memstream(&bytes, &size),
+                        accept != NULL && strstr(accept, "application/openmetrics-text") != NULL};
     struct MHD_Response *response = NULL;
     if (page.out != NULL) {
         put_status(&page, &documents[0]);

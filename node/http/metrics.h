@@ -1,7 +1,8 @@
 #ifndef NODE_HTTP_METRICS_H
 #define NODE_HTTP_METRICS_H
-/* /metrics: the mesh as this node sees it, and this node, for Prometheus (text format 0.0.4) or, if the client takes it, OpenMetrics 1.0.
- * No label takes values without a bound: experiments and trials are counted by state, never named. */
+/* /metrics: the mesh as this node sees it, and this node, for Prometheus (text format 0.0.4) or, if the client takes
+ * it, OpenMetrics 1.0. No label takes values without a bound: experiments and trials are counted by state, never named.
+ */
 
 #include <microhttpd.h>
 

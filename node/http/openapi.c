@@ -40,13 +40,14 @@ static void put_parameters(FILE *out, const struct route *route)
     for (const char *name = strchr(route->path, '{'); name != NULL; name = strchr(name, '{')) {
         name++;
         int bytes = (int)strcspn(name, "}");
-        (void)fprintf(out, "%s{\"name\":\"%.*s\",\"in\":\"path\",\"required\":true,\"schema\":%s}", separator, bytes, name,
-                      path_schema(name, (size_t)bytes));
+        (void)fprintf(out, "%s{\"name\":\"%.*s\",\"in\":\"path\",\"required\":true,\"schema\":%s}", separator, bytes,
+                      name, path_schema(name, (size_t)bytes));
         separator = ",";
     }
     while (strcmp(route->method, "GET") == 0 && routes_next_argument(route, &at, &argument)) {
-        (void)fprintf(out, "%s{\"name\":\"%.*s\",\"in\":\"query\",\"required\":%s,\"schema\":%s}", separator, (int)argument.name_bytes,
-                      argument.name, argument.required ? "true" : "false", schemas[(int)argument.type]);
+        (void)fprintf(out, "%s{\"name\":\"%.*s\",\"in\":\"query\",\"required\":%s,\"schema\":%s}", separator,
+                      (int)argument.name_bytes, argument.name, argument.required ? "true" : "false",
+                      schemas[(int)argument.type]);
         separator = ",";
     }
     (void)fputs("]", out);
@@ -63,13 +64,15 @@ static void put_body(FILE *out, const struct route *route)
     while (routes_next_argument(route, &at, &argument)) {
         any_required |= argument.required;
     }
-    (void)fprintf(out,
-                  ",\"requestBody\":{\"required\":%s,\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\","
-                  "\"additionalProperties\":false,\"properties\":{",
-                  any_required ? "true" : "false");
+    (void)fprintf(
+        out,
+        ",\"requestBody\":{\"required\":%s,\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\","
+        "\"additionalProperties\":false,\"properties\":{",
+        any_required ? "true" : "false");
     at = NULL;
     while (routes_next_argument(route, &at, &argument)) {
-        (void)fprintf(out, "%s\"%.*s\":%s", separator, (int)argument.name_bytes, argument.name, schemas[(int)argument.type]);
+        (void)fprintf(out, "%s\"%.*s\":%s", separator, (int)argument.name_bytes, argument.name,
+                      schemas[(int)argument.type]);
         separator = ",";
     }
     (void)fputs("}", out);
@@ -105,8 +108,9 @@ static void put_responses(FILE *out, const struct route *route)
     }
     (void)fputs("}}", out);
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
-        (void)fprintf(out, ",\"%d\":{\"description\":\"%s\",\"content\":{\"application/problem+json\":{\"schema\":"
-                           "{\"$ref\":\"#/components/schemas/Problem\"}}}}",
+        (void)fprintf(out,
+                      ",\"%d\":{\"description\":\"%s\",\"content\":{\"application/problem+json\":{\"schema\":"
+                      "{\"$ref\":\"#/components/schemas/Problem\"}}}}",
                       problems[i].status, problems[i].when);
     }
     (void)fputs("}", out);
@@ -165,14 +169,18 @@ struct MHD_Response *openapi_answer(int *status)
     if (out == NULL) {
         return NULL;
     }
-    (void)fputs("{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"Shoal\",\"version\":\"" SHOAL_VERSION "\",\"description\":\"The mesh as one of its nodes "
+    (void)fputs("{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"Shoal\",\"version\":\"" SHOAL_VERSION
+                "\",\"description\":\"The mesh as one of its nodes "
                 "sees it. The documents are those of docs/wire.md.\"},\"security\":[{\"token\":[]}],\"paths\":{",
                 out);
     put_paths(out);
-    (void)fputs("},\"components\":{\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}},\"schemas\":{\"Problem\":{\"type\":\"object\","
-                "\"required\":[\"type\",\"title\",\"status\",\"detail\",\"code\"],\"properties\":{\"type\":{\"type\":\"string\"},\"title\":{\"type\":\"string\"},"
-                "\"status\":{\"type\":\"integer\"},\"detail\":{\"type\":\"string\"},\"code\":{\"type\":\"integer\"}}}}}}\n",
-                out);
+    (void)fputs(
+        "},\"components\":{\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}},\"schemas\":{"
+        "\"Problem\":{\"type\":\"object\","
+        "\"required\":[\"type\",\"title\",\"status\",\"detail\",\"code\"],\"properties\":{\"type\":{\"type\":"
+        "\"string\"},\"title\":{\"type\":\"string\"},"
+        "\"status\":{\"type\":\"integer\"},\"detail\":{\"type\":\"string\"},\"code\":{\"type\":\"integer\"}}}}}}\n",
+        out);
     if (fclose(out) == 0) {
         response = answer_text(200, "application/json", bytes, status);
     }

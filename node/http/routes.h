@@ -1,7 +1,7 @@
 #ifndef NODE_HTTP_ROUTES_H
 #define NODE_HTTP_ROUTES_H
-/* The routes of the HTTP API: one for each request of the local socket (docs/wire.md) that no worker sends. A table, from which
- * requests are matched and the OpenAPI document is written. A core. */
+/* The routes of the HTTP API: one for each request of the local socket (docs/wire.md) that no worker sends. A table,
+ * from which requests are matched and the OpenAPI document is written. A core. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,8 +23,9 @@ struct route {
     const char *path; /* below ROUTES_PREFIX; {NAME} takes one part of the path and is the argument NAME */
     const char *op;   /* of the local socket */
     enum route_kind kind;
-    /* The arguments beside those of the path: "NAME:TYPE" with a blank between them, in the query of GET and in the body of the others. TYPE
-     * is u (number), t (text), b (true or false), n (array of numbers), a (array of texts); NAME! must be given. */
+    /* The arguments beside those of the path: "NAME:TYPE" with a blank between them, in the query of GET and in the
+     * body of the others. TYPE is u (number), t (text), b (true or false), n (array of numbers), a (array of texts);
+     * NAME! must be given. */
     const char *arguments;
     const char *summary;
     const char *type; /* of ROUTE_FILE: its media type */

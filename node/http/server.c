@@ -82,7 +82,8 @@ static struct visitor *visitor_of(struct MHD_Connection *connection)
 }
 
 /* libmicrohttpd calls it when a connection begins, and before it closes the descriptor. */
-static void note_visitor(void *context, struct MHD_Connection *connection, void **socket_context, enum MHD_ConnectionNotificationCode code)
+static void note_visitor(void *context, struct MHD_Connection *connection, void **socket_context,
+                         enum MHD_ConnectionNotificationCode code)
 {
     struct visitor *visitor = *socket_context;
     (void)context;
@@ -151,7 +152,8 @@ void server_finish(unsigned timeout_ms)
 /* A sentence if the request may be another site's doing, else NULL. */
 static const char *foreign(const struct call *call)
 {
-    const char *site = field(call, "Sec-Fetch-Site"), *origin = field(call, "Origin"), *type = field(call, "Content-Type");
+    const char *site = field(call, "Sec-Fetch-Site"), *origin = field(call, "Origin"),
+               *type = field(call, "Content-Type");
     if (call->is_safe) {
         return NULL;
     }
@@ -200,7 +202,8 @@ static void new_experiment(char out[17])
 }
 
 /* Sends a request with these pairs, and answers as the route says. */
-static struct MHD_Response *ask(const struct call *call, const struct route *route, const struct arguments *arguments, int *status)
+static struct MHD_Response *ask(const struct call *call, const struct route *route, const struct arguments *arguments,
+                                int *status)
 {
     struct channel channel;
     struct pack_writer writer;
@@ -219,7 +222,8 @@ static struct MHD_Response *ask(const struct call *call, const struct route *rou
     for (uint32_t i = 0; i < arguments->count; i++) {
         names_file |= strcmp(arguments->names[i], "file") == 0;
     }
-    ask_begin(&writer, route->op, call->has_secret ? call->secret : NULL, arguments->count + (is_submit ? 2u + !names_file : 0));
+    ask_begin(&writer, route->op, call->has_secret ? call->secret : NULL,
+              arguments->count + (is_submit ? 2u + !names_file : 0));
     pack_raw(&writer, arguments->pairs.bytes, arguments->pairs.used_bytes);
     if (is_submit) {
         char id[17];
@@ -270,8 +274,8 @@ static enum MHD_Result add_query(void *context, enum MHD_ValueKind kind, const c
     return is_passed_over || arguments_add_query(query->arguments, name, value) ? MHD_YES : MHD_NO;
 }
 
-/* A browser that comes back asks for the same address, and names the last event line that it has. True: that counts in place of
- * `from`. */
+/* A browser that comes back asks for the same address, and names the last event line that it has. True: that counts in
+ * place of `from`. */
 static bool go_on_from(const struct call *call, const struct route *route, struct arguments *arguments)
 {
     const char *last = field(call, "Last-Event-ID");
@@ -322,7 +326,8 @@ static struct MHD_Response *serve_session(const struct call *call, int *status)
             guard_csrf(call->secret, csrf);
             memcpy(more, pairs.ptr, pairs.size * sizeof *more);
             more[pairs.size].key = (msgpack_object){.type = MSGPACK_OBJECT_STR, .via.str = {4, "csrf"}};
-            more[pairs.size].val = (msgpack_object){.type = MSGPACK_OBJECT_STR, .via.str = {GUARD_CSRF_BYTES - 1, csrf}};
+            more[pairs.size].val =
+                (msgpack_object){.type = MSGPACK_OBJECT_STR, .via.str = {GUARD_CSRF_BYTES - 1, csrf}};
             reply.via.map = (msgpack_object_map){pairs.size + 1, more};
             response = answer_reply(0, &reply, status);
         }
@@ -340,8 +345,9 @@ static struct MHD_Response *serve_api(const struct call *call, int *status)
     routes_match(call->method, call->path, &match);
     if (match.route == NULL) {
         struct MHD_Response *response =
-            match.has_path ? answer_problem(405, 0, "This path takes another method; the field Allow names those.", status)
-                           : answer_problem(404, 0, "There is no such path; /api/v1/openapi.json lists all.", status);
+            match.has_path
+                ? answer_problem(405, 0, "This path takes another method; the field Allow names those.", status)
+                : answer_problem(404, 0, "There is no such path; /api/v1/openapi.json lists all.", status);
         if (response != NULL && match.has_path) {
             (void)MHD_add_response_header(response, "Allow", match.allowed);
         }
@@ -357,10 +363,11 @@ static struct MHD_Response *serve_api(const struct call *call, int *status)
     arguments_init(arguments, match.route, pairs, PAIRS_BYTES);
     struct MHD_Response *response;
     if (!call->has_secret) { /* before anything is said about the arguments */
-        response = answer_problem(401, 6,
-                                  "The request carries no token; `shoal open` opens the pages, `shoal token create` makes a token for a "
-                                  "program.",
-                                  status);
+        response = answer_problem(
+            401, 6,
+            "The request carries no token; `shoal open` opens the pages, `shoal token create` makes a token for a "
+            "program.",
+            status);
     } else if (!read_arguments(call, &match, arguments)) {
         response = answer_problem(400, 2, arguments->error, status);
     } else {
@@ -381,8 +388,8 @@ static struct MHD_Response *serve_asset(const struct call *call, const char *nam
     }
     const char *known = field(call, "If-None-Match");
     bool is_known = known != NULL && strcmp(known, asset->tag) == 0;
-    struct MHD_Response *response = MHD_create_response_from_buffer(is_known ? 0 : asset->count, (void *)(uintptr_t)asset->bytes,
-                                                                    MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        is_known ? 0 : asset->count, (void *)(uintptr_t)asset->bytes, MHD_RESPMEM_PERSISTENT);
     if (response != NULL) {
         *status = is_known ? 304 : 200;
         (void)MHD_add_response_header(response, "Content-Type", asset->type);
@@ -413,7 +420,8 @@ static struct MHD_Response *serve_login(const struct call *call, int *status)
     if (channel_open(&channel) != 0) {
         return answer_problem(503, 1, "The daemon does not answer now; try again in some seconds.", status);
     }
-    bool is_answered = channel_send(&channel, bytes, writer.used_bytes, -1) == 0 && channel_next(&channel, CHANNEL_ANSWER_MS, &reply, NULL) == 0;
+    bool is_answered = channel_send(&channel, bytes, writer.used_bytes, -1) == 0 &&
+                       channel_next(&channel, CHANNEL_ANSWER_MS, &reply, NULL) == 0;
     bool is_good = is_answered && document_true(&reply, "ok");
     unsigned long long lives_s = is_good ? document_number(&reply, "lives_s") : 0;
     if (is_good) {
@@ -421,9 +429,11 @@ static struct MHD_Response *serve_login(const struct call *call, int *status)
     }
     channel_close(&channel);
     if (!is_good) {
-        return answer_problem(401, 6, "This link has been used, or is older than a minute; `shoal open` makes another one.", status);
+        return answer_problem(
+            401, 6, "This link has been used, or is older than a minute; `shoal open` makes another one.", status);
     }
-    (void)snprintf(cookie, sizeof cookie, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%llu", options->cookie, session, lives_s);
+    (void)snprintf(cookie, sizeof cookie, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%llu", options->cookie,
+                   session, lives_s);
     struct MHD_Response *response = answer_text(303, "text/plain; charset=utf-8", "", status);
     if (response != NULL) {
         (void)MHD_add_response_header(response, "Set-Cookie", cookie);
@@ -455,13 +465,15 @@ static struct MHD_Response *serve(struct call *call, int *status)
 {
     if (!guard_host_is_ours(field(call, "Host"), options->hosts, options->host_count)) {
         return answer_problem(403, 0,
-                              "The field Host names another machine than this one; shoald --http-host NAME adds a name by which people reach it.",
+                              "The field Host names another machine than this one; shoald --http-host NAME adds a name "
+                              "by which people reach it.",
                               status);
     }
     if (call->body->is_too_large) {
         return answer_problem(413, 2, "The body is larger than 1 MiB.", status);
     }
-    call->has_secret = guard_secret(field(call, "Authorization"), field(call, "Cookie"), options->cookie, call->secret, &call->is_cookie);
+    call->has_secret = guard_secret(field(call, "Authorization"), field(call, "Cookie"), options->cookie, call->secret,
+                                    &call->is_cookie);
     const char *why = foreign(call);
     if (why != NULL) {
         return answer_problem(strstr(why, "application/json") != NULL ? 415 : 403, 0, why, status);
@@ -472,7 +484,8 @@ static struct MHD_Response *serve(struct call *call, int *status)
     if (begins(call->path, ROUTES_PREFIX)) {
         return serve_api(call, status);
     }
-    const char *mlflow = begins(call->path, "/mlflow") ? call->path + strlen("/mlflow") : call->path; /* a prefix that people may set */
+    const char *mlflow =
+        begins(call->path, "/mlflow") ? call->path + strlen("/mlflow") : call->path; /* a prefix that people may set */
     if (mlflow_has(mlflow)) {
         const struct mlflow_call asked = {.connection = call->connection,
                                           .method = call->method,
@@ -500,7 +513,8 @@ static struct MHD_Response *serve(struct call *call, int *status)
     if (call->is_safe && begins(call->path, "/assets") && strlen(call->path) > 8) {
         return serve_asset(call, call->path + 8, status);
     }
-    return answer_problem(404, 0, "There is no such path; / has the pages, /api/v1/openapi.json lists the API.", status);
+    return answer_problem(404, 0, "There is no such path; / has the pages, /api/v1/openapi.json lists the API.",
+                          status);
 }
 
 static bool take_body(struct body *body, const char *bytes, size_t count)
@@ -523,8 +537,8 @@ static bool take_body(struct body *body, const char *bytes, size_t count)
     return true;
 }
 
-static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url, const char *method, const char *version,
-                              const char *upload, size_t *upload_bytes, void **state)
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                              const char *version, const char *upload, size_t *upload_bytes, void **state)
 {
     static const struct timespec wrong = {0, WRONG_SECRET_MS * 1000000L};
     struct body *body = *state;
@@ -574,13 +588,13 @@ static void forget(void *context, struct MHD_Connection *connection, void **stat
 bool server_start(const struct server_options *given)
 {
     options = given;
-    server = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
-                                  MHD_USE_ITC,
-                              0, NULL, NULL, handle, NULL, MHD_OPTION_NOTIFY_COMPLETED, forget, NULL, MHD_OPTION_CONNECTION_LIMIT,
-                              (unsigned)SERVER_CONNECTIONS_MAX + ADDING_MAX, MHD_OPTION_NOTIFY_CONNECTION, note_visitor, NULL,
-                              MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_S,
-                              MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE,
-                              (size_t)ARGUMENTS_STACK_BYTES, MHD_OPTION_END);
+    server = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET | MHD_USE_THREAD_PER_CONNECTION |
+                                  MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC,
+                              0, NULL, NULL, handle, NULL, MHD_OPTION_NOTIFY_COMPLETED, forget, NULL,
+                              MHD_OPTION_CONNECTION_LIMIT, (unsigned)SERVER_CONNECTIONS_MAX + ADDING_MAX,
+                              MHD_OPTION_NOTIFY_CONNECTION, note_visitor, NULL, MHD_OPTION_CONNECTION_TIMEOUT,
+                              (unsigned)CONNECTION_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+                              MHD_OPTION_THREAD_STACK_SIZE, (size_t)ARGUMENTS_STACK_BYTES, MHD_OPTION_END);
     return server != NULL;
 }
 

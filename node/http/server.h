@@ -1,6 +1,7 @@
 #ifndef NODE_HTTP_SERVER_H
 #define NODE_HTTP_SERVER_H
-/* Serves one request after the gate has let its head pass: checks where it comes from, finds its route, asks the daemon. */
+/* Serves one request after the gate has let its head pass: checks where it comes from, finds its route, asks the
+ * daemon. */
 
 #include <microhttpd.h>
 #include <stdbool.h>
@@ -17,14 +18,15 @@ struct server_options {
     size_t host_count;
 };
 
-/* Starts libmicrohttpd, which serves each connection in a thread of its own. `options` is borrowed for good. False: it cannot be started. */
+/* Starts libmicrohttpd, which serves each connection in a thread of its own. `options` is borrowed for good. False: it
+ * cannot be started. */
 bool server_start(const struct server_options *options);
 
 /* Hands over a connection whose request's head is good. The descriptor is the server's from then on. */
 void server_add(int fd, const void *address, size_t address_bytes);
 
-/* Whether one more connection can be served. If as many are served as can be, the oldest whose token the daemon has not taken gives
- * way: who sends or reads a byte now and then keeps nobody out. */
+/* Whether one more connection can be served. If as many are served as can be, the oldest whose token the daemon has not
+ * taken gives way: who sends or reads a byte now and then keeps nobody out. */
 bool server_make_room(void);
 
 /* Waits until nothing is served any more, for `timeout_ms` at most. */

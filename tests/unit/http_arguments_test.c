@@ -1,4 +1,5 @@
-/* The arguments of an HTTP request: each is what its route says, comes once, and is packed as the local socket has it. */
+/* The arguments of an HTTP request: each is what its route says, comes once, and is packed as the local socket has it.
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

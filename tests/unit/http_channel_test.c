@@ -131,7 +131,8 @@ static void a_reply_that_does_not_come_is_waited_for_and_not_lost(void **state)
     assert_int_equal(write(daemon_fd, early, sizeof early), sizeof early);
     assert_int_equal(channel_next(&channel, 0, &reply, NULL), ERR_TIMEOUT);
     assert_int_equal(write(daemon_fd, rest, sizeof rest), sizeof rest);
-    assert_int_equal(channel_next(&channel, 1000, &reply, NULL), ERR_MALFORMED); /* whole now: a map, and bytes behind it */
+    assert_int_equal(channel_next(&channel, 1000, &reply, NULL),
+                     ERR_MALFORMED); /* whole now: a map, and bytes behind it */
     send_part(true, true, false, 5, -1);
     assert_int_equal(channel_next(&channel, 1000, &reply, NULL), 0);
     assert_true(document_list(&reply, "rows").ptr[0].via.u64 == 5);

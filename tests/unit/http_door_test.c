@@ -1,5 +1,6 @@
-/* The daemon's side of the HTTP door: where it may listen, how the process is started again, and that one that lies harms
- * nobody. This test program stands for shoal-http, too: as such it does what the first letter of its --listen says. */
+/* The daemon's side of the HTTP door: where it may listen, how the process is started again, and that one that lies
+ * harms nobody. This test program stands for shoal-http, too: as such it does what the first letter of its --listen
+ * says. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -31,7 +32,8 @@ uint64_t __wrap_daemon_now_ms(void)
     return now_ms;
 }
 
-/* ---- shoal-http --------------------------------------------------------------------------------------------------- */
+/* ---- shoal-http ---------------------------------------------------------------------------------------------------
+ */
 
 /* One packet with `count` descriptors. */
 static void tell(const void *bytes, size_t byte_count, const int *fds, size_t count)

@@ -105,7 +105,8 @@ static void two_readings_of_the_length_are_refused(void **state)
     BAD("POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\nContent-Length: 3\r\n" END, 400, "told twice");
     BAD("POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\ncontent-length: 4\r\n" END, 400, "told twice");
     BAD("POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n" END, 400, "told twice");
-    BAD("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n" END, 400, "told twice");
+    BAD("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n" END, 400,
+        "told twice");
     BAD("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, chunked\r\n" END, 501, "not chunked");
     BAD("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: xchunked\r\n" END, 501, "not chunked");
     BAD("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding:\r\n" END, 501, "not chunked");

@@ -14,9 +14,9 @@ static void a_host_that_is_not_this_machine_is_refused(void **state)
 {
     (void)state;
     static const char *const names[] = {"alder", "mesh.lab.example", ""};
-    static const char *const ours[] = {"localhost", "LocalHost:7412", "127.0.0.1", "127.0.0.1:7412", "127.74.3.255:1",
-                                       "[::1]",     "[::1]:7412",     "alder",     "ALDER:80",       "mesh.lab.example:7412",
-                                       "localhost:"};
+    static const char *const ours[] = {
+        "localhost",  "LocalHost:7412", "127.0.0.1", "127.0.0.1:7412",        "127.74.3.255:1", "[::1]",
+        "[::1]:7412", "alder",          "ALDER:80",  "mesh.lab.example:7412", "localhost:"};
     static const char *const foreign[] = {"",
                                           ":7412",
                                           "evil.example",

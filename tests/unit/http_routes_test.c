@@ -1,4 +1,5 @@
-/* The routes of the HTTP API: each request of the daemon's table has its own, with the method that its rights ask for. */
+/* The routes of the HTTP API: each request of the daemon's table has its own, with the method that its rights ask for.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,8 @@
 #include "node/daemon/api/table.h"
 #include "node/http/routes.h"
 
-/* By the HTTP door come the requests that read or change; a GET must not change, since any page can have a browser send one.
+/* By the HTTP door come the requests that read or change; a GET must not change, since any page can have a browser send
+ * one.
  */
 static void each_request_of_users_has_a_route_whose_method_fits(void **state)
 {
@@ -79,7 +81,8 @@ static void each_route_is_found_by_its_path(void **state)
         }
         assert_int_equal(match.part_count, names);
         routes_match("HEAD", path, &match);
-        assert_true(match.route == NULL ? strcmp(routes[i].method, "GET") != 0 : strcmp(match.route->method, "GET") == 0);
+        assert_true(match.route == NULL ? strcmp(routes[i].method, "GET") != 0
+                                        : strcmp(match.route->method, "GET") == 0);
         static const char *const ends[] = {"/", "//", "/x", "x"};
         for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
             (void)snprintf(longer, sizeof longer, "%s%s", path, ends[k]);
@@ -97,7 +100,8 @@ static void two_routes_never_have_one_path_and_method(void **state)
     const struct route *routes = routes_all(&count);
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < i; k++) {
-            assert_false(strcmp(routes[i].method, routes[k].method) == 0 && strcmp(routes[i].path, routes[k].path) == 0);
+            assert_false(strcmp(routes[i].method, routes[k].method) == 0 &&
+                         strcmp(routes[i].path, routes[k].path) == 0);
         }
     }
 }

@@ -62,10 +62,10 @@ static void names_are_read_in_all_their_forms(void **state)
 static void what_is_wrong_is_told_with_its_place(void **state)
 {
     (void)state;
-    static const char *const rows[] = {"metrics.a",          "metrics.a >",         "metrics.a > 'x'", "metrics.a >> 3",
-                                       "params.b = 'x",      "= 3",                 "params.b IN x",   "params.b IN ('x'",
-                                       "params.b IN ()",     "a = 1 or b = 2",      "a = 1 and",       "params.b LIKE 3",
-                                       "params.b NOT 'x'",   "metrics.`` > 1",      "a = 1 b = 2",     "tags.x IN (1)"};
+    static const char *const rows[] = {
+        "metrics.a",        "metrics.a >",      "metrics.a > 'x'", "metrics.a >> 3", "params.b = 'x", "= 3",
+        "params.b IN x",    "params.b IN ('x'", "params.b IN ()",  "a = 1 or b = 2", "a = 1 and",     "params.b LIKE 3",
+        "params.b NOT 'x'", "metrics.`` > 1",   "a = 1 b = 2",     "tags.x IN (1)"};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct filter read;
         char error[256] = "";
@@ -95,15 +95,18 @@ static void values_are_compared_as_numbers_or_as_texts(void **state)
     (void)state;
     assert_true(passes("metrics.a > 0.5", number(0.6)) && !passes("metrics.a > 0.5", number(0.5)));
     assert_true(passes("metrics.a >= 0.5", number(0.5)) && passes("metrics.a != 0.5", number(0.6)));
-    assert_false(passes("metrics.a < 1", number(NAN)) || passes("metrics.a >= 1", number(NAN)) || passes("metrics.a = 1", number(NAN)));
+    assert_false(passes("metrics.a < 1", number(NAN)) || passes("metrics.a >= 1", number(NAN)) ||
+                 passes("metrics.a = 1", number(NAN)));
     assert_true(passes("metrics.a > 1", number(INFINITY)));
     assert_true(passes("params.a = '0.1'", text("0.1")) && !passes("params.a = '0.1'", text("0.10")));
     assert_true(passes("params.a = 0.1", text("0.10"))); /* a number without quotes is compared as one */
     assert_false(passes("params.a < 5", text("x")));
     assert_true(passes("params.a IN ('x', 'y')", text("y")) && !passes("params.a IN ('x', 'y')", text("z")));
     assert_true(passes("params.a NOT IN ('x', 'y')", text("z")) && !passes("params.a NOT IN ('x', 'y')", text("x")));
-    assert_false(passes("params.a = 'x'", text(NULL)) || passes("params.a != 'x'", text(NULL)) || passes("params.a NOT IN ('x')", text(NULL)));
-    assert_true(passes("params.a LIKE 'x%'", text("xy")) && !passes("params.a LIKE 'X%'", text("xy")) && passes("params.a ILIKE 'X%'", text("xy")));
+    assert_false(passes("params.a = 'x'", text(NULL)) || passes("params.a != 'x'", text(NULL)) ||
+                 passes("params.a NOT IN ('x')", text(NULL)));
+    assert_true(passes("params.a LIKE 'x%'", text("xy")) && !passes("params.a LIKE 'X%'", text("xy")) &&
+                passes("params.a ILIKE 'X%'", text("xy")));
 }
 
 static void like_takes_any_text_and_single_characters(void **state)
@@ -111,7 +114,8 @@ static void like_takes_any_text_and_single_characters(void **state)
     (void)state;
     assert_true(filter_like("%", "", false) && filter_like("a%c", "abbbc", false) && filter_like("%b%", "abc", false));
     assert_true(filter_like("a_c", "abc", false) && !filter_like("a_c", "ac", false) && !filter_like("_", "", false));
-    assert_true(filter_like("%ab", "aab", false) && filter_like("%a%a%", "aa", false) && !filter_like("%a%a%", "a", false));
+    assert_true(filter_like("%ab", "aab", false) && filter_like("%a%a%", "aa", false) &&
+                !filter_like("%a%a%", "a", false));
     assert_false(filter_like("", "a", false) || filter_like("a", "", false));
     static char longest[5000], pattern[200];
     memset(longest, 'a', sizeof longest - 1);
@@ -134,7 +138,8 @@ static void orders_are_read_and_absent_values_are_last(void **state)
     assert_true(filter_read_order("params.lr asc", &order, error) && !order.descending);
     assert_false(filter_read_order("params.lr sideways", &order, error) || filter_read_order("", &order, error));
     for (int descending = 0; descending < 2; descending++) {
-        assert_true(filter_compare(number(1), number(NAN), descending) < 0 && filter_compare(text(NULL), number(1), descending) > 0);
+        assert_true(filter_compare(number(1), number(NAN), descending) < 0 &&
+                    filter_compare(text(NULL), number(1), descending) > 0);
         assert_int_equal(filter_compare(text(NULL), number(NAN), descending), 0);
     }
     assert_true(filter_compare(number(1), number(2), false) < 0 && filter_compare(number(1), number(2), true) > 0);

@@ -41,8 +41,8 @@ static int page_of(struct client *client, const char *operand, char out[128])
     return code;
 }
 
-/* Shows a link to a browser by a file that only this account can read: every account can read command lines. False: there is no browser, or
- * no file could be written. */
+/* Shows a link to a browser by a file that only this account can read: every account can read command lines. False:
+ * there is no browser, or no file could be written. */
 static bool show(const char *dir, const char *url)
 {
     char path[PATH_MAX];
@@ -59,7 +59,10 @@ static bool show(const char *dir, const char *url)
     if (file == NULL) {
         return false;
     }
-    (void)fprintf(file, "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=%s\"><title>Shoal</title>\n", url);
+    (void)fprintf(file,
+                  "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; "
+                  "url=%s\"><title>Shoal</title>\n",
+                  url);
     if (fclose(file) != 0) {
         return false;
     }
@@ -71,7 +74,8 @@ static bool show(const char *dir, const char *url)
     }
     bool is_quiet = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
                     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0) == 0;
-    bool is_started = is_quiet && posix_spawnp(&pid, arguments[0], &actions, NULL, (char *const *)(uintptr_t)arguments, environ) == 0;
+    bool is_started =
+        is_quiet && posix_spawnp(&pid, arguments[0], &actions, NULL, (char *const *)(uintptr_t)arguments, environ) == 0;
     (void)posix_spawn_file_actions_destroy(&actions);
     return is_started;
 }
@@ -98,12 +102,14 @@ int command_open(struct cli *cli, const struct arguments *arguments)
         (void)snprintf(url, sizeof url, "%s/login?code=%s%s", address, code_text, page);
         bool is_shown = !options_has(arguments, "print") && !cli->json && show(cli->dir, url);
         if (cli->json) {
-            (void)fprintf(cli->out, "{\"url\":\"%s\",\"expires_s\":%llu}\n", url, (unsigned long long)document_number(&reply.document, "expires_s"));
+            (void)fprintf(cli->out, "{\"url\":\"%s\",\"expires_s\":%llu}\n", url,
+                          (unsigned long long)document_number(&reply.document, "expires_s"));
         } else {
             (void)fprintf(cli->out, "%s\n", url);
         }
         if (!cli->json && cli->err_is_terminal) {
-            (void)fprintf(cli->err, "%sgood for one browser, for %llu s\n", is_shown ? "a browser opens it; the link is " : "",
+            (void)fprintf(cli->err, "%sgood for one browser, for %llu s\n",
+                          is_shown ? "a browser opens it; the link is " : "",
                           (unsigned long long)document_number(&reply.document, "expires_s"));
         }
     }
@@ -134,7 +140,8 @@ int command_token_create(struct cli *cli, const struct arguments *arguments)
         return cli_fail(cli, CLI_USAGE, "--expires %.40s is no time; allowed are 15m, 24h, 90d, up to 3653d", expires);
     }
     if (name == NULL || name[0] == '\0') {
-        return cli_fail(cli, CLI_USAGE, "a token needs --name NAME, what it is for, so that it can be told from others later");
+        return cli_fail(cli, CLI_USAGE,
+                        "a token needs --name NAME, what it is for, so that it can be told from others later");
     }
     int code = client_open(cli, &client);
     if (code == CLI_DONE) {

@@ -17,13 +17,15 @@ static void publish(struct node_core *core, const struct node_event *event, cons
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_token_pack(&writer, fact);
     (void)core_ack_begin(core, event->u.request.client,
-                         core_put(core, FACT_TOKEN, fact_key_public_key(event->u.request.public_key), &writer), no_blob, no_blob);
+                         core_put(core, FACT_TOKEN, fact_key_public_key(event->u.request.public_key), &writer), no_blob,
+                         no_blob);
 }
 
 void requests_token(struct node_core *core, const struct node_event *event)
 {
-    struct fact_token fact = {
-        .expires_s = event->u.request.expires_s, .read_only = event->u.request.read_only, .created_s = core_mesh_wall_s(core)};
+    struct fact_token fact = {.expires_s = event->u.request.expires_s,
+                              .read_only = event->u.request.read_only,
+                              .created_s = core_mesh_wall_s(core)};
     memcpy(fact.name, event->u.request.label, sizeof fact.name);
     publish(core, event, &fact);
 }

@@ -1,6 +1,7 @@
 #ifndef NODE_CORE_REQUESTS_TOKENS_H
 #define NODE_CORE_REQUESTS_TOKENS_H
-/* Tokens of the HTTP door. The record holds a token's hash, so that every node knows the token by its text and none can tell it. */
+/* Tokens of the HTTP door. The record holds a token's hash, so that every node knows the token by its text and none can
+ * tell it. */
 
 #include "node/core/requests/requests.h"
 

@@ -35,7 +35,8 @@ static void hash_of(const char *text, uint8_t out[HASH_BYTES])
     (void)crypto_generichash(out, HASH_BYTES, (const uint8_t *)text, strlen(text), NULL, 0);
 }
 
-static void session_mac(const struct daemon *daemon, const uint8_t body[SESSION_BODY_BYTES], uint8_t out[SESSION_MAC_BYTES])
+static void session_mac(const struct daemon *daemon, const uint8_t body[SESSION_BODY_BYTES],
+                        uint8_t out[SESSION_MAC_BYTES])
 {
     static const char label[] = "shoal session 1";
     uint8_t key[32];
@@ -103,7 +104,8 @@ bool tokens_admit(struct daemon *daemon, const struct client_request *request, c
     if (!rights.is_known) {
         daemon->api->tokens_refused++;
         client_reply_error(daemon, request->client, request->id, EXIT_NO_TOKEN,
-                           "The request carries no valid token; `shoal open` opens the pages, `shoal token create` makes a token for a "
+                           "The request carries no valid token; `shoal open` opens the pages, `shoal token create` "
+                           "makes a token for a "
                            "program.");
         return false;
     }
@@ -111,8 +113,9 @@ bool tokens_admit(struct daemon *daemon, const struct client_request *request, c
         return true;
     }
     client_reply_error(daemon, request->client, request->id, EXIT_NO_RIGHTS,
-                       row->kind == API_CHANGES ? "The token is read-only; make one with `shoal token create` without --read-only."
-                                                : "This request is not taken by HTTP.");
+                       row->kind == API_CHANGES
+                           ? "The token is read-only; make one with `shoal token create` without --read-only."
+                           : "This request is not taken by HTTP.");
     return false;
 }
 
@@ -126,8 +129,9 @@ void tokens_login_code(struct daemon *daemon, struct client_request *request, in
         oldest = daemon->api->logins[i].expires_ms < oldest->expires_ms ? &daemon->api->logins[i] : oldest;
     }
     if (daemon->api->http_port == 0) {
-        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                           "This node has no HTTP door now; shoal events says why, and shoald --http HOST:PORT opens one.");
+        client_reply_error(
+            daemon, request->client, request->id, EXIT_REFUSED,
+            "This node has no HTTP door now; shoal events says why, and shoald --http HOST:PORT opens one.");
         return;
     }
     char hex[2 * sizeof oldest->code + 1], address[CONTROL_ADDRESS_BYTES], host[CONTROL_HOST_BYTES] = "127.0.0.1";
@@ -278,13 +282,16 @@ void tokens_create(struct daemon *daemon, struct client_request *request, int ki
     _Static_assert(sizeof event.u.request.label >= FACT_NAME_BYTES, "a name fits");
     (void)client_argument_u64(request, "expires_s", &expires_s);
     if (expires_s == 0 || expires_s > EXPIRES_S_MAX) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "A token lives for at least a second and at most ten years; give --expires 90d or the like.");
+        client_reply_error(
+            daemon, request->client, request->id, EXIT_USAGE,
+            "A token lives for at least a second and at most ten years; give --expires 90d or the like.");
         return;
     }
-    if (!request_text(&request->map, "name", event.u.request.label, FACT_NAME_BYTES) || event.u.request.label[0] == '\0') {
+    if (!request_text(&request->map, "name", event.u.request.label, FACT_NAME_BYTES) ||
+        event.u.request.label[0] == '\0') {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "The request lacks `name`, what the token is for, in at most %d bytes.", FACT_NAME_BYTES - 1);
+                           "The request lacks `name`, what the token is for, in at most %d bytes.",
+                           FACT_NAME_BYTES - 1);
         return;
     }
     struct change_waiting *waiting = change_wait(daemon, request);
@@ -336,7 +343,8 @@ void tokens_revoke(struct daemon *daemon, struct client_request *request, int ki
 {
     struct token_search search = {0};
     if (!request_text(&request->map, "token", search.hex, sizeof search.hex)) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks `token`, the id of a token.");
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "The request lacks `token`, the id of a token.");
         return;
     }
     search.length = strlen(search.hex);

@@ -2,9 +2,10 @@
 #define NODE_DAEMON_API_TOKENS_H
 /* What requests by the HTTP door may do (docs/http.md). Such a request carries one of two secrets as `auth`:
  *
- * a token, "shoal_" and 64 hexadecimal digits, made by `shoal token create` on any node. All nodes know its hash by a record (FACT_TOKEN).
- * a session, "session_" and digits, which this node gives a browser for the one-time code of `shoal open`. It is not stored: it
- * holds its own end and rights, and BLAKE2b over both under a key that only this node has.
+ * a token, "shoal_" and 64 hexadecimal digits, made by `shoal token create` on any node. All nodes know its hash by a
+ * record (FACT_TOKEN). a session, "session_" and digits, which this node gives a browser for the one-time code of
+ * `shoal open`. It is not stored: it holds its own end and rights, and BLAKE2b over both under a key that only this
+ * node has.
  *
  * Both act as the node's owner, or, read-only, may change nothing. */
 
@@ -19,8 +20,8 @@ bool tokens_admit(struct daemon *daemon, const struct client_request *request, c
 
 /* Handlers of the table. */
 void tokens_login_code(struct daemon *daemon, struct client_request *request, int argument); /* makes a code */
-void tokens_login(struct daemon *daemon, struct client_request *request, int argument);      /* takes one, for a session */
-void tokens_session(struct daemon *daemon, struct client_request *request, int argument);    /* what the caller may do */
+void tokens_login(struct daemon *daemon, struct client_request *request, int argument);   /* takes one, for a session */
+void tokens_session(struct daemon *daemon, struct client_request *request, int argument); /* what the caller may do */
 void tokens_list(struct daemon *daemon, struct client_request *request, int argument);
 void tokens_create(struct daemon *daemon, struct client_request *request, int kind); /* an enum node_request_kind */
 void tokens_revoke(struct daemon *daemon, struct client_request *request, int kind);

@@ -49,14 +49,17 @@ int http_check(const char *listen, char error[256])
     struct in6_addr v6;
     bool is_v4 = inet_pton(AF_INET, host, &v4) == 1;
     if (!is_v4 && inet_pton(AF_INET6, host, &v6) != 1) {
-        (void)snprintf(error, 256, "--http wants a numeric address, such as " HTTP_DEFAULT " or [::1]:7412, and not '%.60s'", listen);
+        (void)snprintf(error, 256,
+                       "--http wants a numeric address, such as " HTTP_DEFAULT " or [::1]:7412, and not '%.60s'",
+                       listen);
         return ERR_USAGE;
     }
     if (is_v4 ? ntohl(v4.s_addr) >> 24 != IN_LOOPBACKNET : !IN6_IS_ADDR_LOOPBACK(&v6)) {
-        (void)snprintf(error, 256,
-                       "--http %.60s: the door speaks plain HTTP, so it listens on this machine only; give an address such as "
-                       "127.0.0.1, and come from elsewhere by ssh -L",
-                       listen);
+        (void)snprintf(
+            error, 256,
+            "--http %.60s: the door speaks plain HTTP, so it listens on this machine only; give an address such as "
+            "127.0.0.1, and come from elsewhere by ssh -L",
+            listen);
         return ERR_USAGE;
     }
     return 0;
@@ -100,10 +103,11 @@ static int make_pair(int ends[2])
 static int start_process(struct daemon *daemon, struct daemon_http *http, int end)
 {
     char node[2 * 4 + 1];
-    bool is_default = strcmp(daemon->options.http, HTTP_DEFAULT) == 0; /* several daemons of a machine have a door each */
+    bool is_default =
+        strcmp(daemon->options.http, HTTP_DEFAULT) == 0; /* several daemons of a machine have a door each */
     bytes_to_hex(node, daemon->keys.id.bytes, 4);
-    const char *arguments[2 * DAEMON_HTTP_HOSTS_MAX + 9] = {"shoal-http", "--listen", daemon->options.http, "--node", node, "--host",
-                                                            daemon->name};
+    const char *arguments[2 * DAEMON_HTTP_HOSTS_MAX + 9] = {"shoal-http", "--listen", daemon->options.http, "--node",
+                                                            node,         "--host",   daemon->name};
     size_t count = 7;
     for (uint32_t i = 0; i < daemon->options.http_host_count; i++) {
         arguments[count++] = "--host";
@@ -119,7 +123,8 @@ static int start_process(struct daemon *daemon, struct daemon_http *http, int en
     if ((error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)) == 0 &&
         (error = posix_spawn_file_actions_adddup2(&actions, end, CONTROL_FD)) == 0 &&
         (error = posix_spawn_file_actions_addclosefrom_np(&actions, CONTROL_FD + 1)) == 0) {
-        error = keep_process_start(&http->pid, http->program, &actions, (char *const *)(uintptr_t)arguments, environment);
+        error =
+            keep_process_start(&http->pid, http->program, &actions, (char *const *)(uintptr_t)arguments, environment);
     }
     (void)posix_spawn_file_actions_destroy(&actions);
     return error;
@@ -233,8 +238,8 @@ int http_fd(const struct daemon *daemon)
     return daemon->http != NULL ? daemon->http->fd : -1;
 }
 
-/* One message; `*passed` is -1 or its descriptor; the kernel drops any further one, since there is no room. Returns its bytes, 0 at the
- * end, -1 if there is none. */
+/* One message; `*passed` is -1 or its descriptor; the kernel drops any further one, since there is no room. Returns its
+ * bytes, 0 at the end, -1 if there is none. */
 static ssize_t receive(int fd, char bytes[HTTP_MESSAGE_BYTES_MAX], int *passed)
 {
     union {
@@ -242,7 +247,8 @@ static ssize_t receive(int fd, char bytes[HTTP_MESSAGE_BYTES_MAX], int *passed)
         char room[CMSG_SPACE(sizeof(int))];
     } control;
     struct iovec part = {bytes, HTTP_MESSAGE_BYTES_MAX};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
     *passed = -1;
     ssize_t count = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     struct cmsghdr *head = count > 0 ? CMSG_FIRSTHDR(&message) : NULL;

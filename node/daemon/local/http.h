@@ -1,11 +1,13 @@
 #ifndef NODE_DAEMON_LOCAL_HTTP_H
 #define NODE_DAEMON_LOCAL_HTTP_H
-/* The HTTP door: the process shoal-http (node/http), which the daemon starts and starts again. It holds no key and no right of its
- * own: for each connection that it serves it hands the daemon one end of a socket pair, which becomes a client of the table of
- * requests like those of the local socket, but each of its requests carries a token and has that token's rights (api/tokens.h).
+/* The HTTP door: the process shoal-http (node/http), which the daemon starts and starts again. It holds no key and no
+ * right of its own: for each connection that it serves it hands the daemon one end of a socket pair, which becomes a
+ * client of the table of requests like those of the local socket, but each of its requests carries a token and has that
+ * token's rights (api/tokens.h).
  *
- * Messages from shoal-http to the daemon, on a socket pair of packets: HTTP_CHANNEL with a descriptor, the daemon's end of a new
- * connection; HTTP_LINE and a text, an event line; HTTP_PORT and a port (2 bytes, big-endian), where it listens. */
+ * Messages from shoal-http to the daemon, on a socket pair of packets: HTTP_CHANNEL with a descriptor, the daemon's end
+ * of a new connection; HTTP_LINE and a text, an event line; HTTP_PORT and a port (2 bytes, big-endian), where it
+ * listens. */
 
 #include <zmq.h>
 
@@ -17,14 +19,15 @@
 #define HTTP_MESSAGE_BYTES_MAX 512
 #define HTTP_DEFAULT "127.0.0.1:7412"
 
-/* Whether the door may listen there: "off", or a numeric address of this machine only and a port. 0, or ERR_USAGE: `error` says what
- * is wrong. */
+/* Whether the door may listen there: "off", or a numeric address of this machine only and a port. 0, or ERR_USAGE:
+ * `error` says what is wrong. */
 int http_check(const char *listen, char error[256]);
 
 /* Starts shoal-http, if the options want it. Whatever fails is an event line: a daemon works without its HTTP door. */
 void http_open(struct daemon *daemon);
 
-/* Closes the door, after its clients. Waits for a second at most until the process has passed on what it was told, and ends it. */
+/* Closes the door, after its clients. Waits for a second at most until the process has passed on what it was told, and
+ * ends it. */
 void http_close(struct daemon *daemon);
 
 /* The descriptor that the loop waits for; -1: none. */

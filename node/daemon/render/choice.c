@@ -37,8 +37,8 @@ static bool is_wanted(const char *states, const char *name)
 }
 
 /* What the trial is sorted by; NaN: it has no such number. */
-static double key_of(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
-                     enum view_trial_state state, enum render_sort sort)
+static double key_of(const struct node_core *core, const struct view_experiment *experiment,
+                     const struct view_trial *trial, enum view_trial_state state, enum render_sort sort)
 {
     const struct view_attempt *shown = trial != NULL && sort != RENDER_BY_STATE ? render_shown_attempt(trial) : NULL;
     uint8_t metrics[FACT_METRICS_BYTES_MAX];
@@ -82,8 +82,8 @@ static int by_key(const void *a, const void *b, void *context)
     return trial < other ? -1 : trial > other;
 }
 
-struct render_choice render_choose(const struct node_core *core, const struct view_experiment *experiment, const struct render_wish *wish,
-                                   uint32_t *trials, double *keys)
+struct render_choice render_choose(const struct node_core *core, const struct view_experiment *experiment,
+                                   const struct render_wish *wish, uint32_t *trials, double *keys)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < experiment->trial_count; i++) {
@@ -109,6 +109,7 @@ struct render_choice render_choose(const struct node_core *core, const struct vi
     }
     uint32_t from = wish->from < count ? wish->from : count;
     uint32_t left = count - from;
-    return (struct render_choice){
-        .trials = trials + from, .count = wish->limit != 0 && wish->limit < left ? wish->limit : left, .matching = count};
+    return (struct render_choice){.trials = trials + from,
+                                  .count = wish->limit != 0 && wish->limit < left ? wish->limit : left,
+                                  .matching = count};
 }

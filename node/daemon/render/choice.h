@@ -25,9 +25,9 @@ struct render_choice {
     uint32_t matching; /* trials with a wanted state, on all pages */
 };
 
-/* Chooses, in `trials` with room for experiment->trial_count. Trials without the wanted number (no metric, not begun) come last in either
- * order; equal ones by index. */
-struct render_choice render_choose(const struct node_core *core, const struct view_experiment *experiment, const struct render_wish *wish,
-                                   uint32_t *trials, double *keys);
+/* Chooses, in `trials` with room for experiment->trial_count. Trials without the wanted number (no metric, not begun)
+ * come last in either order; equal ones by index. */
+struct render_choice render_choose(const struct node_core *core, const struct view_experiment *experiment,
+                                   const struct render_wish *wish, uint32_t *trials, double *keys);
 
 #endif

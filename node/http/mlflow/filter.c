@@ -15,8 +15,8 @@ struct reader {
 
 static bool fail(struct reader *reader, const char *wants)
 {
-    (void)snprintf(reader->error, 256, "The filter wants %s at character %zu: '%.40s'.", wants, (size_t)(reader->at - reader->text) + 1,
-                   reader->at);
+    (void)snprintf(reader->error, 256, "The filter wants %s at character %zu: '%.40s'.", wants,
+                   (size_t)(reader->at - reader->text) + 1, reader->at);
     return false;
 }
 
@@ -31,7 +31,8 @@ static bool take_word(struct reader *reader, const char *word)
     size_t bytes = strlen(word);
     skip_blanks(reader);
     char after = strncasecmp(reader->at, word, bytes) == 0 ? reader->at[bytes] : 'x';
-    bool is_whole = !((after >= 'a' && after <= 'z') || (after >= 'A' && after <= 'Z') || after == '_' || (after >= '0' && after <= '9'));
+    bool is_whole = !((after >= 'a' && after <= 'z') || (after >= 'A' && after <= 'Z') || after == '_' ||
+                      (after >= '0' && after <= '9'));
     reader->at += is_whole ? bytes : 0;
     return is_whole;
 }
@@ -68,9 +69,18 @@ static bool read_of(struct reader *reader, enum filter_of *out)
     static const struct {
         const char *word;
         enum filter_of of;
-    } words[] = {{"metrics", FILTER_METRIC},    {"metric", FILTER_METRIC},       {"params", FILTER_PARAM},      {"parameters", FILTER_PARAM},
-                 {"param", FILTER_PARAM},       {"parameter", FILTER_PARAM},     {"tags", FILTER_TAG},          {"tag", FILTER_TAG},
-                 {"attributes", FILTER_ATTRIBUTE}, {"attribute", FILTER_ATTRIBUTE}, {"attr", FILTER_ATTRIBUTE}, {"run", FILTER_ATTRIBUTE}};
+    } words[] = {{"metrics", FILTER_METRIC},
+                 {"metric", FILTER_METRIC},
+                 {"params", FILTER_PARAM},
+                 {"parameters", FILTER_PARAM},
+                 {"param", FILTER_PARAM},
+                 {"parameter", FILTER_PARAM},
+                 {"tags", FILTER_TAG},
+                 {"tag", FILTER_TAG},
+                 {"attributes", FILTER_ATTRIBUTE},
+                 {"attribute", FILTER_ATTRIBUTE},
+                 {"attr", FILTER_ATTRIBUTE},
+                 {"run", FILTER_ATTRIBUTE}};
     const char *before = reader->at;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         reader->at = before;
@@ -111,7 +121,8 @@ static bool read_op(struct reader *reader, enum filter_op *out)
     static const struct {
         const char *mark;
         enum filter_op op;
-    } marks[] = {{"!=", FILTER_UNEQUAL}, {">=", FILTER_AT_LEAST}, {"<=", FILTER_AT_MOST}, {"=", FILTER_EQUAL}, {">", FILTER_MORE}, {"<", FILTER_LESS}};
+    } marks[] = {{"!=", FILTER_UNEQUAL}, {">=", FILTER_AT_LEAST}, {"<=", FILTER_AT_MOST},
+                 {"=", FILTER_EQUAL},    {">", FILTER_MORE},      {"<", FILTER_LESS}};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         if (take_mark(reader, marks[i].mark)) {
             *out = marks[i].op;
@@ -239,7 +250,8 @@ bool filter_like(const char *pattern, const char *text, bool ignores_case)
         if (*pattern == '%') {
             again_pattern = ++pattern;
             again_text = text;
-        } else if (*pattern != '\0' && (*pattern == '_' || lower(*pattern, ignores_case) == lower(*text, ignores_case))) {
+        } else if (*pattern != '\0' &&
+                   (*pattern == '_' || lower(*pattern, ignores_case) == lower(*text, ignores_case))) {
             pattern++;
             text++;
         } else if (again_pattern != NULL) {

@@ -22,7 +22,8 @@
 #define EXPERIMENT_TEXT_BYTES 17
 #define RUN_TEXT_BYTES 33
 
-/* A request under way. `answer` is the JSON object to send; `status` other than 200: an error, with `error_code` and `message`. */
+/* A request under way. `answer` is the JSON object to send; `status` other than 200: an error, with `error_code` and
+ * `message`. */
 struct work {
     const struct mlflow_call *call;
     struct channel channel;
@@ -79,7 +80,8 @@ static bool is_good(struct work *work, int code, const msgpack_object *reply)
     case 4:
         return fail(work, 404, "RESOURCE_DOES_NOT_EXIST", text);
     case 6:
-        return fail(work, 401, "UNAUTHENTICATED", "Set MLFLOW_TRACKING_TOKEN to a token of `shoal token create --read-only --name mlflow`.");
+        return fail(work, 401, "UNAUTHENTICATED",
+                    "Set MLFLOW_TRACKING_TOKEN to a token of `shoal token create --read-only --name mlflow`.");
     case 7:
         return fail(work, 403, "PERMISSION_DENIED", text);
     default:
@@ -114,7 +116,8 @@ static const msgpack_object *find_experiment(const msgpack_object *list, const c
         document_text(&rows.ptr[i], "name", own_name, sizeof own_name);
         decimal_of(own, decimal);
         bool is_it = id != NULL ? strcmp(id, decimal) == 0 : strcmp(name, own_name) == 0;
-        if (is_it && (found == &nil || document_number(&rows.ptr[i], "submitted_s") > document_number(found, "submitted_s"))) {
+        if (is_it &&
+            (found == &nil || document_number(&rows.ptr[i], "submitted_s") > document_number(found, "submitted_s"))) {
             found = &rows.ptr[i];
         }
     }
@@ -165,9 +168,9 @@ static json_t *experiment_of(const msgpack_object *row)
         add_tag(tags, key, text);
     }
     json_int_t at_ms = (json_int_t)document_number(row, "submitted_s") * 1000;
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o}", "experiment_id", decimal, "name", name, "artifact_location", location,
-                     "lifecycle_stage", document_true(row, "archived") ? "deleted" : "active", "creation_time", at_ms, "last_update_time", at_ms, "tags",
-                     tags);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o}", "experiment_id", decimal, "name", name, "artifact_location",
+                     location, "lifecycle_stage", document_true(row, "archived") ? "deleted" : "active",
+                     "creation_time", at_ms, "last_update_time", at_ms, "tags", tags);
 }
 
 static bool get_experiment(struct work *work)
@@ -182,13 +185,15 @@ static bool get_experiment(struct work *work)
     }
     const msgpack_object *row = find_experiment(&list, id, name);
     if (row->type != MSGPACK_OBJECT_MAP) {
-        return fail(work, 404, "RESOURCE_DOES_NOT_EXIST", "There is no such experiment in the mesh; `shoal ls` lists them.");
+        return fail(work, 404, "RESOURCE_DOES_NOT_EXIST",
+                    "There is no such experiment in the mesh; `shoal ls` lists them.");
     }
     work->answer = json_pack("{s:o}", "experiment", experiment_of(row));
     return true;
 }
 
-/* Whether a view (ACTIVE_ONLY, DELETED_ONLY, ALL) has the experiment; an archived one counts as deleted, as in MLflow. */
+/* Whether a view (ACTIVE_ONLY, DELETED_ONLY, ALL) has the experiment; an archived one counts as deleted, as in MLflow.
+ */
 static bool is_in_view(const struct work *work, const char *key, bool is_archived)
 {
     const char *view = argument(work, key);
@@ -212,7 +217,8 @@ static struct filter_value tag_of(const json_t *tags, const char *key)
 {
     size_t i;
     const json_t *tag;
-    json_array_foreach(tags, i, tag) {
+    json_array_foreach(tags, i, tag)
+    {
         const char *own = json_string_value(json_object_get(tag, "key"));
         if (own != NULL && strcmp(own, key) == 0) {
             return text_value(json_string_value(json_object_get(tag, "value")));
@@ -240,7 +246,8 @@ static bool search_experiments(struct work *work)
     if (filter == NULL || !filter_read(argument(work, "filter"), filter, error)) {
         bool is_read = filter != NULL;
         free(filter);
-        return is_read ? fail(work, 400, "INVALID_PARAMETER_VALUE", error) : fail(work, 503, "TEMPORARILY_UNAVAILABLE", "No memory is left.");
+        return is_read ? fail(work, 400, "INVALID_PARAMETER_VALUE", error)
+                       : fail(work, 503, "TEMPORARILY_UNAVAILABLE", "No memory is left.");
     }
     if (!ask(work, "ls", NULL, -1, &list)) {
         free(filter);
@@ -269,8 +276,8 @@ static bool search_experiments(struct work *work)
 
 static const char *status_of(const char *state)
 {
-    static const char *const names[][2] = {{"running", "RUNNING"}, {"stopping", "RUNNING"}, {"completed", "FINISHED"}, {"stopped", "FINISHED"},
-                                           {"failed", "FAILED"},   {"cancelled", "KILLED"}};
+    static const char *const names[][2] = {{"running", "RUNNING"},  {"stopping", "RUNNING"}, {"completed", "FINISHED"},
+                                           {"stopped", "FINISHED"}, {"failed", "FAILED"},    {"cancelled", "KILLED"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(state, names[i][0]) == 0) {
             return names[i][1];
@@ -282,7 +289,9 @@ static const char *status_of(const char *state)
 /* JSON has no NaN; the client's reader of 64-bit numbers takes these texts. */
 static json_t *metric_value(double value)
 {
-    return isnan(value) ? json_string("NaN") : isinf(value) ? json_string(value > 0 ? "Infinity" : "-Infinity") : json_real(value);
+    return isnan(value)   ? json_string("NaN")
+           : isinf(value) ? json_string(value > 0 ? "Infinity" : "-Infinity")
+                          : json_real(value);
 }
 
 /* The last metrics of a trial, each as group/name. */
@@ -301,8 +310,8 @@ static json_t *metrics_of(const msgpack_object *trial, json_int_t at_ms)
             document_value_text(&values.ptr[i].key, name, sizeof name);
             if (document_double(&values.ptr[i].val, &value)) {
                 (void)snprintf(key, sizeof key, "%s/%s", group, name);
-                (void)json_array_append_new(metrics, json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value", metric_value(value), "timestamp", at_ms,
-                                                               "step", step));
+                (void)json_array_append_new(metrics, json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value",
+                                                               metric_value(value), "timestamp", at_ms, "step", step));
             }
         }
     }
@@ -325,7 +334,8 @@ static json_t *params_of(const msgpack_object *trial)
 /* The document of a trial's row; `experiment` is the map that `show` and `trial` have. */
 static json_t *run_of(const msgpack_object *experiment, const msgpack_object *trial)
 {
-    char id[EXPERIMENT_TEXT_BYTES], decimal[ID_TEXT_BYTES], run[RUN_TEXT_BYTES], name[256], run_name[300], state[32], uri[128], text[64];
+    char id[EXPERIMENT_TEXT_BYTES], decimal[ID_TEXT_BYTES], run[RUN_TEXT_BYTES], name[256], run_name[300], state[32],
+        uri[128], text[64];
     unsigned long long index = document_number(trial, "index");
     document_text(experiment, "id", id, sizeof id);
     document_text(experiment, "name", name, sizeof name);
@@ -334,7 +344,8 @@ static json_t *run_of(const msgpack_object *experiment, const msgpack_object *tr
     (void)snprintf(run, sizeof run, "%.16s%016llx", id, index);
     (void)snprintf(run_name, sizeof run_name, "%s/%llu", name, index);
     (void)snprintf(uri, sizeof uri, "mlflow-artifacts:/%s/%s/artifacts", decimal, run);
-    json_int_t started_ms = (json_int_t)document_number(trial, "started_s") * 1000, ended_ms = (json_int_t)document_number(trial, "ended_s") * 1000;
+    json_int_t started_ms = (json_int_t)document_number(trial, "started_s") * 1000,
+               ended_ms = (json_int_t)document_number(trial, "ended_s") * 1000;
     json_t *tags = json_array();
     add_tag(tags, "mlflow.runName", run_name);
     add_tag(tags, "mlflow.source.name", name);
@@ -343,14 +354,15 @@ static json_t *run_of(const msgpack_object *experiment, const msgpack_object *tr
     add_tag(tags, "shoal.experiment", id);
     (void)snprintf(text, sizeof text, "%llu", index);
     add_tag(tags, "shoal.trial", text);
-    json_t *info = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:s}", "run_id", run, "run_uuid", run, "run_name", run_name, "experiment_id",
-                             decimal, "user_id", "", "status", status_of(state), "start_time", started_ms, "artifact_uri", uri, "lifecycle_stage",
-                             "active");
+    json_t *info = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:s}", "run_id", run, "run_uuid", run,
+                             "run_name", run_name, "experiment_id", decimal, "user_id", "", "status", status_of(state),
+                             "start_time", started_ms, "artifact_uri", uri, "lifecycle_stage", "active");
     if (ended_ms != 0) {
         (void)json_object_set_new(info, "end_time", json_integer(ended_ms));
     }
-    return json_pack("{s:o, s:{s:o, s:o, s:o}, s:{s:[]}}", "info", info, "data", "metrics", metrics_of(trial, ended_ms != 0 ? ended_ms : started_ms),
-                     "params", params_of(trial), "tags", tags, "inputs", "dataset_inputs");
+    return json_pack("{s:o, s:{s:o, s:o, s:o}, s:{s:[]}}", "info", info, "data", "metrics",
+                     metrics_of(trial, ended_ms != 0 ? ended_ms : started_ms), "params", params_of(trial), "tags", tags,
+                     "inputs", "dataset_inputs");
 }
 
 static bool get_run(struct work *work)
@@ -361,7 +373,8 @@ static bool get_run(struct work *work)
     if (!read_run_id(work, experiment, &trial) || !ask(work, "trial", experiment, trial, &document)) {
         return false;
     }
-    work->answer = json_pack("{s:o}", "run", run_of(document_find(&document, "experiment"), document_find(&document, "trial")));
+    work->answer =
+        json_pack("{s:o}", "run", run_of(document_find(&document, "experiment"), document_find(&document, "trial")));
     return true;
 }
 
@@ -369,14 +382,16 @@ static struct filter_value of_pairs(const json_t *pairs, const char *key, bool i
 {
     size_t i;
     const json_t *pair;
-    json_array_foreach(pairs, i, pair) {
+    json_array_foreach(pairs, i, pair)
+    {
         const char *own = json_string_value(json_object_get(pair, "key"));
         const char *slash = own != NULL && is_metric ? strchr(own, '/') : NULL;
         if (own == NULL || (strcmp(own, key) != 0 && (slash == NULL || strcmp(slash + 1, key) != 0))) {
             continue; /* a metric is found without its group, too */
         }
         const json_t *value = json_object_get(pair, "value");
-        return is_metric ? number_value(json_is_number(value) ? json_number_value(value) : (double)NAN) : text_value(json_string_value(value));
+        return is_metric ? number_value(json_is_number(value) ? json_number_value(value) : (double)NAN)
+                         : text_value(json_string_value(value));
     }
     return text_value(NULL);
 }
@@ -384,9 +399,11 @@ static struct filter_value of_pairs(const json_t *pairs, const char *key, bool i
 static struct filter_value of_run(const json_t *run, enum filter_of of, const char *key)
 {
     const json_t *data = json_object_get(run, "data"), *info = json_object_get(run, "info");
-    static const char *const names[][2] = {{"run_name", "run_name"}, {"Run name", "run_name"}, {"name", "run_name"},     {"status", "status"},
-                                           {"run_id", "run_id"},     {"start_time", "start_time"}, {"end_time", "end_time"}, {"created", "start_time"},
-                                           {"artifact_uri", "artifact_uri"}, {"user_id", "user_id"}};
+    static const char *const names[][2] = {
+        {"run_name", "run_name"}, {"Run name", "run_name"},  {"name", "run_name"},
+        {"status", "status"},     {"run_id", "run_id"},      {"start_time", "start_time"},
+        {"end_time", "end_time"}, {"created", "start_time"}, {"artifact_uri", "artifact_uri"},
+        {"user_id", "user_id"}};
     switch (of) {
     case FILTER_METRIC:
         return of_pairs(json_object_get(data, "metrics"), key, true);
@@ -398,7 +415,8 @@ static struct filter_value of_run(const json_t *run, enum filter_of of, const ch
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
             const json_t *value = strcmp(key, names[i][0]) == 0 ? json_object_get(info, names[i][1]) : NULL;
             if (value != NULL) {
-                return json_is_string(value) ? text_value(json_string_value(value)) : number_value((double)json_integer_value(value));
+                return json_is_string(value) ? text_value(json_string_value(value))
+                                             : number_value((double)json_integer_value(value));
             }
         }
     }
@@ -425,7 +443,8 @@ static int by_orders(const void *a, const void *b, void *context)
     const struct found *one = a, *other = b;
     for (size_t i = 0; i < search->order_count; i++) {
         const struct filter_order *order = &search->orders[i];
-        int result = filter_compare(of_run(one->run, order->of, order->key), of_run(other->run, order->of, order->key), order->descending);
+        int result = filter_compare(of_run(one->run, order->of, order->key), of_run(other->run, order->of, order->key),
+                                    order->descending);
         if (result != 0) {
             return result;
         }
@@ -441,9 +460,11 @@ static bool read_search(struct work *work, struct search *out)
     if (!filter_read(argument(work, "filter"), &out->filter, error)) {
         return fail(work, 400, "INVALID_PARAMETER_VALUE", error);
     }
-    json_array_foreach(orders, i, text) {
+    json_array_foreach(orders, i, text)
+    {
         if (out->order_count == ORDERS_MAX || !json_is_string(text)) {
-            return fail(work, 400, "INVALID_PARAMETER_VALUE", "order_by wants at most 8 texts such as metrics.loss ASC.");
+            return fail(work, 400, "INVALID_PARAMETER_VALUE",
+                        "order_by wants at most 8 texts such as metrics.loss ASC.");
         }
         if (!filter_read_order(json_string_value(text), &out->orders[out->order_count++], error)) {
             return fail(work, 400, "INVALID_PARAMETER_VALUE", error);
@@ -459,7 +480,8 @@ static bool read_search(struct work *work, struct search *out)
 }
 
 /* Appends the runs of an experiment that pass. False: memory is short. */
-static bool collect(const struct search *search, const msgpack_object *document, struct found **found, size_t *count, size_t *size)
+static bool collect(const struct search *search, const msgpack_object *document, struct found **found, size_t *count,
+                    size_t *size)
 {
     const msgpack_object *experiment = document_find(document, "experiment");
     msgpack_object_array trials = document_list(experiment, "trials");
@@ -498,7 +520,8 @@ static bool search_all(struct work *work, struct search *search, struct found **
     if (!ask(work, "ls", NULL, -1, &list)) {
         return false;
     }
-    json_array_foreach(ids, i, id) {
+    json_array_foreach(ids, i, id)
+    {
         const msgpack_object *row = json_is_string(id) ? find_experiment(&list, json_string_value(id), NULL) : &list;
         char experiment[EXPERIMENT_TEXT_BYTES];
         if (row->type != MSGPACK_OBJECT_MAP || row == &list) {
@@ -555,7 +578,8 @@ static bool get_history(struct work *work)
     char experiment[EXPERIMENT_TEXT_BYTES];
     long long trial;
     const char *key = argument(work, "metric_key"), *page = argument(work, "page_token");
-    uint64_t most = number_argument(work, "max_results", 25000), from = page != NULL ? strtoull(page, NULL, 10) : 0, at = 0;
+    uint64_t most = number_argument(work, "max_results", 25000), from = page != NULL ? strtoull(page, NULL, 10) : 0,
+             at = 0;
     if (key == NULL) {
         return fail(work, 400, "INVALID_PARAMETER_VALUE", "The request lacks metric_key.");
     }
@@ -570,15 +594,17 @@ static bool get_history(struct work *work)
         double value;
         document_text(&points.ptr[i], "group", group, sizeof group);
         const msgpack_object *values = document_find(&points.ptr[i], "metrics");
-        bool is_of_group = slash != NULL && strlen(group) == (size_t)(slash - key) && memcmp(group, key, strlen(group)) == 0;
+        bool is_of_group =
+            slash != NULL && strlen(group) == (size_t)(slash - key) && memcmp(group, key, strlen(group)) == 0;
         const msgpack_object *found = document_find(values, is_of_group ? slash + 1 : key);
         if (document_true(&points.ptr[i], "void") || !document_double(found, &value)) {
             continue;
         }
         if (at >= from && at - from < most) {
-            (void)json_array_append_new(metrics, json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value", metric_value(value), "timestamp",
-                                                           (json_int_t)document_number(&points.ptr[i], "wall_ms"), "step",
-                                                           (json_int_t)document_number(&points.ptr[i], "step")));
+            (void)json_array_append_new(metrics,
+                                        json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value", metric_value(value),
+                                                  "timestamp", (json_int_t)document_number(&points.ptr[i], "wall_ms"),
+                                                  "step", (json_int_t)document_number(&points.ptr[i], "step")));
         }
         at++;
     }
@@ -601,8 +627,9 @@ static bool list_artifacts(struct work *work)
 
 static bool server_info(struct work *work)
 {
-    work->answer = json_pack("{s:s, s:b, s:b, s:b, s:b}", "store_type", "SqlStore", "workspaces_enabled", 0, "trace_archival_enabled", 0,
-                             "multipart_uploads_enabled", 0, "multipart_downloads_enabled", 0);
+    work->answer =
+        json_pack("{s:s, s:b, s:b, s:b, s:b}", "store_type", "SqlStore", "workspaces_enabled", 0,
+                  "trace_archival_enabled", 0, "multipart_uploads_enabled", 0, "multipart_downloads_enabled", 0);
     return true;
 }
 
@@ -615,7 +642,8 @@ static bool no_models(struct work *work)
 static bool is_written_elsewhere(struct work *work)
 {
     return fail(work, 501, "NOT_IMPLEMENTED",
-                "This door reads: experiments are made by `shoal submit`, and trials report with `import shoal`; runs cannot be written by MLflow yet.");
+                "This door reads: experiments are made by `shoal submit`, and trials report with `import shoal`; runs "
+                "cannot be written by MLflow yet.");
 }
 
 static const struct {
@@ -673,14 +701,17 @@ static bool take(struct work *work)
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         if (strcmp(path, routes[i].path) == 0) {
             json_error_t error;
-            work->body = work->call->body_bytes > 0 ? json_loadb(work->call->body, work->call->body_bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
+            work->body = work->call->body_bytes > 0
+                             ? json_loadb(work->call->body, work->call->body_bytes, JSON_REJECT_DUPLICATES, &error)
+                             : NULL;
             if (work->call->body_bytes > 0 && !json_is_object(work->body)) {
                 return fail(work, 400, "BAD_REQUEST", "The body is no JSON object.");
             }
             return routes[i].take(work);
         }
     }
-    return fail(work, 404, "ENDPOINT_NOT_FOUND", "This door has no such path of MLflow's API; docs/mlflow.md lists those that it has.");
+    return fail(work, 404, "ENDPOINT_NOT_FOUND",
+                "This door has no such path of MLflow's API; docs/mlflow.md lists those that it has.");
 }
 
 struct MHD_Response *mlflow_answer(const struct mlflow_call *call, int *status)
@@ -688,7 +719,8 @@ struct MHD_Response *mlflow_answer(const struct mlflow_call *call, int *status)
     struct work work = {.call = call, .status = 200};
     struct MHD_Response *response = NULL;
     if (strcmp(call->path, "/health") == 0 || strcmp(call->path, "/version") == 0) {
-        return answer_text(200, "text/plain; charset=utf-8", strcmp(call->path, "/health") == 0 ? "OK" : VERSION, status);
+        return answer_text(200, "text/plain; charset=utf-8", strcmp(call->path, "/health") == 0 ? "OK" : VERSION,
+                           status);
     }
     if (channel_open(&work.channel) != 0) {
         (void)fail(&work, 503, "TEMPORARILY_UNAVAILABLE", "The daemon does not answer now; try again in some seconds.");

@@ -1,7 +1,7 @@
 #ifndef NODE_HTTP_MLFLOW_MLFLOW_H
 #define NODE_HTTP_MLFLOW_MLFLOW_H
-/* MLflow's REST API, as far as it reads (docs/mlflow.md): experiments are those of the mesh, runs their trials. The official client finds,
- * filters and sorts them, and reads their metrics. */
+/* MLflow's REST API, as far as it reads (docs/mlflow.md): experiments are those of the mesh, runs their trials. The
+ * official client finds, filters and sorts them, and reads their metrics. */
 
 #include <microhttpd.h>
 #include <stdbool.h>
