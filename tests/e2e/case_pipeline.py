@@ -15,7 +15,7 @@ def losses_of(text):
     return {int(step): float(loss) for step, loss in re.findall(r"step (\d+) loss (\S+)", text)}
 
 
-@case(limit_s=400)
+@case(limit_s=600, whole=True)
 def a_pipeline_over_two_hosts_goes_on_from_the_parts_of_its_stages(lab):
     """The host of the second stage dies; both stages go on from the newest checkpoint of which both parts are held, the second on the third
     host. The losses are those of the whole network on one slot."""

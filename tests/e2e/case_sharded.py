@@ -361,7 +361,7 @@ def fsdp_state_of_four_ranks_is_loaded_on_three_and_on_two(lab):
     loads_what_was_saved(lab, "fsdp")
 
 
-@case(limit_s=400)
+@case(limit_s=400, whole=True)
 def zero_redundancy_state_of_four_ranks_is_loaded_on_three_and_on_two(lab):
     loads_what_was_saved(lab, "zero")
 
