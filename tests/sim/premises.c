@@ -34,6 +34,7 @@ static bool is_of_stops(int premise)
 static bool is_of_search(int premise)
 {
     return premise == PREMISE_19_BRACKET_FULL || premise == PREMISE_17_JUDGED || premise == PREMISE_17_ADOPTED ||
+           premise == PREMISE_17_DRAWN_BESIDE_PAUSED ||
            premise == PREMISE_17_DRAWN || premise == PREMISE_17_TAKEN_OVER || premise == PREMISE_18_STOPPED_BY_SEARCH ||
            premise == PREMISE_3_EXTENDED_ON_TWO || premise == PREMISE_9_ADDED || premise == PREMISE_17_ADDED ||
            premise == PREMISE_17_PROMOTED || premise == PREMISE_17_CLOSED || premise == PREMISE_18_PAUSED_BY_SEARCH ||
