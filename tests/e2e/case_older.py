@@ -12,6 +12,11 @@ from look import refusal, workers_of
 from search_replay import Search, read_records
 
 
+def state_of(node, viewer):
+    """What a node is to another one; how many are alive tells not which."""
+    return next(row["state"] for row in viewer.json("nodes")["nodes"] if row["name"] == node.name)
+
+
 def config(name, epochs=2, slots=1, trials=2, restarts=5):
     searcher = {"name": "random", "metric": "accuracy", "smaller_is_better": False, "max_trials": trials}
     return {
@@ -182,7 +187,7 @@ def a_search_that_stops_trials_waits_until_no_older_daemon_is_there(lab):
             expect(text == wanted, f"a search beside an older daemon: {text}")
     expect(cedar.json("ls")["experiments"] == [], "what was refused is there")
     alder.kill_daemon(signal.SIGTERM)
-    wait_until(lambda: cedar.json("status")["nodes_alive"] == 2, 30, "cedar to know that alder is gone")
+    wait_until(lambda: state_of(alder, cedar) == "dead", 30, "cedar to know that alder is gone")
     identity = lab.submit(cedar, search_of(lab, asha(24), 1000))
     wait_until(lambda: cedar.json("rungs", identity)["search"]["judged"], 60, "a decision")
     alder.start()
