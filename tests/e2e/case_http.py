@@ -306,9 +306,11 @@ def the_door_comes_back_and_the_daemon_does_not_notice(lab):
     expect((about / "oom_score_adj").read_text() == "1000\n", "a trial goes before the door when memory runs out")
     expect(str(node.dir) not in (about / "cmdline").read_text() and (about / "environ").read_bytes() == b"", "it is told where the data is")
     for _ in range(2):
-        os.kill(door.process(), signal.SIGKILL)
+        killed = door.process()
+        os.kill(killed, signal.SIGKILL)
         began = time.monotonic()
-        wait_until(lambda: node.run("open", "--print", check=False).startswith("http"), 10, "the door to come back")
+        wait_until(lambda: door.process() not in (None, killed), 10, "another door")
+        wait_until(lambda: node.run("open", "--print", check=False).startswith("http"), 10, "the door to listen")
         lab.note(f"back after {time.monotonic() - began:.1f} s")
         door = Door(node, door.token)
         expect(door.get("/api/v1/status").status == 200, "it answers again")
