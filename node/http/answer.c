@@ -141,22 +141,6 @@ static struct MHD_Response *of_failure(int code, int *status)
 
 /* ---- documents ------------------------------------------------------------------------------------------------- */
 
-bool answer_write_piece(FILE *out, msgpack_object *reply)
-{
-    msgpack_object_map pairs = document_pairs(reply);
-    for (uint32_t i = 0; i < pairs.size; i++) {
-        msgpack_object *key = &pairs.ptr[i].key, *value = &pairs.ptr[i].val;
-        if (value->type == MSGPACK_OBJECT_BIN) { /* a log is text; what is no UTF-8 in it is escaped */
-            *value = (msgpack_object){.type = MSGPACK_OBJECT_STR, .via.str = {value->via.bin.size, value->via.bin.ptr}};
-            if (key->type == MSGPACK_OBJECT_STR && key->via.str.size == 5 &&
-                memcmp(key->via.str.ptr, "bytes", 5) == 0) {
-                key->via.str = (msgpack_object_str){4, "text"};
-            }
-        }
-    }
-    return document_write_reply_json(out, reply);
-}
-
 /* Receives the next reply that is no progress. */
 static int next(struct channel *channel, msgpack_object *out, int *fd)
 {
@@ -218,7 +202,18 @@ static struct MHD_Response *of_packed(struct channel *channel, int *status)
     return of_bytes(text, size, "application/json");
 }
 
-static struct MHD_Response *of_pieces(struct channel *channel, int *status)
+/* Writes what a reply has: the bytes themselves, or the reply as JSON. False: no memory is left. */
+static bool write_piece(FILE *out, const msgpack_object *reply, bool as_text, bool is_first)
+{
+    const msgpack_object *bytes = document_find(reply, "bytes");
+    if (as_text) {
+        size_t count = bytes->type == MSGPACK_OBJECT_BIN ? bytes->via.bin.size : 0;
+        return count == 0 || fwrite(bytes->via.bin.ptr, 1, count, out) == count;
+    }
+    return fputs(is_first ? "" : ",", out) != EOF && document_write_reply_json(out, reply);
+}
+
+static struct MHD_Response *of_pieces(struct channel *channel, bool as_text, int *status)
 {
     char *bytes = NULL;
     size_t size = 0;
@@ -226,7 +221,7 @@ static struct MHD_Response *of_pieces(struct channel *channel, int *status)
     bool end = false, is_first = true, is_written = out != NULL;
     int code = 0;
     struct MHD_Response *response = NULL;
-    if (out != NULL) {
+    if (out != NULL && !as_text) {
         (void)fputs("{\"pieces\":[", out);
     }
     while (!end && is_written && code == 0 && response == NULL) {
@@ -236,16 +231,13 @@ static struct MHD_Response *of_pieces(struct channel *channel, int *status)
             response = of_refusal(&reply, status);
         } else if (code == 0) {
             end = document_true(&reply, "end");
-            if (document_has(&reply, "bytes") || document_has(&reply, "unreachable") || !end) {
-                (void)fputs(is_first ? "" : ",", out);
-                is_written = answer_write_piece(out, &reply);
-                is_first = false;
-            }
+            is_written = write_piece(out, &reply, as_text, is_first);
+            is_first = false;
             channel_forget(channel);
         }
     }
     if (out != NULL) {
-        (void)fputs("]}\n", out);
+        (void)fputs(as_text ? "" : "]}\n", out);
         is_written = fclose(out) == 0 && is_written;
     }
     if (response != NULL || code != 0 || !is_written) {
@@ -253,7 +245,7 @@ static struct MHD_Response *of_pieces(struct channel *channel, int *status)
         return response != NULL ? response : code != 0 ? of_failure(code, status) : NULL;
     }
     *status = 200;
-    return of_bytes(bytes, size, "application/json");
+    return of_bytes(bytes, size, as_text ? "text/plain; charset=utf-8" : "application/json");
 }
 
 /* ---- streams --------------------------------------------------------------------------------------------------- */
@@ -301,7 +293,7 @@ static bool write_event(struct stream *stream, int code, msgpack_object *reply)
         stream->is_over = true;
     } else if (!document_true(reply, "ok")) {
         (void)fputs("event: refused\ndata: ", out);
-        is_written = answer_write_piece(out, reply); /* with a newline */
+        is_written = document_write_reply_json(out, reply); /* with a newline */
         (void)fputs("\n", out);
         stream->is_over = true;
     } else {
@@ -310,7 +302,7 @@ static bool write_event(struct stream *stream, int code, msgpack_object *reply)
             (void)fprintf(out, "id: %llu\n", (unsigned long long)seq);
         }
         (void)fputs("data: ", out);
-        is_written = answer_write_piece(out, reply);
+        is_written = document_write_reply_json(out, reply);
         (void)fputs("\n", out);
         if (document_true(reply, "end")) {
             (void)fputs("event: end\ndata: {}\n\n", out);
@@ -421,7 +413,8 @@ static struct MHD_Response *of_file(const struct route *route, struct channel *c
     return response;
 }
 
-struct MHD_Response *answer_route(const struct route *route, struct channel *channel, int client_fd, int *status)
+struct MHD_Response *answer_route(const struct route *route, struct channel *channel, int client_fd, bool wants_text,
+                                  int *status)
 {
     bool is_taken = false;
     struct MHD_Response *response;
@@ -429,7 +422,7 @@ struct MHD_Response *answer_route(const struct route *route, struct channel *cha
     if (may_stream && client_fd >= 0) {
         response = of_stream(channel, client_fd, &is_taken, status);
     } else if (route->kind == ROUTE_PIECES) {
-        response = of_pieces(channel, status);
+        response = of_pieces(channel, wants_text, status);
     } else if (route->kind == ROUTE_PACKED) {
         response = of_packed(channel, status);
     } else if (route->kind == ROUTE_FILE) {

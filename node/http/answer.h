@@ -21,13 +21,11 @@ struct MHD_Response *answer_text(int http_status, const char *type, const char *
 struct MHD_Response *answer_reply(int code, const msgpack_object *reply, int *status);
 
 /* The request is sent: reads the replies to it, and answers as the route says. `client_fd`: the socket of a client that
- * takes text/event-stream, which stays open as long as the response does, or -1. The channel is the response's from
- * then on if it returns a stream, and closed before it returns otherwise. */
-struct MHD_Response *answer_route(const struct route *route, struct channel *channel, int client_fd, int *status);
-
-/* Writes a reply of the daemon as a line of JSON, without `id`, `ok`, `end` and `more`. Binary becomes text, and
- * `bytes` is called `text` then, in `reply` too. False: no memory is left. */
-bool answer_write_piece(FILE *out, msgpack_object *reply);
+ * takes text/event-stream, which stays open as long as the response does, or -1. `wants_text`: the client takes
+ * text/plain, and so gets a log as it is. The channel is the response's from then on if it returns a stream, and closed
+ * before it returns otherwise. */
+struct MHD_Response *answer_route(const struct route *route, struct channel *channel, int client_fd, bool wants_text,
+                                  int *status);
 
 /* Adds the fields that every response has; `policy`: its Content-Security-Policy. */
 #define ANSWER_POLICY_PAGES                                                                               \

@@ -106,6 +106,9 @@ static void put_responses(FILE *out, const struct route *route)
     if (route->kind == ROUTE_STREAM || route->kind == ROUTE_PIECES) {
         (void)fputs(",\"text/event-stream\":{\"schema\":{\"type\":\"string\"}}", out);
     }
+    if (route->kind == ROUTE_PIECES) {
+        (void)fputs(",\"text/plain\":{\"schema\":{\"type\":\"string\"}}", out);
+    }
     (void)fputs("}}", out);
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
         (void)fprintf(out,

@@ -251,7 +251,9 @@ static struct MHD_Response *ask(const struct call *call, const struct route *rou
     }
     const char *accept = field(call, "Accept");
     bool wants_events = arguments->follows || (accept != NULL && strstr(accept, "text/event-stream") != NULL);
-    struct MHD_Response *response = answer_route(route, &channel, wants_events ? call->visitor->fd : -1, status);
+    bool wants_text = accept != NULL && strncmp(accept, "text/plain", 10) == 0;
+    struct MHD_Response *response =
+        answer_route(route, &channel, wants_events ? call->visitor->fd : -1, wants_text, status);
     if (*status == 200) {
         keep(call->visitor);
     }

@@ -242,8 +242,10 @@ def the_documents_are_those_of_the_command_line(lab):
             lab.note(f"{path}: {answer}; shoal {' '.join(words)}: {said[:200]}")
     points = node.json_lines("metrics", finished)
     expect(door.document(f"/experiments/{finished}/metrics")["points"] == points, "the points differ")
-    logs = "".join(piece.get("text", "") for piece in door.document(f"{trial}/logs")["pieces"])
-    expect(logs == node.run("logs", f"{finished}/0"), f"the log is {logs!r}")
+    written = node.run("logs", f"{finished}/0")
+    logs = b"".join(bytes.fromhex(piece.get("bytes", "")) for piece in door.document(f"{trial}/logs")["pieces"]).decode()
+    plain = door.get(f"/api/v1{trial}/logs", Accept="text/plain").body.decode()
+    expect(logs == plain == written, f"the log is {logs!r}, as text {plain!r}, and not {written!r}")
     expect(door.get(f"/api/v1/experiments/{finished}/configuration").body.decode().startswith(json.dumps(FINISHED, indent=1)[:100]), "the file")
     expect(compared >= 8, f"only {compared} documents were compared: {lab.notes}")
     return f"{compared} documents"
