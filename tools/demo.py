@@ -112,7 +112,7 @@ def main():
         example, file, of_best = "pytorch-shoal", "search.yaml", "loss"
         options = ["--set", "entrypoint=/usr/bin/python3 train.py --steps 400"]  # Debian's PyTorch, whichever python3 is first
     base = Path(tempfile.mkdtemp(prefix="shoal-demo-"))
-    mesh = Mesh(base, ["alder", "birch", "cedar"])
+    mesh = Mesh(base, ["alder", "birch", "cedar"], options=["--http", "127.0.0.1:7412"])
     code = 1
     try:
         say(f"{BOLD}==>{END} Three nodes in {base}: each with a key, ports, slots and a working tree of its own")
@@ -123,6 +123,9 @@ def main():
         say(f"\n{BOLD}==>{END} shoal submit {file}: 8 trials, each data-parallel over 2 workers")
         identity = mesh.nodes[0].run("submit", context / file, *options).split()[-1]
         shutil.rmtree(context)  # the mesh has its own copies
+        for node in mesh.nodes:
+            link = node.run("open", "--print", check=False).strip()
+            say(f"  {node.name}'s dashboard, for one browser within a minute: {link}" if link else "")
         began = time.monotonic()
         experiment, killed = follow(mesh, identity, Screen(of_best), 480)
         seconds = time.monotonic() - began
@@ -141,7 +144,7 @@ def main():
             say(f"\n{GREEN}{BOLD}Best: trial {best['trial']}, {group} {of_best} {number(value)}{END}")
         code = 0 if experiment["state"] == "completed" and killed is not None else 1
         say("\nLook further:")
-        for command, what in (("show", identity), ("metrics", f"{identity}/0"), ("logs", f"{identity}/0"),
+        for command, what in (("open", identity), ("show", identity), ("metrics", f"{identity}/0"), ("logs", f"{identity}/0"),
                               ("checkpoint ls", identity), ("events", "")):
             say(f"  build/release/shoal {command} {what} --dir {viewer.dir}".replace("  --dir", " --dir"))
         if not arguments.keep:
