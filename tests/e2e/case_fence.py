@@ -116,7 +116,7 @@ def an_attempt_that_is_over_is_not_listened_to(lab):
 
 
 SHOALS_OWN = {"SOCKET", "TOKEN", "PORTS", "EXPERIMENT", "TRIAL", "ATTEMPT", "RANK", "SIZE", "SEED", "COLLECTIVE_TIMEOUT", "HPARAMS",
-              "HPARAMS_FILE", "OUTPUT_DIR", "CHECKPOINT_DIR"}
+              "HPARAMS_FILE", "OUTPUT_DIR", "CHECKPOINT_DIR", "TENSORBOARD_DIR"}
 
 
 @case(limit_s=90)

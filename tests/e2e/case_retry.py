@@ -32,7 +32,7 @@ def a_failed_trial_is_retried_and_completes(lab):
     alder, birch, cedar = mesh.nodes
     mended = lab.dir / "mended"
     identity = lab.submit(alder, config("fails", saves_then(lab, mended, "echo broken; exit 3"), max_restarts=1))
-    failed = wait_over(mesh, identity, 60, "failed")["trials"][0]
+    failed = wait_over(mesh, identity, 60, "failed", viewer=cedar)["trials"][0]
     expect(failed["restarts"] == 1 and failed["checkpoint"]["step"] == 7, f"it ended so: {failed}")
     text = refusal(alder, "wait", identity, code=1)
     expect("failed" in text, text)

@@ -67,7 +67,7 @@ def a_search_stops_trials_early_and_each_stop_follows_from_its_log(lab):
     expect(table.splitlines()[0].split()[:2] == ["BRACKET", "RUNG"] and "12 of 12" in table, f"the table is {table}")
     other = lab.submit(first, {"name": "single", "entrypoint": "true", "searcher": {"name": "single", "metric": "loss"}})
     text = refusal(first, "rungs", other, code=1)
-    expect(text == "shoal: single has no rungs: only the searchers asha and adaptive_asha stop trials early.", text)
+    expect(text == "shoal: single has no rungs: only the searchers asha, adaptive_asha and pbt compare trials on their way.", text)
 
 
 @case(limit_s=300)

@@ -49,7 +49,7 @@ def tpe_draws_where_earlier_trials_did_well(lab):
     why = second.run("why", f"{identity}/20")
     expect("its result for the search: " in why and " by then" in why, f"why says {why}")
     text = refusal(first, "rungs", identity, code=1)
-    expect(text == "shoal: drawn has no rungs: only the searchers asha and adaptive_asha stop trials early.", text)
+    expect(text == "shoal: drawn has no rungs: only the searchers asha, adaptive_asha and pbt compare trials on their way.", text)
 
 
 @case(limit_s=300)

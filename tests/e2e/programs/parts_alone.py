@@ -1,5 +1,5 @@
 """Two ranks that save checkpoints in two parts. Usage: LOG GO. The first attempt saves step 30 once the file GO is there, and goes on then
-without another save until it is ended; a later one makes 40 steps.
+without another save until it is ended; a later one saves step 30 once GO.again is there, and makes 40 steps.
 
 Each life of a rank writes a file LOG.TOKEN: "begin ATTEMPT RANK STEP STATE", and "durable STEP" whenever it has another one."""
 
@@ -26,7 +26,7 @@ def look():
 
 for step in range(run.step + 1, 41):
     if step % 10 == 0:
-        while run.attempt == 1 and step == 30 and not os.path.exists(sys.argv[2]):
+        while step == 30 and not os.path.exists(sys.argv[2] if run.attempt == 1 else f"{sys.argv[2]}.again"):
             look()
         run.save({"of": run.rank, "step": step}, step=step, sharded=True)
         run.flush()
