@@ -46,7 +46,7 @@ def with_work(lab, nodes=1):
     found = lab.submit(mesh.nodes[0], SEARCH)
     wait_over(mesh, found, 120)
     runs, fails = lab.submit(mesh.nodes[0], RUNS), lab.submit(mesh.nodes[0], FAILS)
-    wait_over(mesh, fails, 60)
+    wait_over(mesh, fails, 60, "failed")
     wait_until(lambda: show(mesh, runs)["trials"][0]["state"] == "running", 60, "a trial to run")
     return mesh, found
 
