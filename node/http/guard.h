@@ -1,6 +1,6 @@
 #ifndef NODE_HTTP_GUARD_H
 #define NODE_HTTP_GUARD_H
-/* Who may ask: what the fields of a request tell of where it comes from (docs/http.md, "What is refused"). A core. */
+/* Where a request comes from, as its fields tell (docs/http.md, "What is refused"). A core. */
 
 #include <stdbool.h>
 #include <stddef.h>

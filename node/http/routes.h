@@ -12,7 +12,7 @@
 enum route_kind {
     ROUTE_DOCUMENT, /* the reply as JSON */
     ROUTE_PIECES,   /* several replies, as an array in JSON; with `follow` a stream of events */
-    ROUTE_PACKED,   /* one reply, whose `bytes` are a map in MessagePack, as the member `platform` */
+    ROUTE_PACKED,   /* one reply; its `bytes`, a map in MessagePack, become the member `platform` */
     ROUTE_STREAM,   /* a stream of events (text/event-stream), or, if the client takes none, its first document */
     ROUTE_FILE,     /* the bytes of the file that comes with the reply */
     ROUTE_SUBMIT    /* a configuration; replies with `progress` are passed over */

@@ -112,7 +112,7 @@ static void note_visitor(void *context, struct MHD_Connection *connection, void 
     }
 }
 
-/* The visitor is somebody whom the daemon knows: it need not give way to others. */
+/* The daemon knows the visitor's token: the visitor need not give way to others. */
 static void keep(struct visitor *visitor)
 {
     (void)pthread_mutex_lock(&visitors_lock);

@@ -22,7 +22,7 @@ struct server_options {
  * cannot be started. */
 bool server_start(const struct server_options *options);
 
-/* Hands over a connection whose request's head is good. The descriptor is the server's from then on. */
+/* Hands over a connection with a good head of a request. The descriptor is the server's from then on. */
 void server_add(int fd, const void *address, size_t address_bytes);
 
 /* Whether one more connection can be served. If as many are served as can be, the oldest whose token the daemon has not
