@@ -76,7 +76,8 @@ static bool end_result(const struct node_core *core, const struct view_experimen
 }
 
 /* The first result of the trial at its next rung, `judged` of whose results are in the record that is being made. Results from
- * before a retry count no more. What runs beyond a cut is judged there. */
+ * before a retry count no more, nor those of an attempt whose end the searcher's program has heard: an end may be known before
+ * the last result is. What runs beyond a cut is judged there. */
 static bool next_result(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
                         uint32_t judged, struct candidate *out)
 {
@@ -88,7 +89,8 @@ static bool next_result(const struct node_core *core, const struct view_experime
         return false;
     }
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        bool counts = a->id.number > since && a->results != NULL && view_trial_continues(trial, &a->id);
+        bool is_heard = a->id.number < experiment->search.trials[trial->index].ended;
+        bool counts = a->id.number > since && !is_heard && a->results != NULL && view_trial_continues(trial, &a->id);
         for (const struct view_result *r = counts ? a->results : NULL; r != NULL; r = r->next) {
             const struct candidate candidate = {&a->id, r->rung, r->fact, r->writer};
             if (r->rung == rung && was_rank_0(a, r->writer) && view_result_counts(a, r) && (!found || is_before(&candidate, out))) {

@@ -396,7 +396,8 @@ bool view_search_awaits(const struct view_experiment *experiment, const struct v
         return true; /* what it had reached at its end is its result */
     }
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        for (const struct view_result *r = a->results; r != NULL; r = r->next) {
+        bool is_heard = a->id.number < search->trials[trial->index].ended;
+        for (const struct view_result *r = is_heard ? NULL : a->results; r != NULL; r = r->next) {
             if (r->rung >= search->trials[trial->index].rungs && view_result_counts(a, r)) {
                 return true;
             }
