@@ -310,7 +310,7 @@ def one_step(model, optimizer, x, y):
 
 
 def elastic_steps(out, layers, count, batch):
-    """Steps of an elastic trial, each second one without sums: each rank for itself. `batch`: samples of each rank."""
+    """Steps of an elastic trial, and before each the same without a block and without sums. `batch`: samples of each rank."""
     del layers
     import shoal
 
@@ -319,12 +319,14 @@ def elastic_steps(out, layers, count, batch):
     model = shoal.torch.DistributedDataParallel(net)
     run.carry(model=net, optimizer=optimizer)
     times = ([], [])
-    while run.step < 2 * count and not run.should_stop():
-        is_summed = run.step % 2
+    while run.step < count and not run.should_stop():
+        began = time.perf_counter()
+        one_step(net, optimizer, x, y)  # the block before has brought the ranks together
+        times[0].append(time.perf_counter() - began)
         began = time.perf_counter()
         with run.step():
-            one_step(model if is_summed else net, optimizer, x, y)
-        times[is_summed].append(time.perf_counter() - began)
+            one_step(model, optimizer, x, y)
+        times[1].append(time.perf_counter() - began)
     if run.rank == 0:
         bare, summed = (statistics.median(each[len(each) // 5:]) for each in times)
         say(out, bare=bare, summed=summed, size=run.size)
