@@ -343,7 +343,9 @@ void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
     for (const struct view_manifest *row = trial->manifests; row != NULL;) {
         struct view_manifest united;
         row = view_manifest_unite(row, &united);
-        bool is_it = united.step == step && attempt_id_equal(&united.attempt, &attempt) && (!is_part || hash256_equal(united.blob, name));
+        /* A step may have both: a checkpoint of one blob, and one in parts, which is the newer one then. */
+        bool is_same = is_part ? hash256_equal(united.blob, name) : united.set == NULL;
+        bool is_it = united.step == step && attempt_id_equal(&united.attempt, &attempt) && is_same;
         if (united.step < step || is_it) {
             break;
         }
