@@ -103,10 +103,10 @@ def plan(seed, seconds, trainer):
 
 
 class Soak:
-    def __init__(self, lab, minutes, say, trainer=None, undisturbed=None):
-        """undisturbed: how many such runs the accuracy is compared with; 0: it is not judged."""
+    def __init__(self, lab, minutes, say, trainer=None, undisturbed=None, epochs_max=None):
+        """undisturbed: how many such runs the accuracy is compared with; 0: it is not judged. epochs_max: of each training."""
         self.lab, self.seconds, self.say = lab, minutes * 60, say
-        self.trainer = trainer or Native()
+        self.trainer, self.epochs_max = trainer or Native(), epochs_max
         self.undisturbed_count = self.trainer.undisturbed if undisturbed is None else undisturbed
         self.steps_per_epoch = -(-self.trainer.samples // self.trainer.batch)
         self.mesh = lab.mesh(NAMES, slots="cpu:1")
@@ -254,6 +254,7 @@ class Soak:
         rate = self.steps_per_s()
         self.epochs = max(1, round(self.trainer.epochs_per_minute * self.seconds / 60),
                           round(rate * STORM_SHARE * self.seconds / self.steps_per_epoch))
+        self.epochs = min(self.epochs, self.epochs_max or self.epochs)
         self.say(f"{rate:.0f} steps/s: {self.epochs} epochs, {self.epochs * self.steps_per_epoch} steps")
         self.accuracies = self.undisturbed(self.epochs)
         self.say(self.spread())
@@ -281,6 +282,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=10, metavar="N", help="how long there are deaths (default 10)")
     parser.add_argument("--torch", nargs="?", const="/usr/bin/python3", metavar="PYTHON",
                         help="the workers are a PyTorch program, by this interpreter (default /usr/bin/python3)")
+    parser.add_argument("--epochs", type=int, default=None, metavar="N",
+                        help="of each training at most; several follow one another then (default: one training lasts as long as the storm)")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="of everything that is drawn; else from the clock")
     parser.add_argument("--build", default="build/release", metavar="DIR", help="where shoald, shoal, ... are")
     parser.add_argument("--keep", action="store_true", help="keep the nodes' directories and the logs of steps")
@@ -294,7 +297,7 @@ def main():
     try:
         trainer = Torch(arguments.torch) if arguments.torch else Native()
         reason = Soak(lab, arguments.minutes, lambda text: print(f"{time.monotonic() - began:7.1f} s  {text}", flush=True),
-                      trainer).run()
+                      trainer, epochs_max=arguments.epochs).run()
         verdict = "ok"
     except Exception as error:  # whatever it is, it must not look like a success
         print(traceback.format_exc(limit=-6) + lab.log_tails(), flush=True)
