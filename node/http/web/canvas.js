@@ -119,11 +119,9 @@ export function swatch(n) {
     style: { "--colour": `var(--series-${(n % SERIES_COLOURS) + 1})` } });
 }
 
-/* Colour between two, part from 0 to 1; both as #rrggbb. */
-export function mix(a, b, part) {
-  const channel = (colour, i) => parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16);
-  const mixed = [0, 1, 2].map((i) => Math.round(channel(a, i) + (channel(b, i) - channel(a, i)) * part));
-  return `rgb(${mixed.join(",")})`;
+/* A colour as #rrggbb: its three channels. */
+export function channels(colour) {
+  return [0, 1, 2].map((i) => parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16));
 }
 
 /* Axes with grid lines and ticks; `area` is { left, top, right, bottom } in pixels. */

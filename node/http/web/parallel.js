@@ -2,7 +2,8 @@
    Dragging along an axis chooses a range; lines outside of a chosen range are faint. Trials whose metric is NaN or
    unknown have no line; their number stands below. */
 
-import { Surface, mix } from "./canvas.js";
+import { Surface } from "./canvas.js";
+import { Density } from "./density.js";
 import { h, setText } from "./dom.js";
 import { number, plural } from "./format.js";
 import { kindOf } from "./hyperparameters.js";
@@ -15,8 +16,8 @@ const BRUSH_PX = 12;
 const AXIS_PX_LEAST = 96;
 const LETTER_PX = 7;
 const SIDE = 48;
-const COLOUR_STEPS = 33;
-const DRAGGED_LINES_MAX = 1000; /* while a range is dragged: a fair sample, then all */
+const FRAME_MS = 20; /* of drawing in one frame; the first frame has a fair sample of the lines already */
+const STRIDE = 7919; /* a prime: in steps of it through a list every part of the list comes early */
 
 export class Parallel {
   /* `onChosen(keys)`: the set of trials within all chosen ranges; null: no range is chosen. */
@@ -29,6 +30,9 @@ export class Parallel {
     this.surface = new Surface("Hyperparameters and metric of all trials as lines; the table of trials has the values.",
       HEIGHT,
       (...all) => this.paint(...all), (...all) => this.paintOver(...all));
+    this.layers = { all: new Layer(this.surface.canvas), inside: new Layer(h("canvas", { class: "over",
+      "aria-hidden": "true" })) };
+    this.surface.over.before(this.layers.inside.canvas);
     this.scroll = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Parallel coordinates" },
       this.surface.element);
     this.note = h("p", { class: "quiet small-text" });
@@ -50,6 +54,7 @@ export class Parallel {
       range: ranges.get(title) ?? null,
       list: drawn.map((i) => values[i]) }));
     this.keys = drawn.map((i) => keys[i]);
+    this.places = new Map(this.keys.map((key, i) => [key, i]));
     this.without = keys.length - drawn.length;
     const order = drawn.map((_, i) => i).sort((a, b) => metric[drawn[a]] - metric[drawn[b]]);
     this.rank = new Float32Array(drawn.length);
@@ -107,12 +112,13 @@ export class Parallel {
     this.surface.redrawOver();
   }
 
-  /* The height of each value on its axis, as a part from 0 (top) to 1; null if the value is unknown. */
+  /* The height of each value on its axis, as a part from 0 (top) to 1; NaN if the value is unknown. */
   parts() {
     for (const axis of this.axes) {
       if (axis.partsOf !== axis.list) {
         const scale = axis.numeric ? makeScale(axis.low, axis.high, 1, 0, axis.log) : null;
-        axis.parts = axis.list.map((value) => (scale ? numberPart(scale, value) : textPart(axis.texts, value)));
+        const texts = new Map((axis.texts ?? []).map((text, i) => [text, (i + 0.5) / axis.texts.length]));
+        axis.parts = Float32Array.from(axis.list, (value) => (scale ? numberPart(scale, value) : textPart(texts, value)));
         axis.partsOf = axis.list;
       }
     }
@@ -121,65 +127,81 @@ export class Parallel {
   choose(isDone) {
     this.parts();
     const ranged = this.axes.filter((axis) => axis.range);
-    this.chosen = ranged.length === 0 ? null : new Set(this.keys.filter((_, i) => ranged.every(({ range, parts }) =>
-      parts[i] !== null && parts[i] >= range[0] && parts[i] <= range[1])));
+    this.chosen = ranged.length === 0 ? null : this.inside(ranged);
     this.clear.disabled = this.chosen === null;
-    setText(this.note, (this.chosen ? `${this.chosen.size} of ${plural(this.keys.length, "trial")} in the chosen ranges.`
+    setText(this.note, (this.chosen ? `${this.chosen.length} of ${plural(this.keys.length, "trial")} in the chosen ranges.`
       : "Drag along an axis to choose a range; the table shows these trials.")
       + (this.without > 0 ? ` ${plural(this.without, "trial has", "trials have")} no value, or NaN, and no line.` : ""));
-    if (isDone) {
-      this.onChosen(this.chosen);
+    this.isDone ||= isDone;
+    this.drawInside();
+  }
+
+  /* The lines within the ranges are drawn. What else shows the chosen trials comes behind: a table of ten thousand rows takes
+     its time. */
+  drawn() {
+    this.element.dispatchEvent(new CustomEvent("highlighted"));
+    if (this.isDone) {
+      this.isDone = false;
+      const { chosen, keys } = this;
+      setTimeout(() => this.onChosen(chosen && new Set(Array.from(chosen, (i) => keys[i]))));
     }
   }
 
+  /* The trials within all of the ranges. NaN is within none. */
+  inside(ranged) {
+    const found = new Uint32Array(this.keys.length);
+    let count = 0;
+    for (let i = 0; i < found.length; i++) {
+      if (ranged.every(({ range, parts }) => parts[i] >= range[0] && parts[i] <= range[1])) {
+        found[count++] = i;
+      }
+    }
+    return found.subarray(0, count);
+  }
+
   /* The picture has all lines, and is drawn once. While ranges are chosen it is faint as a whole, and the lines within
-     the ranges stand on the sheet above it: so a range follows the pointer, however many lines there are. */
+     the ranges stand on a sheet above it: so a range follows the pointer, however many lines there are. */
   paint(context, width, height, colours) {
+    const ratio = window.devicePixelRatio || 1;
     this.inner = height - TOP - BOTTOM;
     const step = (width - 2 * SIDE) / Math.max(1, this.axes.length - 1);
     this.letters = Math.max(8, Math.floor(step / LETTER_PX) - 2); /* of an axis' title */
     this.axes.forEach((axis, i) => (axis.x = SIDE + i * step));
     this.parts();
-    this.paintLines(context, colours, this.keys.map((_, i) => i));
+    const { canvas } = this.surface;
+    Object.assign(this.layers.inside.canvas, { width: canvas.width, height: canvas.height });
+    this.lines = { colours, ratio, x: Float32Array.from(this.axes, (axis) => axis.x * ratio),
+      parts: this.axes.map((axis) => axis.parts), rank: this.rank, top: TOP * ratio, inner: this.inner * ratio };
+    this.layers.all.draw(this.lines, Uint32Array.from(this.keys, (_, i) => i), () => {});
+    this.drawInside();
+  }
+
+  drawInside() {
+    this.surface.canvas.classList.toggle("faint", this.chosen !== null);
+    if (this.lines) {
+      this.layers.inside.draw(this.lines, this.chosen ?? new Uint32Array(0), () => this.drawn());
+    }
   }
 
   paintOver(context, width, height, colours) {
     if (this.axes.length === 0 || this.axes[0].x === undefined) {
       return;
     }
-    this.surface.canvas.classList.toggle("faint", this.chosen !== null);
-    if (this.chosen) {
-      const inside = this.keys.flatMap((key, i) => (this.chosen.has(key) ? [i] : []));
-      const every = this.drag ? Math.ceil(inside.length / DRAGGED_LINES_MAX) : 1;
-      this.paintLines(context, colours, inside.filter((_, i) => i % every === 0));
-    }
-    context.globalAlpha = 1;
     context.lineWidth = 2.5;
     context.strokeStyle = colours.series[1];
-    this.keys.forEach((key, i) => {
-      if (key === this.selection.hovered || this.selection.picked.has(key)) {
-        this.paintLine(context, i);
+    for (const key of new Set([this.selection.hovered, ...this.selection.picked])) {
+      if (this.places.has(key)) {
+        this.paintLine(context, this.places.get(key));
       }
-    });
-    this.axes.forEach((axis, place) => this.paintAxis(context, colours, axis, place));
-  }
-
-  paintLines(context, colours, places) {
-    context.globalAlpha = Math.max(0.15, Math.min(0.85, 60 / places.length));
-    context.lineWidth = 1.3;
-    const steps = Array.from({ length: COLOUR_STEPS }, (_, i) => mix(colours.low, colours.high, i / (COLOUR_STEPS - 1)));
-    for (const i of places) {
-      context.strokeStyle = steps[Math.round(this.rank[i] * (COLOUR_STEPS - 1))];
-      this.paintLine(context, i);
     }
-    context.globalAlpha = 1;
+    this.axes.forEach((axis, place) => this.paintAxis(context, colours, axis, place));
   }
 
   paintLine(context, i) {
     context.beginPath();
     let pen = false;
     for (const axis of this.axes) {
-      if (axis.parts[i] === null) {
+      if (Number.isNaN(axis.parts[i])) {
         pen = false;
       } else if (pen) {
         context.lineTo(axis.x, TOP + axis.parts[i] * this.inner);
@@ -235,17 +257,64 @@ export class Parallel {
 
   close() {
     this.surface.close();
+    Object.values(this.layers).forEach((layer) => layer.stop());
     this.selection.removeEventListener("change", this.onChange);
   }
 }
 
+/* A canvas on which lines are drawn in the frames that follow. */
+class Layer {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.frame = 0;
+  }
+
+  /* Draws these lines in place of those that are there. */
+  draw(lines, places, onDone) {
+    this.stop();
+    const { width, height } = this.canvas;
+    const context = this.canvas.getContext("2d");
+    if (places.length === 0 || width === 0 || height === 0) {
+      context.clearRect(0, 0, width, height);
+      onDone();
+      return;
+    }
+    const density = new Density(width, height);
+    const y = new Float32Array(lines.x.length);
+    const opacity = Math.max(0.15, Math.min(0.85, 60 / places.length));
+    const stride = places.length % STRIDE === 0 ? 1 : STRIDE;
+    let done = 0;
+    const go = () => {
+      const end = performance.now() + FRAME_MS;
+      while (done < places.length && (done % 64 !== 0 || performance.now() < end || done === 0)) {
+        const i = places[(done * stride) % places.length];
+        for (let axis = 0; axis < y.length; axis++) {
+          y[axis] = lines.top + lines.parts[axis][i] * lines.inner;
+        }
+        density.add(lines.x, y, lines.rank[i]);
+        done++;
+      }
+      density.paint(context, lines.colours.low, lines.colours.high, opacity);
+      if (done < places.length) {
+        this.frame = requestAnimationFrame(go);
+      } else {
+        onDone();
+      }
+    };
+    this.frame = requestAnimationFrame(go);
+  }
+
+  stop() {
+    cancelAnimationFrame(this.frame);
+  }
+}
+
 function numberPart(scale, value) {
-  return Number.isFinite(value) ? scale.at(value) : null;
+  return Number.isFinite(value) ? scale.at(value) : NaN;
 }
 
 function textPart(texts, value) {
-  const place = texts.indexOf(typeof value === "string" ? value : JSON.stringify(value));
-  return place < 0 ? null : (place + 0.5) / texts.length;
+  return texts.get(typeof value === "string" ? value : JSON.stringify(value)) ?? NaN;
 }
 
 function shorten(text, length) {
