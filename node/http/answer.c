@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -379,6 +380,33 @@ static struct MHD_Response *of_stream(struct channel *channel, int client_fd, bo
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
 
+/* The media type of a file that a program has left, by its name: pages show pictures, tables and text. No type is among
+ * them that a browser would run as a page. */
+static const char *type_of_file(const char *path)
+{
+    static const char *const types[][2] = {{".png", "image/png"},
+                                           {".jpg", "image/jpeg"},
+                                           {".jpeg", "image/jpeg"},
+                                           {".gif", "image/gif"},
+                                           {".webp", "image/webp"},
+                                           {".svg", "image/svg+xml"},
+                                           {".csv", "text/csv; charset=utf-8"},
+                                           {".tsv", "text/tab-separated-values; charset=utf-8"},
+                                           {".txt", "text/plain; charset=utf-8"},
+                                           {".log", "text/plain; charset=utf-8"},
+                                           {".md", "text/plain; charset=utf-8"},
+                                           {".yaml", "text/plain; charset=utf-8"},
+                                           {".json", "text/plain; charset=utf-8"}};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof types / sizeof types[0]; i++) {
+        if (strcasecmp(dot, types[i][0]) == 0) {
+            return types[i][1];
+        }
+    }
+    return "application/octet-stream";
+}
+
+/* The descriptor has the bytes at `from` (absent: 0); a reply with `path` is about a file that a program has left. */
 static struct MHD_Response *of_file(const struct route *route, struct channel *channel, int *status)
 {
     msgpack_object reply;
@@ -387,27 +415,29 @@ static struct MHD_Response *of_file(const struct route *route, struct channel *c
     if (code != 0 || !document_true(&reply, "ok")) {
         return code != 0 ? of_failure(code, status) : of_refusal(&reply, status);
     }
-    uint64_t bytes = document_number(&reply, "bytes");
+    uint64_t bytes = document_number(&reply, "bytes"), from = document_number(&reply, "from");
     struct stat info;
-    if (fd < 0 || fstat(fd, &info) != 0 || info.st_size < 0 || (uint64_t)info.st_size < bytes) {
+    if (fd < 0 || fstat(fd, &info) != 0 || info.st_size < 0 || (uint64_t)info.st_size < bytes ||
+        (uint64_t)info.st_size - bytes < from) {
         if (fd >= 0) {
             (void)close(fd);
         }
         return of_failure(ERR_IO, status);
     }
-    struct MHD_Response *response = MHD_create_response_from_fd64(bytes, fd);
+    struct MHD_Response *response = MHD_create_response_from_fd_at_offset64(bytes, fd, from);
     if (response == NULL) {
         (void)close(fd);
         return NULL;
     }
-    char hash[80], field[96];
+    char hash[80], field[96], path[1024];
+    document_text(&reply, "path", path, sizeof path);
     document_text(&reply, "hash", hash, sizeof hash);
     if (hash[0] != '\0' && strspn(hash, "0123456789abcdef") == strlen(hash)) {
         (void)snprintf(field, sizeof field, "\"%s\"", hash);
         (void)MHD_add_response_header(response, "ETag", field);
     }
     *status = 200;
-    (void)MHD_add_response_header(response, "Content-Type", route->type);
+    (void)MHD_add_response_header(response, "Content-Type", path[0] != '\0' ? type_of_file(path) : route->type);
     (void)MHD_add_response_header(response, "Content-Disposition", "attachment");
     answer_add_fields(response, ANSWER_POLICY_DATA, "no-store");
     return response;

@@ -12,6 +12,8 @@ static const struct route rows[] = {
     {"GET", "/nodes", "nodes", ROUTE_DOCUMENT, "", "The nodes of the mesh", NULL},
     {"GET", "/slots", "slots", ROUTE_DOCUMENT, "", "The slots of the mesh and what holds them", NULL},
     {"GET", "/usage", "usage", ROUTE_DOCUMENT, "", "What each slot uses now", NULL},
+    {"GET", "/calendar", "calendar", ROUTE_DOCUMENT, "from_s:u until_s:u gap_s:u",
+     "Which experiment held which slot when", NULL},
     {"GET", "/events", "events", ROUTE_STREAM, "from:u since_ms:u follow:b", "Event lines of this node", NULL},
 
     {"GET", "/experiments", "ls", ROUTE_DOCUMENT, "", "The experiments", NULL},
@@ -55,8 +57,11 @@ static const struct route rows[] = {
     {"GET", TRIAL "/checkpoints/{step}", "checkpoint_get", ROUTE_FILE, "part:u set:t", "The bytes of a checkpoint",
      "application/octet-stream"},
     {"GET", TRIAL "/outputs", "output_ls", ROUTE_DOCUMENT, "", "The files that the workers left", NULL},
-    {"GET", TRIAL "/outputs/{number}", "output_get", ROUTE_FILE, "", "A worker's files as a tar archive",
-     "application/x-tar"},
+    {"GET", TRIAL "/outputs/{number}", "output_get", ROUTE_FILE, "", "A worker's files as one snapshot",
+     "application/octet-stream"},
+    {"GET", TRIAL "/outputs/{number}/files", "output_files", ROUTE_DOCUMENT, "", "The names of a worker's files", NULL},
+    {"GET", TRIAL "/outputs/{number}/file", "output_file", ROUTE_FILE, "path!:t", "One of a worker's files",
+     "application/octet-stream"},
     {"POST", TRIAL "/stop", "stop", ROUTE_DOCUMENT, "", "Stop a trial", NULL},
     {"POST", TRIAL "/retry", "retry", ROUTE_DOCUMENT, "", "Try a trial again", NULL},
 

@@ -68,6 +68,10 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request,
 void query_outputs(struct daemon *daemon, struct client_request *request, int argument);
 void query_output_get(struct daemon *daemon, struct client_request *request, int argument);
 
+/* A handler of the table: what one of these blobs lists, or, if `is_one`, one file of it. No more of the blob is fetched and read
+ * than that takes. */
+void query_output_files(struct daemon *daemon, struct client_request *request, int is_one);
+
 /* A handler of the table; `which` is an enum query_code. Answers with what was submitted, as a file: the packed context directory, or
  * what the record calls config_text. Chunks that are not here are fetched first. */
 enum query_code { QUERY_CODE, QUERY_CONFIG };
@@ -112,5 +116,10 @@ void query_usage_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Frees all such requests, without answers. */
 void query_usage_close(struct daemon *daemon);
+
+/* ---- query_calendar.c ------------------------------------------------------------------------------------------- */
+
+/* A handler of the table; `argument` is not used. Answers at once. */
+void query_calendar(struct daemon *daemon, struct client_request *request, int argument);
 
 #endif

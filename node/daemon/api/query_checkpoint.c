@@ -1,5 +1,5 @@
-/* Blobs for users: checkpoints (checkpoint_get; of workers: worker_load), the files that workers leave (output_ls, output_get), and
- * what was submitted (code_get, config_get). */
+/* Blobs for users: checkpoints (checkpoint_get; of workers: worker_load), the files that workers leave (output_ls, output_get,
+ * output_files, output_file), and what was submitted (code_get, config_get). */
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,14 @@
 #include "node/daemon/outputs/outputs.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/render/experiment.h"
+#include "node/daemon/render/put.h"
+#include "node/daemon/render/render.h"
 #include "node/daemon/wire/request.h"
 #include "node/daemon/workers/workers.h"
+#include "store/snapshot.h"
 
 #define BLOB_TRIES 3
+#define LISTING_BYTES (64u << 10) /* of a snapshot, where its listing is expected; a longer one is read whole */
 
 /* A checkpoint to be fetched if needed, read and handed over: to the command line, or to a worker. */
 struct query_blob {
@@ -38,7 +42,11 @@ struct query_blob {
     uint8_t *manifest; /* of a blob of which only ranges are here, encoded */
     size_t manifest_bytes;
     uint32_t tries;
-    enum { FOR_USER, FOR_WORKER, FOR_OUTPUT, FOR_CODE, FOR_SUBMIT } wanted_for;
+    enum { FOR_USER, FOR_WORKER, FOR_OUTPUT, FOR_FILES, FOR_FILE, FOR_CODE, FOR_SUBMIT } wanted_for;
+    struct snapshot listing;          /* FOR_FILES, FOR_FILE: empty until it is read */
+    const struct snapshot_entry *file; /* FOR_FILE: in `listing`, once it is found */
+    char *path;                       /* FOR_FILE */
+    bool wants_more;                  /* the listing is longer than what was read of the snapshot */
     query_fetched_fn *then; /* FOR_SUBMIT */
     void *context;
     bool is_large;         /* FOR_CODE: as struct view_experiment has it */
@@ -61,17 +69,32 @@ static void blob_request_free(struct daemon *daemon, struct query_blob *wanted)
     if (wanted->fd >= 0) {
         (void)close(wanted->fd);
     }
+    snapshot_free(&wanted->listing);
+    free(wanted->path);
     free(wanted->manifest);
     free(wanted);
+}
+
+/* Reads the listing of a snapshot of which the first bytes are here; the rest of the file are holes. */
+static void read_listing(struct query_blob *wanted)
+{
+    int code = snapshot_read(wanted->fd, wanted->bytes, &wanted->listing);
+    wanted->wants_more = code == ERR_MALFORMED && wanted->ranges[0].count < wanted->bytes &&
+                         wanted->ranges[0].count < SNAPSHOT_LISTING_BYTES_MAX;
+    if (code != 0 && !wanted->wants_more) {
+        wanted->result = code;
+        (void)snprintf(wanted->error, sizeof wanted->error, "%s", err_text(code));
+    }
 }
 
 static void get_work(struct job *job)
 {
     struct query_blob *wanted = (struct query_blob *)job;
+    bool is_snapshot = wanted->wanted_for == FOR_OUTPUT || wanted->wanted_for == FOR_FILES || wanted->wanted_for == FOR_FILE;
     if (wanted->fd >= 0) {
         (void)close(wanted->fd);
     }
-    wanted->fd = wanted->wanted_for == FOR_OUTPUT ? daemon_outputs_file(wanted->directory)
+    wanted->fd = is_snapshot ? daemon_outputs_file(wanted->directory)
                                                   : memfd_create("shoal-checkpoint", MFD_CLOEXEC);
     if (wanted->fd < 0) {
         wanted->result = ERR_IO;
@@ -83,6 +106,10 @@ static void get_work(struct job *job)
     }
     if (wanted->result == ERR_CORRUPT) {
         (void)chunks_delete(wanted->chunks, wanted->blamed);
+    }
+    bool lists = wanted->wanted_for == FOR_FILES || (wanted->wanted_for == FOR_FILE && wanted->file == NULL);
+    if (wanted->result == 0 && lists) {
+        read_listing(wanted);
     }
 }
 
@@ -148,6 +175,92 @@ static void get_fetch(struct daemon *daemon, struct query_blob *wanted)
     }
 }
 
+/* ---- files of a snapshot --------------------------------------------------------------------------------------- */
+
+static void reply_files(struct daemon *daemon, struct client *client, const struct query_blob *wanted)
+{
+    static const char *const kinds[] = {"directory", "file", "link"};
+    struct client_reply reply;
+    if (!client_reply_begin(&reply, wanted->id, true, 2)) {
+        return;
+    }
+    msgpack_packer packer = render_packer(&reply.writer);
+    render_put_string(&packer, "files");
+    struct render_list list = render_list_open(&packer);
+    for (uint32_t i = 0; i < wanted->listing.count; i++) {
+        const struct snapshot_entry *entry = &wanted->listing.entries[i];
+        (void)msgpack_pack_map(&packer, 5);
+        render_put_text(&packer, "path", entry->path);
+        render_put_text(&packer, "kind", kinds[entry->kind]);
+        render_put_u64(&packer, "bytes", entry->kind == SNAPSHOT_FILE ? entry->bytes : 0);
+        render_put_u64(&packer, "modified_ms", entry->mtime_ns > 0 ? (uint64_t)(entry->mtime_ns / 1000000) : 0);
+        render_put_string(&packer, "link");
+        render_put_text_or_nil(&packer, entry->link != NULL ? entry->link : "");
+        if (!render_list_took_row(&list)) {
+            break;
+        }
+    }
+    render_list_close(&list);
+    render_put_bool(&packer, "cut", list.count < wanted->listing.count);
+    client_reply_send(daemon, client, &reply, -1);
+}
+
+/* The file with the bytes stands in the snapshot's place; what lies around it are holes. */
+static void reply_file(struct daemon *daemon, struct client *client, struct query_blob *wanted)
+{
+    struct client_reply reply;
+    if (!client_reply_begin(&reply, wanted->id, true, 4)) {
+        return;
+    }
+    pack_text(&reply.writer, "path");
+    pack_text(&reply.writer, wanted->file->path);
+    pack_text(&reply.writer, "from");
+    pack_u64(&reply.writer, wanted->file->offset);
+    pack_text(&reply.writer, "bytes");
+    pack_u64(&reply.writer, wanted->file->bytes);
+    pack_text(&reply.writer, "modified_ms");
+    pack_u64(&reply.writer, wanted->file->mtime_ns > 0 ? (uint64_t)(wanted->file->mtime_ns / 1000000) : 0);
+    client_reply_send(daemon, client, &reply, wanted->fd);
+    wanted->fd = -1;
+}
+
+/* The listing is here, or the file. True: more has to be read first, and the request lives on. */
+static bool go_on_in_snapshot(struct daemon *daemon, struct client *client, struct query_blob *wanted)
+{
+    if (wanted->wants_more) {
+        wanted->wants_more = false;
+        wanted->ranges[0].count = wanted->bytes < SNAPSHOT_LISTING_BYTES_MAX ? wanted->bytes : SNAPSHOT_LISTING_BYTES_MAX;
+        get_fetch(daemon, wanted);
+        return true;
+    }
+    if (wanted->wanted_for == FOR_FILES) {
+        reply_files(daemon, client, wanted);
+        return false;
+    }
+    if (wanted->file != NULL) {
+        reply_file(daemon, client, wanted);
+        return false;
+    }
+    for (uint32_t i = 0; i < wanted->listing.count && wanted->file == NULL; i++) {
+        const struct snapshot_entry *entry = &wanted->listing.entries[i];
+        bool is_it = entry->kind == SNAPSHOT_FILE && strcmp(entry->path, wanted->path) == 0;
+        wanted->file = is_it ? entry : NULL;
+    }
+    if (wanted->file == NULL) {
+        client_reply_error(daemon, client, wanted->id, EXIT_NOT_FOUND,
+                           "The worker has left no file %.200s; shoal output ls lists what there is.", wanted->path);
+        return false;
+    }
+    if (wanted->file->bytes == 0) {
+        reply_file(daemon, client, wanted);
+        return false;
+    }
+    wanted->ranges[0] = (struct blob_range){.from = wanted->file->offset, .count = wanted->file->bytes};
+    wanted->tries = 0;
+    get_fetch(daemon, wanted);
+    return true;
+}
+
 static void get_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
@@ -166,6 +279,10 @@ static void get_done(void *context, struct job *job)
     if (client != NULL && wanted->result != 0) {
         client_reply_error(daemon, client, wanted->id, EXIT_REFUSED, "The %s cannot be read: %s", wanted->name,
                            wanted->error);
+    } else if (client != NULL && (wanted->wanted_for == FOR_FILES || wanted->wanted_for == FOR_FILE)) {
+        if (go_on_in_snapshot(daemon, client, wanted)) {
+            return;
+        }
     } else if (client != NULL && wanted->wanted_for == FOR_WORKER) {
         reply_worker_load(daemon, client, wanted);
     } else if (client != NULL && wanted->wanted_for == FOR_CODE) {
@@ -426,9 +543,9 @@ void query_outputs(struct daemon *daemon, struct client_request *request, int ar
     }
 }
 
-void query_output_get(struct daemon *daemon, struct client_request *request, int argument)
+/* The output that the request names, as a blob to be fetched; NULL after an error reply. */
+static struct query_blob *wish_output(struct daemon *daemon, struct client_request *request)
 {
-    (void)argument;
     struct view_experiment *experiment;
     const struct view_trial *trial;
     const struct view_output *outputs[FACT_OUTPUTS_MAX];
@@ -440,13 +557,13 @@ void query_output_get(struct daemon *daemon, struct client_request *request, int
         found++;
     }
     if (count == 0) {
-        return;
+        return NULL;
     }
     struct query_blob *wanted = found < count ? calloc(1, sizeof *wanted) : NULL;
     if (wanted == NULL) {
         client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
                            "Worker %llu of trial %u has left no files; shoal output ls lists them.", (unsigned long long)at, index);
-        return;
+        return NULL;
     }
     const struct view_output *output = outputs[found];
     wanted->wanted_for = FOR_OUTPUT;
@@ -463,10 +580,48 @@ void query_output_get(struct daemon *daemon, struct client_request *request, int
     wanted->blob = output->fact.blob;
     wanted->holder_count = daemon_holders_output(daemon, &output->attempt, output->fact.blob, wanted->holders);
     wanted->fd = -1;
+    return wanted;
+}
+
+static void fetch_output(struct daemon *daemon, struct query_blob *wanted)
+{
     wanted->next = daemon->api->blob_requests;
     daemon->api->blob_requests = wanted;
     daemon_bulk_peers(daemon);
     get_fetch(daemon, wanted);
+}
+
+void query_output_get(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    struct query_blob *wanted = wish_output(daemon, request);
+    if (wanted != NULL) {
+        fetch_output(daemon, wanted);
+    }
+}
+
+void query_output_files(struct daemon *daemon, struct client_request *request, int is_one)
+{
+    char path[SNAPSHOT_PATH_BYTES] = "";
+    if (is_one && (!request_text(&request->map, "path", path, sizeof path) || path[0] == '\0')) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "The request names no file; give its `path`, as output_files has it.");
+        return;
+    }
+    struct query_blob *wanted = wish_output(daemon, request);
+    if (wanted == NULL) {
+        return;
+    }
+    wanted->wanted_for = is_one ? FOR_FILE : FOR_FILES;
+    wanted->ranges[0] = (struct blob_range){.from = 0, .count = wanted->bytes < LISTING_BYTES ? wanted->bytes : LISTING_BYTES};
+    wanted->range_count = 1;
+    wanted->path = is_one ? strdup(path) : NULL;
+    if (is_one && wanted->path == NULL) {
+        free(wanted);
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "The file cannot be read: no memory.");
+        return;
+    }
+    fetch_output(daemon, wanted);
 }
 
 /* ---- what was submitted -------------------------------------------------------------------------------------------- */
