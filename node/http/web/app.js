@@ -5,6 +5,7 @@ import * as banner from "./banner.js";
 import { fill, h, setText } from "./dom.js";
 import { repeat } from "./live.js";
 import { here, link } from "./router.js";
+import { open as calendarPage } from "./page_calendar.js";
 import { open as comparePage } from "./page_compare.js";
 import { open as experimentPage } from "./page_experiment.js";
 import { open as experimentsPage } from "./page_experiments.js";
@@ -17,6 +18,7 @@ const STATUS_MS = 5000;
 /* `open(parts, query)` makes a page: { title, element, close }. */
 const ROUTES = [
   { pattern: ["mesh"], open: meshPage, tab: "mesh" },
+  { pattern: ["calendar"], open: calendarPage, tab: "calendar" },
   { pattern: ["experiments"], open: experimentsPage, tab: "experiments" },
   { pattern: ["experiments", null], open: experimentPage, tab: "experiments" },
   { pattern: ["experiments", null, "trials", null], open: trialPage, tab: "experiments" },
@@ -24,7 +26,7 @@ const ROUTES = [
   { pattern: ["settings"], open: settingsPage, tab: "settings" },
 ];
 
-const TABS = [["mesh", "Mesh"], ["experiments", "Experiments"], ["compare", "Compare"], ["settings", "Settings"]];
+const TABS = [["mesh", "Mesh"], ["calendar", "Calendar"], ["experiments", "Experiments"], ["compare", "Compare"], ["settings", "Settings"]];
 
 const main = document.getElementById("main");
 let shown = null;
