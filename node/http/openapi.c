@@ -100,6 +100,10 @@ static void put_responses(FILE *out, const struct route *route)
     (void)fputs(",\"responses\":{\"200\":{\"description\":\"Done\",\"content\":{", out);
     if (route->kind == ROUTE_FILE) {
         (void)fprintf(out, "\"%s\":{\"schema\":{\"type\":\"string\",\"format\":\"binary\"}}", route->type);
+    } else if (route->kind == ROUTE_EXPORT) {
+        (void)fputs("\"text/html\":{\"schema\":{\"type\":\"string\"}},\"text/csv\":{\"schema\":{\"type\":\"string\"}},"
+                    "\"image/svg+xml\":{\"schema\":{\"type\":\"string\"}}",
+                    out);
     } else {
         (void)fputs("\"application/json\":{\"schema\":{\"type\":\"object\"}}", out);
     }

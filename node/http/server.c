@@ -15,6 +15,7 @@
 #include "node/http/arguments.h"
 #include "node/http/ask.h"
 #include "node/http/assets.h"
+#include "node/http/export.h"
 #include "node/http/metrics.h"
 #include "node/http/mlflow/mlflow.h"
 #include "node/http/openapi.h"
@@ -372,6 +373,11 @@ static struct MHD_Response *serve_api(const struct call *call, int *status)
             status);
     } else if (!read_arguments(call, &match, arguments)) {
         response = answer_problem(400, 2, arguments->error, status);
+    } else if (match.route->kind == ROUTE_EXPORT) {
+        char experiment[64];
+        (void)snprintf(experiment, sizeof experiment, "%.*s", (int)match.parts[0].value_bytes, match.parts[0].value);
+        response = export_answer(call->secret, experiment,
+                                 MHD_lookup_connection_value(call->connection, MHD_GET_ARGUMENT_KIND, "as"), status);
     } else {
         response = ask(call, match.route, arguments, status);
     }

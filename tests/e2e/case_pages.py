@@ -67,3 +67,39 @@ def the_calendar_tells_which_experiment_held_which_slot_when(lab):
     expect(wrong.status == 400 and "before it begins" in wrong.json()["detail"], f"{wrong}")
     for node in mesh.nodes:
         expect(json.loads(node.run("slots", "--json"))["slots"], "the daemon is well")
+
+
+@case(limit_s=60)
+def an_experiment_becomes_a_file_for_somebody_without_an_account(lab):
+    """By the command line and by the door alike, with names that are markup; nothing in it is loaded or run."""
+    node = lab.mesh(1, options=DOOR).nodes[0]
+    door = Door(node)
+    found = lab.submit(node, {
+        "name": "<script>alert(1)", "metrics_from_output": True, "description": "a & b</script>",
+        "entrypoint": 'for i in 1 2 3; do echo "::shoal metric validation loss=0.$i$SHOAL_TRIAL step=$i"; done',
+        "hyperparameters": {"net": {"lr": {"type": "log", "base": 10, "minval": -4, "maxval": -1}},
+                            "opt": {"type": "categorical", "vals": ["sgd", 'ad"am']}},
+        "searcher": {"name": "random", "metric": "loss", "max_trials": 4}})
+    wait_over(lab.meshes[0], found, 60)
+    trials = node.json("show", found)["experiment"]["trials"]
+    for form, kind in (("html", "text/html; charset=utf-8"), ("csv", "text/csv; charset=utf-8"), ("svg", "image/svg+xml")):
+        file = node.tree / f"left.{form}"
+        expect(node.run("export", found, f"--{form}", file) == f"{file}\n", "the name of the file")
+        text = file.read_bytes().decode()
+        answer = door.get(f"/api/v1/experiments/{found}/export?as={form}")
+        expect((answer.status, answer.fields["Content-Type"], answer.fields["Content-Disposition"]) == (200, kind, "attachment"), f"{answer.fields}")
+        expect(abs(len(answer.body) - len(text.encode())) < 100, f"the door's {form} has {len(answer.body)} bytes, not {len(text)}")
+        expect("<script" not in text and ("href" in text or "src=" in text) is False, f"{form}: {text[:300]}")
+        if form == "html":
+            expect(all(part in text for part in ("&lt;script&gt;alert(1)", "a &amp; b&lt;/script&gt;", "<svg", "loss against net.lr", "class=\"curve s0\"", "entrypoint:")), text)
+        elif form == "csv":
+            lines = text.split("\r\n")
+            expect(lines[0].startswith("trial,state,attempt,step,restarts,started,ended,took_s,validation/loss,net.lr,opt"), lines[0])
+            values = [line.split(",") for line in lines[1:-1]]
+            expect([float(one[9]) for one in values] == [one["hyperparameters"]["net"]["lr"] for one in trials], f"{values}")
+            expect([float(one[8]) for one in values] == [round(0.3 + i / 100, 2) for i in range(4)], f"{values}")
+    expect(node.run("export", found, "--csv", "-") == (node.tree / "left.csv").read_text(), "'-' is standard output")
+    wrong = door.get(f"/api/v1/experiments/{found}/export?as=pdf")
+    expect(wrong.status == 400 and "html" in wrong.json()["detail"], f"{wrong}")
+    expect(door.get("/api/v1/experiments/0123456789abcdef/export").status == 404, "an experiment that is not there")
+    expect("--html" in node.run("export", "--help"), "the help names the forms")

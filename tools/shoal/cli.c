@@ -134,6 +134,12 @@ static const struct option_rule metrics_options[] = {
     {"x", "step|time|NAME", "add x: the step, the time in s, or a metric of the group, e.g. epoch; points without it are left out"},
     {NULL, NULL, NULL},
 };
+static const struct option_rule export_options[] = {
+    {"csv", "FILE", "the trials as comma-separated values: a column for each hyperparameter and metric"},
+    {"html", "FILE", "one page with everything inside: curves, trials, configuration"},
+    {"svg", "FILE", "the curves of the best trials as a drawing"},
+    {NULL, NULL, NULL},
+};
 static const struct option_rule tensorboard_options[] = {
     {"files", NULL, "event files of programs also from trials that keep more than 64 MiB: all that they keep travels to this node"},
     {"follow", NULL, "go on as points come, at most 2 s behind, until all is over"},
@@ -353,6 +359,10 @@ const struct command cli_commands[] = {
      "call adds what is new. Without --logdir the files follow the trials until tensorboard ends, and are then removed.\n"
      EXPERIMENT_DETAILS "TRIAL is a number, as shoal show lists it.\n",
      tensorboard_options, 1, OPERANDS_MAX, command_tensorboard},
+    {"export", "EXP", "write an experiment into a file for somebody without an account",
+     "The page of --html opens from a disk, in any browser: it has no script and loads nothing. It shows the best 5000 trials and\n"
+     "the curves of the best 10. '-' in the place of FILE writes to standard output.\n" EXPERIMENT_DETAILS,
+     export_options, 1, 1, command_export},
     {"logs", "EXP[/TRIAL]", "what a trial's workers wrote", logs_details, logs_options, 1, 1, command_logs},
     {"checkpoint ls", "EXP", "the checkpoints, and the nodes that hold them", experiment_details, no_options, 1, 1,
      command_checkpoint_ls},

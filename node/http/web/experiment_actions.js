@@ -1,6 +1,7 @@
 /* What can be done with an experiment, as buttons: those that suit its state, and the rest behind "More". */
 
-import { path, send } from "./api.js";
+import { path, send, url } from "./api.js";
+import { h } from "./dom.js";
 import { actionButton } from "./dialog.js";
 import { menu } from "./menu.js";
 import { go } from "./router.js";
@@ -21,7 +22,8 @@ export function experimentActions(one, after) {
       text: "Running trials end; a cancelled experiment cannot be resumed.", confirm: "Cancel it", danger: true } }),
   ];
   return [...first, over && archive(one, act),
-    menu("More", changes(one, act), !over && archive(one, act), pin(one, act), remove(one, address))];
+    menu("More", changes(one, act), !over && archive(one, act), pin(one, act), exports(one, address),
+      remove(one, address))];
 }
 
 function archive(one, act) {
@@ -62,6 +64,13 @@ function changes(one, act) {
         title: `All trials together, more than ${one.counts.total}`, type: "number",
         min: one.counts.total + 1, max: 100000, required: true }] } }),
   ];
+}
+
+/* Files for somebody without an account. */
+function exports(one, address) {
+  const file = one.name.replace(/[^\w.-]+/g, "_");
+  return [["html", "Export as a page"], ["csv", "Export as a table (CSV)"], ["svg", "Export the curves (SVG)"]].map(
+    ([as, title]) => h("a", { class: "button small", href: url(`${address}/export`, { as }), download: `${file}.${as}` }, title));
 }
 
 function remove(one, address) {
