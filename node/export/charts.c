@@ -12,13 +12,19 @@
 #define SCATTER_POINTS_MAX 3000
 
 const char export_chart_style[] =
-    ":root{--page:#f6f7f8;--surface:#fff;--line:#dfe3e7;--text:#1b2126;--quiet:#56616b;--accent:#0b5f8a;--s0:#0b6aa8;--s1:#c2500a;"
+    ":root{--page:#f6f7f8;--surface:#fff;--line:#dfe3e7;--text:#1b2126;--quiet:#56616b;--accent:#0b5f8a;--s0:#0b6aa8;--"
+    "s1:#c2500a;"
     "--s2:#15803d;--s3:#a8327f;--s4:#6b4fc0;--s5:#8a6100;--s6:#0e7f86;--s7:#5b6166}\n"
-    "@media(prefers-color-scheme:dark){:root{--page:#101418;--surface:#171c21;--line:#2c343c;--text:#e4e8ec;--quiet:#9ba8b4;"
-    "--accent:#6fb9e6;--s0:#5fb4ee;--s1:#ff9c54;--s2:#5ccb86;--s3:#f08fc9;--s4:#b4a1f7;--s5:#e0bb4c;--s6:#5ecfd6;--s7:#b3bcc4}}\n"
-    "svg text{font:12px system-ui,\"DejaVu Sans\",sans-serif;fill:var(--quiet)}svg .title{font-size:14px;font-weight:600;"
-    "fill:var(--text)}.grid{stroke:var(--line)}.curve{fill:none;stroke-width:1.6}.band{opacity:.15}.d1{stroke-dasharray:7 4}\n"
-    ".s0{stroke:var(--s0)}.s1{stroke:var(--s1)}.s2{stroke:var(--s2)}.s3{stroke:var(--s3)}.s4{stroke:var(--s4)}.s5{stroke:var(--s5)}"
+    "@media(prefers-color-scheme:dark){:root{--page:#101418;--surface:#171c21;--line:#2c343c;--text:#e4e8ec;--quiet:#"
+    "9ba8b4;"
+    "--accent:#6fb9e6;--s0:#5fb4ee;--s1:#ff9c54;--s2:#5ccb86;--s3:#f08fc9;--s4:#b4a1f7;--s5:#e0bb4c;--s6:#5ecfd6;--s7:#"
+    "b3bcc4}}\n"
+    "svg text{font:12px system-ui,\"DejaVu Sans\",sans-serif;fill:var(--quiet)}svg "
+    ".title{font-size:14px;font-weight:600;"
+    "fill:var(--text)}.grid{stroke:var(--line)}.curve{fill:none;stroke-width:1.6}.band{opacity:.15}.d1{stroke-"
+    "dasharray:7 4}\n"
+    ".s0{stroke:var(--s0)}.s1{stroke:var(--s1)}.s2{stroke:var(--s2)}.s3{stroke:var(--s3)}.s4{stroke:var(--s4)}.s5{"
+    "stroke:var(--s5)}"
     ".s6{stroke:var(--s6)}.s7{stroke:var(--s7)}\n"
     ".f0{fill:var(--s0)}.f1{fill:var(--s1)}.f2{fill:var(--s2)}.f3{fill:var(--s3)}.f4{fill:var(--s4)}.f5{fill:var(--s5)}"
     ".f6{fill:var(--s6)}.f7{fill:var(--s7)}.point{fill:var(--s0);opacity:.7}\n";
@@ -92,17 +98,19 @@ static void put_axes(FILE *out, const struct axis *x, const struct axis *y, cons
     for (int i = 0; i < count; i++) {
         double at = axis_at(y, ticks[i]);
         export_number(ticks[i], 4, text);
-        (void)fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                      x->from, at, x->to, x->from - 6, at + 4, text);
+        (void)fprintf(
+            out,
+            "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+            x->from, at, x->to, x->from - 6, at + 4, text);
     }
     count = axis_ticks(x, x->to - x->from > 400 ? 8 : 4, ticks);
     for (int i = 0; i < count; i++) {
         export_number(ticks[i], 6, text);
-        (void)fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", axis_at(x, ticks[i]), y->from + 16,
-                      text);
+        (void)fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", axis_at(x, ticks[i]),
+                      y->from + 16, text);
     }
-    (void)fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", x->from,
-                  y->from, x->to, x->to, y->from + 32);
+    (void)fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">",
+                  x->from, y->from, x->to, x->to, y->from + 32);
     export_put_text(out, x_title);
     (void)fputs("</text>\n", out);
 }
@@ -110,10 +118,12 @@ static void put_axes(FILE *out, const struct axis *x, const struct axis *y, cons
 static void begin_svg(FILE *out, int width, int height, const char *title, const char *about, bool is_file)
 {
     if (is_file) {
-        (void)fprintf(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
-                           "height=\"%d\" viewBox=\"0 0 %d %d\"><style>%s</style>\n"
-                           "<rect width=\"100%%\" height=\"100%%\" fill=\"var(--surface)\"/>",
-                      width, height, width, height, export_chart_style);
+        (void)fprintf(
+            out,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
+            "height=\"%d\" viewBox=\"0 0 %d %d\"><style>%s</style>\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"var(--surface)\"/>",
+            width, height, width, height, export_chart_style);
     } else {
         (void)fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", width, height);
         export_put_text(out, about);
@@ -178,7 +188,8 @@ static bool add_point(struct curve *curve, const msgpack_object *point, const ch
     return true;
 }
 
-static bool curve_make(struct curve *curve, uint64_t trial, const msgpack_object *metrics, const char *group, const char *name)
+static bool curve_make(struct curve *curve, uint64_t trial, const msgpack_object *metrics, const char *group,
+                       const char *name)
 {
     msgpack_object_array points = document_list(metrics, "points");
     *curve = (struct curve){.trial = trial};
@@ -217,7 +228,8 @@ static void put_curve(FILE *out, const struct curve *curve, const struct axis *x
     (void)fprintf(out, "<path class=\"curve s%zu%s\" d=\"", place % 8, place >= 8 ? " d1" : "");
     for (size_t i = 0; i < curve->count; i++) {
         if (isfinite(curve->sums[i].last)) {
-            (void)fprintf(out, "%s%.1f %.1f", pen ? "L" : "M", axis_at(x, curve->sums[i].step), axis_at(y, curve->sums[i].last));
+            (void)fprintf(out, "%s%.1f %.1f", pen ? "L" : "M", axis_at(x, curve->sums[i].step),
+                          axis_at(y, curve->sums[i].last));
         }
         pen = isfinite(curve->sums[i].last);
     }
@@ -228,8 +240,9 @@ static void put_legend(FILE *out, const struct curve *curves, size_t count, doub
 {
     for (size_t i = 0; i < count; i++) {
         double y = top + 18 * (double)i;
-        (void)fprintf(out, "<path class=\"curve s%zu%s\" d=\"M%.1f %.1fh18\"/><text x=\"%.1f\" y=\"%.1f\">trial %llu</text>\n", i % 8,
-                      i >= 8 ? " d1" : "", left, y, left + 24, y + 4, (unsigned long long)curves[i].trial);
+        (void)fprintf(
+            out, "<path class=\"curve s%zu%s\" d=\"M%.1f %.1fh18\"/><text x=\"%.1f\" y=\"%.1f\">trial %llu</text>\n",
+            i % 8, i >= 8 ? " d1" : "", left, y, left + 24, y + 4, (unsigned long long)curves[i].trial);
     }
 }
 
@@ -248,7 +261,8 @@ static bool put_chart(FILE *out, const struct curve *curves, size_t count, const
         return false;
     }
     struct axis x = axis_of(&steps, LEFT, RIGHT), y = axis_of(&values, BOTTOM, TOP);
-    x = (struct axis){.low = steps.low, .high = steps.high > steps.low ? steps.high : steps.low + 1, .from = LEFT, .to = RIGHT};
+    x = (struct axis){
+        .low = steps.low, .high = steps.high > steps.low ? steps.high : steps.low + 1, .from = LEFT, .to = RIGHT};
     begin_svg(out, WIDTH, HEIGHT, title, title, is_file);
     put_axes(out, &x, &y, y.is_log ? "step (values on a logarithmic axis)" : "step");
     for (size_t i = count; i-- > 0;) { /* the best last, above the others */
@@ -269,7 +283,8 @@ static int chart_of(FILE *out, const struct export_documents *documents, const c
     bool is_good = slash != NULL;
     (void)snprintf(group, sizeof group, "%.*s", slash != NULL ? (int)(slash - whole) : 0, whole);
     for (size_t i = 0; i < documents->curve_count && is_good; i++) {
-        is_good = curve_make(&curves[count], documents->curves[i].trial, documents->curves[i].metrics, group, slash + 1);
+        is_good =
+            curve_make(&curves[count], documents->curves[i].trial, documents->curves[i].metrics, group, slash + 1);
         count += is_good;
     }
     bool is_put = is_good && put_chart(out, curves, count, whole, is_file);
@@ -279,12 +294,14 @@ static int chart_of(FILE *out, const struct export_documents *documents, const c
     return !is_good ? -1 : is_put;
 }
 
-int export_curves(FILE *out, const struct export_documents *documents, const struct export_rows *rows, int most, bool is_file)
+int export_curves(FILE *out, const struct export_documents *documents, const struct export_rows *rows, int most,
+                  bool is_file)
 {
     char first[300];
     int written = 0;
     (void)snprintf(first, sizeof first, "validation/%s", rows->metric);
-    for (size_t pass = 0; pass < 3; pass++) { /* the searcher's metric of the group validation, then of others, then the rest */
+    for (size_t pass = 0; pass < 3;
+         pass++) { /* the searcher's metric of the group validation, then of others, then the rest */
         for (size_t i = 0; i < rows->metrics.count && written < most; i++) {
             const char *name = rows->metrics.items[i], *slash = strchr(name, '/');
             size_t rank = strcmp(name, first) == 0 ? 0 : slash != NULL && strcmp(slash + 1, rows->metric) == 0 ? 1 : 2;
@@ -327,7 +344,8 @@ static bool put_scatter(FILE *out, const struct export_rows *rows, const char *n
     for (size_t i = 0; i < rows->count; i += every) {
         double at;
         if (isfinite(rows->items[i].value) && document_double(export_parameter(&rows->items[i], name), &at)) {
-            (void)fprintf(out, "<circle class=\"point\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"><title>trial %llu</title></circle>",
+            (void)fprintf(out,
+                          "<circle class=\"point\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"><title>trial %llu</title></circle>",
                           axis_at(&x, at), axis_at(&y, rows->items[i].value),
                           (unsigned long long)document_number(rows->items[i].trial, "index"));
         }

@@ -1,8 +1,8 @@
 #ifndef NODE_EXPORT_EXPORT_H
 #define NODE_EXPORT_EXPORT_H
-/* An experiment as a file for somebody who has no account: one page of HTML with everything inside (no script, nothing that
- * is loaded), its trials as CSV, or its curves as SVG. Written from documents of the local socket (docs/wire.md) and nothing
- * else, so that the command line and the HTTP door give the same. No I/O but to the stream. */
+/* An experiment as a file for somebody who has no account: one page of HTML with everything inside (no script, nothing
+ * that is loaded), its trials as CSV, or its curves as SVG. Written from documents of the local socket (docs/wire.md)
+ * and nothing else, so that the command line and the HTTP door give the same. No I/O but to the stream. */
 
 #include <stdbool.h>
 #include <stddef.h>

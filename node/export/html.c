@@ -1,5 +1,5 @@
-/* The page: what the experiment is, its curves, its trials, its configuration. No script, and a policy that allows none: it
- * opens from a disk, in a mail, anywhere. */
+/* The page: what the experiment is, its curves, its trials, its configuration. No script, and a policy that allows
+ * none: it opens from a disk, in a mail, anywhere. */
 
 #include <math.h>
 #include <string.h>
@@ -12,15 +12,21 @@
 
 static const char page_style[] =
     "body{margin:0;background:var(--page);color:var(--text);font:14px/1.5 system-ui,\"DejaVu Sans\",sans-serif;"
-    "font-variant-numeric:tabular-nums}main{max-width:1200px;margin:0 auto;padding:24px}h1{font-size:26px;line-height:1.2;"
-    "margin:0 0 8px;overflow-wrap:anywhere}h2{font-size:16px;margin:24px 0 8px}p{margin:0 0 8px}.quiet{color:var(--quiet)}"
+    "font-variant-numeric:tabular-nums}main{max-width:1200px;margin:0 "
+    "auto;padding:24px}h1{font-size:26px;line-height:1.2;"
+    "margin:0 0 8px;overflow-wrap:anywhere}h2{font-size:16px;margin:24px 0 8px}p{margin:0 0 "
+    "8px}.quiet{color:var(--quiet)}"
     "section,pre,.scroll{background:var(--surface);border:1px solid var(--line);border-radius:8px}section{padding:12px;"
-    "margin-bottom:12px}svg{display:block;width:100%;height:auto}.curves{overflow-x:auto}.curves svg{min-width:640px}.small{display:grid;gap:12px;"
+    "margin-bottom:12px}svg{display:block;width:100%;height:auto}.curves{overflow-x:auto}.curves "
+    "svg{min-width:640px}.small{display:grid;gap:12px;"
     "grid-template-columns:repeat(auto-fit,minmax(min(360px,100%),1fr))}.scroll{overflow:auto;max-height:80vh}"
-    "table{border-collapse:collapse;width:100%}th,td{padding:4px 12px;text-align:start;border-bottom:1px solid var(--line);"
+    "table{border-collapse:collapse;width:100%}th,td{padding:4px 12px;text-align:start;border-bottom:1px solid "
+    "var(--line);"
     "font-weight:400;vertical-align:top}thead th{position:sticky;top:0;background:var(--surface);color:var(--quiet);"
     "white-space:nowrap}.n{text-align:end;white-space:nowrap}pre{padding:12px;overflow:auto;margin:0;font:13px/1.5 "
-    "\"DejaVu Sans Mono\",monospace;white-space:pre-wrap;overflow-wrap:anywhere}dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:0}"
+    "\"DejaVu Sans "
+    "Mono\",monospace;white-space:pre-wrap;overflow-wrap:anywhere}dl{display:grid;grid-template-columns:max-content "
+    "1fr;gap:2px 16px;margin:0}"
     "dt{color:var(--quiet)}dd{margin:0;overflow-wrap:anywhere}@media print{.scroll{max-height:none}}\n";
 
 /* ---- the head -------------------------------------------------------------------------------------------------- */
@@ -43,7 +49,8 @@ static void counts_of(const msgpack_object *experiment, char out[EXPORT_TEXT_BYT
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
         unsigned long long count = document_number(counts, states[i]);
         if (count > 0) {
-            used += (size_t)snprintf(out + used, EXPORT_TEXT_BYTES - used, "%s%llu %s", used > 0 ? ", " : "", count, states[i]);
+            used += (size_t)snprintf(out + used, EXPORT_TEXT_BYTES - used, "%s%llu %s", used > 0 ? ", " : "", count,
+                                     states[i]);
         }
     }
 }
@@ -143,13 +150,16 @@ static void put_table(FILE *out, const struct export_rows *rows, uint64_t now_s)
     if (shown < rows->count) {
         (void)fprintf(out, "<p class=\"quiet\">The best %zu of %zu trials.</p>\n", shown, rows->count);
     }
-    (void)fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Trials\"><table><thead><tr><th scope=\"col\">Trial</th>"
+    (void)fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Trials\"><table><thead><tr><th "
+                "scope=\"col\">Trial</th>"
                 "<th scope=\"col\">State</th><th scope=\"col\" class=\"n\"><bdi>",
                 out);
     export_put_text(out, rows->metric[0] != '\0' ? rows->metric : "metric");
     (void)fputs("</bdi></th><th scope=\"col\" class=\"n\">Step</th><th scope=\"col\" class=\"n\">Took</th>", out);
     for (size_t i = 0; i < rows->parameters.count && i < COLUMNS_MAX; i++) {
-        (void)fputs(is_numeric(rows, rows->parameters.items[i]) ? "<th scope=\"col\" class=\"n\"><bdi>" : "<th scope=\"col\"><bdi>", out);
+        (void)fputs(is_numeric(rows, rows->parameters.items[i]) ? "<th scope=\"col\" class=\"n\"><bdi>"
+                                                                : "<th scope=\"col\"><bdi>",
+                    out);
         export_put_text(out, rows->parameters.items[i]);
         (void)fputs("</bdi></th>", out);
     }
@@ -186,7 +196,8 @@ static void put_block(FILE *out, const msgpack_object *value, int depth)
     while (at < end) {
         const char *line = memchr(at, '\n', (size_t)(end - at));
         char text[EXPORT_TEXT_BYTES];
-        msgpack_object part = {.type = MSGPACK_OBJECT_STR, .via.str = {(uint32_t)((line != NULL ? line : end) - at), at}};
+        msgpack_object part = {.type = MSGPACK_OBJECT_STR,
+                               .via.str = {(uint32_t)((line != NULL ? line : end) - at), at}};
         document_value_text(&part, text, sizeof text);
         (void)fprintf(out, "%*s", 2 * depth, "");
         export_put_text(out, text);
@@ -225,9 +236,11 @@ static void put_yaml(FILE *out, const msgpack_object *value, int depth)
 
 static bool put_charts(FILE *out, const struct export_documents *documents, const struct export_rows *rows)
 {
-    (void)fputs("<h2>Curves of the best trials</h2>\n<section class=\"curves\" tabindex=\"0\" aria-label=\"Curves\">\n", out);
+    (void)fputs("<h2>Curves of the best trials</h2>\n<section class=\"curves\" tabindex=\"0\" aria-label=\"Curves\">\n",
+                out);
     int written = export_curves(out, documents, rows, CHARTS_MAX, false);
-    (void)fputs(written == 0 ? "<p class=\"quiet\">No trial has reported a metric.</p></section>\n" : "</section>\n", out);
+    (void)fputs(written == 0 ? "<p class=\"quiet\">No trial has reported a metric.</p></section>\n" : "</section>\n",
+                out);
     (void)fputs("<div class=\"small\">\n", out);
     (void)export_scatters(out, rows);
     (void)fputs("</div>\n", out);
@@ -245,11 +258,12 @@ bool export_html(FILE *out, const struct export_documents *documents)
     }
     export_rows_sort(&rows);
     document_text(experiment, "name", name, sizeof name);
-    (void)fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-                "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-                "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
-                out);
+    (void)fputs(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+        "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
+        out);
     export_put_text(out, name);
     (void)fprintf(out, "</title><style>%s%s</style></head><body><main>\n", export_chart_style, page_style);
     put_head(out, experiment, documents->now_s);

@@ -69,7 +69,8 @@ extern const char export_chart_style[];
 /* Charts as SVG elements: of each metric that the curves have, the searcher's first, at most `most`; and of the metric
  * against each numeric hyperparameter that differs. `is_file`: the one SVG is a file of its own, with its style. Return
  * how many were written; a negative number: no memory is left. */
-int export_curves(FILE *out, const struct export_documents *documents, const struct export_rows *rows, int most, bool is_file);
+int export_curves(FILE *out, const struct export_documents *documents, const struct export_rows *rows, int most,
+                  bool is_file);
 int export_scatters(FILE *out, const struct export_rows *rows);
 
 #endif

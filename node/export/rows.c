@@ -48,7 +48,8 @@ void export_names_free(struct export_names *names)
 /* ---- maps within maps ------------------------------------------------------------------------------------------ */
 
 /* Adds the dotted names of all values that are no maps. */
-static bool add_dotted(struct export_names *names, const msgpack_object *map, char *path, size_t used, size_t size, int depth)
+static bool add_dotted(struct export_names *names, const msgpack_object *map, char *path, size_t used, size_t size,
+                       int depth)
 {
     msgpack_object_map pairs = document_pairs(map);
     for (uint32_t i = 0; i < pairs.size; i++) {
@@ -105,7 +106,8 @@ const msgpack_object *export_metric(const struct export_row *row, const char *na
     char group[256];
     const char *slash = strchr(name, '/');
     (void)snprintf(group, sizeof group, "%.*s", slash != NULL ? (int)(slash - name) : 0, name);
-    return slash != NULL ? document_find(document_find(document_find(row->trial, "metrics"), group), slash + 1) : &nothing;
+    return slash != NULL ? document_find(document_find(document_find(row->trial, "metrics"), group), slash + 1)
+                         : &nothing;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
@@ -149,15 +151,17 @@ bool export_rows_make(const msgpack_object *show, struct export_rows *out)
 {
     const msgpack_object *experiment = document_find(show, "experiment");
     msgpack_object_array trials = document_list(experiment, "trials");
-    *out = (struct export_rows){.items = calloc(trials.size + 1u, sizeof *out->items), .count = trials.size,
+    *out = (struct export_rows){.items = calloc(trials.size + 1u, sizeof *out->items),
+                                .count = trials.size,
                                 .smaller = document_true(experiment, "smaller_is_better")};
     document_text(experiment, "metric", out->metric, sizeof out->metric);
     bool is_good = out->items != NULL;
     for (uint32_t i = 0; i < trials.size && is_good; i++) {
         char path[512] = "";
         out->items[i] = (struct export_row){&trials.ptr[i], value_of(&trials.ptr[i], out->metric)};
-        is_good = add_dotted(&out->parameters, document_find(&trials.ptr[i], "hyperparameters"), path, 0, sizeof path, 0) &&
-                  add_metrics(&out->metrics, &trials.ptr[i]);
+        is_good =
+            add_dotted(&out->parameters, document_find(&trials.ptr[i], "hyperparameters"), path, 0, sizeof path, 0) &&
+            add_metrics(&out->metrics, &trials.ptr[i]);
     }
     if (!is_good) {
         export_rows_free(out);

@@ -30,7 +30,8 @@ static const struct form *form_of(const char *name)
     return NULL;
 }
 
-static int ask_curve(struct channel *channel, const char *secret, const char *experiment, uint64_t trial, msgpack_object *out)
+static int ask_curve(struct channel *channel, const char *secret, const char *experiment, uint64_t trial,
+                     msgpack_object *out)
 {
     uint8_t bytes[REQUEST_BYTES];
     struct pack_writer writer;
@@ -49,8 +50,8 @@ static int ask_curve(struct channel *channel, const char *secret, const char *ex
 
 /* False: the daemon has refused, or has not answered; `*reply` and `*code` tell how. */
 static bool collect(struct channel *channel, const char *secret, const char *experiment, const struct form *form,
-                    msgpack_object documents[EXPORT_CURVES_MAX + 2], struct export_documents *out, msgpack_object *reply,
-                    int *code)
+                    msgpack_object documents[EXPORT_CURVES_MAX + 2], struct export_documents *out,
+                    msgpack_object *reply, int *code)
 {
     static const char *const ops[] = {"show", "config"};
     uint64_t trials[EXPORT_CURVES_MAX];
@@ -111,10 +112,9 @@ struct MHD_Response *export_answer(const char *secret, const char *experiment, c
     if (channel_open(&channel) != 0) {
         return answer_problem(503, 1, "The daemon does not answer now; try again in some seconds.", status);
     }
-    struct MHD_Response *response =
-        collect(&channel, secret, experiment, form, documents, &collected, &reply, &code)
-            ? written(form, &collected, status)
-            : answer_reply(code, &reply, status);
+    struct MHD_Response *response = collect(&channel, secret, experiment, form, documents, &collected, &reply, &code)
+                                        ? written(form, &collected, status)
+                                        : answer_reply(code, &reply, status);
     channel_close(&channel);
     return response;
 }

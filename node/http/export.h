@@ -4,8 +4,8 @@
 
 #include <microhttpd.h>
 
-/* Answers with the experiment as a page (`as` is "html" or NULL), its trials ("csv") or its curves ("svg"). NULL: no memory
- * is left. */
+/* Answers with the experiment as a page (`as` is "html" or NULL), its trials ("csv") or its curves ("svg"). NULL: no
+ * memory is left. */
 struct MHD_Response *export_answer(const char *secret, const char *experiment, const char *as, int *status);
 
 #endif

@@ -173,7 +173,8 @@ static void values_with_commas_and_quotes_stay_whole_in_csv(void **state)
 {
     (void)state;
     char *text = written(export_csv);
-    assert_non_null(strstr(text, "trial,state,attempt,step,restarts,started,ended,took_s,validation/loss,net.lr,optimizer,reason\r\n"));
+    assert_non_null(strstr(
+        text, "trial,state,attempt,step,restarts,started,ended,took_s,validation/loss,net.lr,optimizer,reason\r\n"));
     assert_non_null(strstr(text, "1,completed,1,20,,1970-01-01 00:16:40 UTC,1970-01-01 00:18:10 UTC,90,0.25,0.1,"
                                  "\"sgd, with \"\"momentum\"\"\",\"said \"\"no\"\", and left\"\r\n"));
     free(text);

@@ -9,7 +9,8 @@
 
 #include "node/daemon/render/calendar.h"
 
-static struct calendar_span span(uint8_t node, uint32_t slot, uint8_t experiment, uint32_t trial, uint64_t from_s, uint64_t until_s)
+static struct calendar_span span(uint8_t node, uint32_t slot, uint8_t experiment, uint32_t trial, uint64_t from_s,
+                                 uint64_t until_s)
 {
     struct calendar_span out = {.slot = slot, .trial = trial, .trials = 1, .from_s = from_s, .until_s = until_s};
     memset(out.node.bytes, node, sizeof out.node.bytes);

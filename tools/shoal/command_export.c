@@ -1,4 +1,5 @@
-/* export: an experiment as a file that needs no daemon. The documents come from the daemon, the file from node/export. */
+/* export: an experiment as a file that needs no daemon. The documents come from the daemon, the file from node/export.
+ */
 
 #include <errno.h>
 #include <limits.h>
@@ -93,7 +94,8 @@ static int write_file(struct exporting *exporting, const char *path,
 {
     struct cli *cli = exporting->cli;
     if (strcmp(path, "-") == 0) {
-        return write(cli->out, &exporting->documents) ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "no memory is left for the file");
+        return write(cli->out, &exporting->documents) ? CLI_DONE
+                                                      : cli_fail(cli, CLI_REFUSED, "no memory is left for the file");
     }
     FILE *file = fopen(path, "we");
     if (file == NULL) {

@@ -7,7 +7,9 @@
 #include "node/daemon/render/calendar.h"
 
 #define DAY_S 86400u
-#define BUCKETS 1000 /* what a page can tell apart: without `gap_s`, spans with less than such a part of the window between them are one */
+#define BUCKETS                                                                                                      \
+    1000 /* what a page can tell apart: without `gap_s`, spans with less than such a part of the window between them \
+            are one */
 
 void query_calendar(struct daemon *daemon, struct client_request *request, int argument)
 {

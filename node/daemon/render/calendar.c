@@ -57,7 +57,8 @@ struct gathering {
     bool cut;
 };
 
-static const struct fact_place *place_in(const struct fact_place *places, uint32_t count, const struct view_worker *worker)
+static const struct fact_place *place_in(const struct fact_place *places, uint32_t count,
+                                         const struct view_worker *worker)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (places[i].number == worker->number && node_id_equal(places[i].node, worker->writer)) {
@@ -78,8 +79,8 @@ static const struct fact_place *place_of(const struct view_attempt *attempt, con
 }
 
 /* When the worker ended; the present where it has not. Of a lost worker nobody knows: its attempt's verdict tells. */
-static uint64_t end_of(const struct gathering *into, const struct view_attempt *attempt, const struct fact_worker *worker,
-                       bool *is_open)
+static uint64_t end_of(const struct gathering *into, const struct view_attempt *attempt,
+                       const struct fact_worker *worker, bool *is_open)
 {
     const struct view_verdict *row = view_attempt_verdict(attempt);
     const struct records_entry *entry = row != NULL ? records_find(node_core_records(into->core), row->ident) : NULL;
@@ -104,8 +105,12 @@ static void take_worker(struct gathering *into, const struct view_experiment *ex
     if (entry == NULL || place == NULL || fact_worker_read(&entry->record, &worker) != 0 || worker.started_s == 0) {
         return;
     }
-    struct calendar_span span = {.node = row->writer, .slot = place->slot, .experiment = experiment->id,
-                                 .from_s = worker.started_s, .trial = trial, .trials = 1};
+    struct calendar_span span = {.node = row->writer,
+                                 .slot = place->slot,
+                                 .experiment = experiment->id,
+                                 .from_s = worker.started_s,
+                                 .trial = trial,
+                                 .trials = 1};
     span.until_s = end_of(into, attempt, &worker, &span.is_open);
     span.until_s = span.until_s < span.from_s ? span.from_s : span.until_s;
     if (span.until_s >= into->window->from_s && span.from_s <= into->window->until_s) {
@@ -132,7 +137,8 @@ static void take_experiment(struct gathering *into, const struct view_experiment
 
 static int newest_first(const void *a, const void *b)
 {
-    const struct view_experiment *one = *(const struct view_experiment *const *)a, *two = *(const struct view_experiment *const *)b;
+    const struct view_experiment *one = *(const struct view_experiment *const *)a,
+                                 *two = *(const struct view_experiment *const *)b;
     if (one->submitted_s != two->submitted_s) {
         return one->submitted_s > two->submitted_s ? -1 : 1;
     }
@@ -142,7 +148,8 @@ static int newest_first(const void *a, const void *b)
 static void gather(struct gathering *into)
 {
     const struct view *view = node_core_view(into->core);
-    const struct view_experiment **sorted = malloc((view->experiment_count + 1) * sizeof(const struct view_experiment *));
+    const struct view_experiment **sorted =
+        malloc((view->experiment_count + 1) * sizeof(const struct view_experiment *));
     uint32_t count = 0;
     if (sorted == NULL) {
         into->cut = true;

@@ -15,7 +15,7 @@
 struct calendar_window {
     uint64_t from_s, until_s; /* seconds since 1970; from_s <= until_s */
     uint64_t now_s;           /* until when what still runs has run */
-    uint64_t gap_s;           /* trials of one experiment in one slot that follow each other within this time are one span */
+    uint64_t gap_s; /* trials of one experiment in one slot that follow each other within this time are one span */
 };
 
 /* From when to when an experiment held a slot. */
@@ -29,11 +29,12 @@ struct calendar_span {
     bool is_open;    /* it goes on */
 };
 
-/* Sorts the spans by node, slot and time, and unites those of one experiment in one slot with at most `gap_s` between them.
- * Returns how many are left. */
+/* Sorts the spans by node, slot and time, and unites those of one experiment in one slot with at most `gap_s` between
+ * them. Returns how many are left. */
 uint32_t calendar_unite(struct calendar_span *spans, uint32_t count, uint64_t gap_s);
 
-/* Writes `calendar from_s until_s cut`; `spans` is room for CALENDAR_WORKERS_MAX. `cut`: there is more than the document has. */
+/* Writes `calendar from_s until_s cut`; `spans` is room for CALENDAR_WORKERS_MAX. `cut`: there is more than the
+ * document has. */
 #define RENDER_CALENDAR_PAIRS 4
 void render_calendar(const struct node_core *core, const struct calendar_window *window, struct calendar_span *spans,
                      struct pack_writer *frame);

@@ -13,6 +13,8 @@ import { Table } from "./table.js";
 
 const BEST_RUNS = 8;
 const COLUMNS_MAX = 8; /* of hyperparameters, before the user asks for more */
+const STATES = ["completed", "running", "queued", "paused", "stopping", "stopped", "failed", "cancelled"];
+const COLUMN_OF = { metric: "metric", state: "state", step: "step", started_s: "started" }; /* by what the node sorts by */
 
 export function trialsPart(context) {
   return new TrialsPart(context);
@@ -50,11 +52,14 @@ class TrialsPart {
   /* Of a large experiment one page of trials is here, in the order that the node made. */
   setRemote({ trials, counts, matching }) {
     const isPart = trials.length < counts.total;
-    this.table.setRemote(isPart ? { count: matching ?? counts.total, ask: this.pages.ask } : null);
+    this.table.setRemote(isPart ? { count: matching ?? counts.total, total: counts.total, ask: this.pages.ask,
+      choices: STATES, states: this.pages.now().states } : null);
     this.whole.hidden = !isPart;
-    if (isPart && !this.wasPart) {
-      this.table.sort = "metric";
-      this.table.descending = !this.experiment.smaller_is_better;
+    const { sort, descending } = this.pages.now();
+    if (isPart && this.order !== `${sort} ${descending}`) {
+      this.order = `${sort} ${descending}`;
+      this.table.sort = COLUMN_OF[sort] ?? "index";
+      this.table.descending = Boolean(descending);
       this.table.drawHead();
     }
     this.wasPart = isPart;

@@ -21,6 +21,7 @@ import { Tabs } from "./tabs.js";
    instead. */
 const STREAMED_TRIALS_MAX = 1000;
 const FIRST_TRIALS = 100;
+const REMOTE = { index: "index", state: "state", metric: "metric", step: "step", started: "started_s" }; /* by column */
 const ASK_MS = 2000;
 const ASK_SHARE = 10; /* of the time, at most a tenth goes into an answer */
 const OVER_MS = 15000;
@@ -36,6 +37,7 @@ class ExperimentPage {
     this.closed = false;
     this.page = { limit: FIRST_TRIALS };
     this.isSettled = false;
+    this.query = query;
     this.selection = new Selection();
     this.title = h("h1", {}, `Experiment ${id.slice(0, 4)}`);
     this.facts = h("div", { class: "facts" });
@@ -82,9 +84,16 @@ class ExperimentPage {
       return true;
     }
     this.isSettled = true;
-    this.page = counts.total > STREAMED_TRIALS_MAX ? { from: 0, limit: FIRST_TRIALS, sort: "metric", descending: !smaller }
-      : {};
+    this.page = counts.total > STREAMED_TRIALS_MAX ? this.firstPage(smaller) : {};
     return false;
+  }
+
+  /* The page of a large experiment that the address names; without one the best trials. */
+  firstPage(smaller) {
+    const sort = REMOTE[this.query.get("sort")];
+    const from = FIRST_TRIALS * Math.max(0, Number(this.query.get("page") ?? 1) - 1 || 0);
+    return { from, limit: FIRST_TRIALS, sort: sort ?? "metric", descending: sort ? this.query.get("down") === "1" : !smaller,
+      ...(this.query.get("states") && { states: this.query.get("states") }) };
   }
 
   /* What the parts of the page may ask for: another page of a large experiment, or all of it. */
@@ -95,7 +104,7 @@ class ExperimentPage {
       this.stream = null;
       this.refresh();
     };
-    return { ask: change, all: () => change({}) };
+    return { ask: change, all: () => change({}), now: () => this.page };
   }
 
   /* An experiment that is over changes only by what users do with it; a large one is not asked for again for that. */

@@ -41,6 +41,7 @@ export class Table {
       title: hint || null,
       value: this.filterText, oninput: calm(FILTER_MS, () => this.setFilter(this.input.value)) });
     this.tools = h("span", { class: "tools" });
+    this.states = h("select", { "aria-label": `States: ${this.label}`, hidden: true, onchange: () => this.setStates() });
     this.head = h("tr");
     this.body = h("tbody");
     this.scroll = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": this.label },
@@ -48,7 +49,7 @@ export class Table {
     this.nothing = h("p", { class: "quiet empty", hidden: true });
     this.pager = h("div", { class: "pager", hidden: true });
     this.element = h("div", { class: "table" },
-      h("div", { class: "toolbar" }, filterable && this.input, this.tools, this.count), this.scroll, this.nothing,
+      h("div", { class: "toolbar" }, filterable && this.input, this.states, this.tools, this.count), this.scroll, this.nothing,
         this.pager);
     this.drawHead();
   }
@@ -63,11 +64,25 @@ export class Table {
     }
   }
 
-  /* The node sorts and cuts: the rows are one page of `count`, and `ask({ from, limit, sort, descending })` asks for
-     another. Null: all rows are here. */
+  /* The node sorts, filters and cuts: the rows are one page of the `count` that have one of `states` (null: all do), out of
+     `total`; `ask({ from, limit, sort, descending, states })` asks for another page, and `choices` are the states to choose
+     from. Null: all rows are here. */
   setRemote(remote) {
     this.remote = remote;
-    this.input.disabled = Boolean(remote);
+    this.input.hidden = Boolean(remote);
+    this.states.hidden = !remote;
+    if (remote && this.states.childElementCount === 0) {
+      fill(this.states, h("option", { value: "" }, "All states"), remote.choices.map((one) => h("option", { value: one }, one)));
+    }
+    if (remote) {
+      this.states.value = remote.states ?? "";
+    }
+  }
+
+  setStates() {
+    this.page = 0;
+    this.onState({ states: this.states.value || null, page: null });
+    this.askRemote();
   }
 
   setRows(rows) {
@@ -95,7 +110,7 @@ export class Table {
   askRemote() {
     const column = this.columns.find((one) => one.id === this.sort);
     this.remote.ask({ from: this.page * PAGE_ROWS, limit: PAGE_ROWS, sort: column?.remote ?? "index",
-      descending: this.descending });
+      descending: this.descending, ...(this.states.value && { states: this.states.value }) });
   }
 
   sortBy(column) {
@@ -165,11 +180,12 @@ export class Table {
     }
     this.made = kept;
     fill(this.body, [...kept.values()].map((line) => line.element));
-    const all = this.remote?.count ?? this.rows.length;
+    const all = this.remote?.total ?? this.rows.length;
     setText(this.count, count === all ? plural(all, "row") : `${whole(count)} of ${plural(all, "row")}`);
     this.nothing.hidden = count > 0;
     this.scroll.hidden = count === 0;
-    setText(this.nothing, this.rows.length === 0 ? this.empty : "No row matches the filter.");
+    setText(this.nothing, this.rows.length === 0 && !this.remote?.states ? this.empty
+      : "No row matches the filter.");
     this.drawPager(pages, count);
     this.mark();
   }
