@@ -14,7 +14,9 @@
 #define NVML_INSUFFICIENT_SIZE 7
 #define NVML_MIG_ENABLED 1u
 #define PROCESSES_MAX 64
-#define NVML_TEXT_BYTES 96 /* the largest buffer size that NVML needs for names and uuids */
+#define NVML_TEXT_BYTES SLOTS_NVML_UUID_BYTES /* the largest buffer size that NVML needs for names and uuids */
+#define NVML_TEMPERATURE_GPU 0
+#define NVML_EVENT_XID 8ull /* nvmlEventTypeXidCriticalError */
 
 typedef struct nvml_device *nvml_device; /* opaque */
 
@@ -35,6 +37,12 @@ struct nvml_process { /* nvmlProcessInfo_v2_t, which the _v2 and _v3 calls fill 
     unsigned int compute_instance;
 };
 
+struct nvml_event { /* nvmlEventData_t, as the _v2 call fills it in */
+    nvml_device device;
+    unsigned long long type, data;
+    unsigned int gpu_instance, compute_instance;
+};
+
 struct slots_nvml {
     void *library;
     int (*init)(void);
@@ -49,6 +57,15 @@ struct slots_nvml {
     int (*mig_count_max)(nvml_device device, unsigned int *count);
     int (*mig_by_index)(nvml_device device, unsigned int index, nvml_device *mig);
     int (*utilization)(nvml_device device, struct nvml_utilization *rates); /* may be NULL */
+    /* Each may be NULL. */
+    int (*temperature)(nvml_device device, int sensor, unsigned int *celsius);
+    int (*power)(nvml_device device, unsigned int *milliwatts);
+    int (*energy)(nvml_device device, unsigned long long *millijoules);
+    int (*events_new)(void **events);
+    int (*events_register)(nvml_device device, unsigned long long types, void *events);
+    int (*events_next)(void *events, struct nvml_event *event, unsigned int timeout_ms);
+    int (*events_free)(void *events);
+    void *events; /* NULL: not listening */
     /* NULL if the driver is older than 450. */
     int (*processes)(nvml_device device, unsigned int *count, struct nvml_process *processes);
 };
@@ -87,6 +104,15 @@ static const char *symbols_find(struct slots_nvml *nvml)
         nvml->mig_mode = NULL;
     }
     (void)symbol_find(nvml->library, "nvmlDeviceGetUtilizationRates", &nvml->utilization);
+    (void)symbol_find(nvml->library, "nvmlDeviceGetTemperature", &nvml->temperature);
+    (void)symbol_find(nvml->library, "nvmlDeviceGetPowerUsage", &nvml->power);
+    (void)symbol_find(nvml->library, "nvmlDeviceGetTotalEnergyConsumption", &nvml->energy);
+    if (!symbol_find(nvml->library, "nvmlEventSetCreate", &nvml->events_new) ||
+        !symbol_find(nvml->library, "nvmlDeviceRegisterEvents", &nvml->events_register) ||
+        !symbol_find(nvml->library, "nvmlEventSetWait_v2", &nvml->events_next) ||
+        !symbol_find(nvml->library, "nvmlEventSetFree", &nvml->events_free)) {
+        nvml->events_new = NULL;
+    }
     if (!symbol_find(nvml->library, "nvmlDeviceGetComputeRunningProcesses_v3", &nvml->processes)) {
         (void)symbol_find(nvml->library, "nvmlDeviceGetComputeRunningProcesses_v2", &nvml->processes);
     }
@@ -131,6 +157,9 @@ err_free:
 void slots_nvml_close(struct slots_nvml **nvml)
 {
     if (*nvml != NULL) {
+        if ((*nvml)->events != NULL) {
+            (void)(*nvml)->events_free((*nvml)->events);
+        }
         (void)(*nvml)->shutdown();
         (void)dlclose((*nvml)->library);
         free(*nvml);
@@ -323,6 +352,14 @@ static bool use_ask(struct slots_nvml *nvml, nvml_device device, unsigned int nu
     struct nvml_utilization rates = {0};
     bool has_memory = nvml->device_memory(device, &memory) == NVML_OK;
     bool has_rates = !is_part && nvml->utilization != NULL && nvml->utilization(device, &rates) == NVML_OK;
+    unsigned int celsius = 0, milliwatts = 0;
+    unsigned long long millijoules = 0;
+    bool has_celsius = !is_part && nvml->temperature != NULL && nvml->temperature(device, NVML_TEMPERATURE_GPU, &celsius) == NVML_OK;
+    bool has_power = !is_part && nvml->power != NULL && nvml->power(device, &milliwatts) == NVML_OK;
+    bool has_energy = !is_part && nvml->energy != NULL && nvml->energy(device, &millijoules) == NVML_OK;
+    question->use.celsius = has_celsius ? celsius : SLOTS_NVML_UNKNOWN;
+    question->use.milliwatts = has_power ? milliwatts : SLOTS_NVML_UNKNOWN;
+    question->use.millijoules = has_energy ? millijoules : SLOTS_NVML_UNKNOWN;
     question->use.memory_bytes = has_memory ? memory.used : 0;
     question->use.percent = has_rates ? rates.gpu : UINT64_MAX;
     question->result = has_memory ? 0 : ERR_REFUSED;
@@ -339,4 +376,38 @@ int slots_nvml_use(struct slots_nvml *nvml, const char *uuid, struct slots_nvml_
         *out = question.use;
     }
     return result;
+}
+
+bool slots_nvml_listen(struct slots_nvml *nvml)
+{
+    unsigned int count = 0;
+    nvml_device gpu;
+    if (nvml->events != NULL || nvml->events_new == NULL) {
+        return nvml->events != NULL;
+    }
+    if (nvml->device_count(&count) != NVML_OK || nvml->events_new(&nvml->events) != NVML_OK) {
+        nvml->events = NULL;
+        return false;
+    }
+    bool any = false;
+    for (unsigned int i = 0; i < count; i++) {
+        any |= nvml->device_by_index(i, &gpu) == NVML_OK && nvml->events_register(gpu, NVML_EVENT_XID, nvml->events) == NVML_OK;
+    }
+    if (!any) {
+        (void)nvml->events_free(nvml->events);
+        nvml->events = NULL;
+        nvml->events_new = NULL; /* no GPU of this machine tells of errors: it is not asked again */
+    }
+    return any;
+}
+
+bool slots_nvml_next_error(struct slots_nvml *nvml, char uuid[SLOTS_NVML_UUID_BYTES], uint64_t *xid)
+{
+    struct nvml_event event = {0};
+    if (nvml->events == NULL || nvml->events_next(nvml->events, &event, 0) != NVML_OK ||
+        nvml->device_uuid(event.device, uuid, SLOTS_NVML_UUID_BYTES) != NVML_OK) {
+        return false;
+    }
+    *xid = event.data;
+    return true;
 }

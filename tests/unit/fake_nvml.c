@@ -45,6 +45,13 @@ int nvmlDeviceGetUUID(void *device, char *text, unsigned int length);
 int nvmlDeviceGetName(void *device, char *text, unsigned int length);
 int nvmlDeviceGetMemoryInfo(void *device, memory *out);
 int nvmlDeviceGetUtilizationRates(void *device, unsigned int rates[2]);
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned int *celsius);
+int nvmlDeviceGetPowerUsage(void *device, unsigned int *milliwatts);
+int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules);
+int nvmlEventSetCreate(void **set);
+int nvmlDeviceRegisterEvents(void *device, unsigned long long types, void *set);
+int nvmlEventSetWait_v2(void *set, void *data, unsigned int timeout_ms);
+int nvmlEventSetFree(void *set);
 int nvmlDeviceGetMigMode(void *device, unsigned int *current, unsigned int *pending);
 int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned int *count);
 int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned int index, void **mig);
@@ -132,6 +139,81 @@ int nvmlDeviceGetUtilizationRates(void *device, unsigned int rates[2])
     rates[0] = device == handle(0) ? 37 : 91;
     rates[1] = 5;
     return 0;
+}
+
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned int *celsius)
+{
+    if (sensor != 0 || (device != handle(0) && device != handle(1))) {
+        return 3;
+    }
+    *celsius = device == handle(0) ? 61 : 48;
+    return 0;
+}
+
+int nvmlDeviceGetPowerUsage(void *device, unsigned int *milliwatts)
+{
+    if (device != handle(0)) {
+        return 3; /* the second GPU does not tell */
+    }
+    *milliwatts = 212500;
+    return 0;
+}
+
+int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules)
+{
+    if (device != handle(0)) {
+        return 3;
+    }
+    *millijoules = 7000500;
+    return 0;
+}
+
+/* Errors come from the file FAKE_NVML_XID_FILE, one for each of its lines, "GPU NUMBER". */
+static int event_set;
+static unsigned int errors_taken;
+
+int nvmlEventSetCreate(void **set)
+{
+    *set = &event_set;
+    return 0;
+}
+
+int nvmlDeviceRegisterEvents(void *device, unsigned long long types, void *set)
+{
+    return set != &event_set || types != 8 || (device != handle(0) && device != handle(1)) ? 2 : 0;
+}
+
+struct event {
+    void *device;
+    unsigned long long type, data;
+    unsigned int gpu_instance, compute_instance;
+};
+
+int nvmlEventSetWait_v2(void *set, void *data, unsigned int timeout_ms)
+{
+    const char *path = getenv("FAKE_NVML_XID_FILE");
+    FILE *file = path != NULL && set == &event_set && timeout_ms == 0 ? fopen(path, "re") : NULL;
+    struct event *out = data;
+    char line[32];
+    int result = 10; /* timeout */
+    for (unsigned int i = 0; file != NULL && result != 0 && fgets(line, sizeof line, file) != NULL; i++) {
+        if (i == errors_taken) {
+            char *end;
+            size_t gpu = (size_t)strtoul(line, &end, 10) % 2;
+            *out = (struct event){.device = handle(gpu), .type = 8, .data = strtoull(end, NULL, 10)};
+            result = 0;
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    errors_taken += result == 0;
+    return result;
+}
+
+int nvmlEventSetFree(void *set)
+{
+    return set == &event_set ? 0 : 2;
 }
 
 int nvmlDeviceGetMigMode(void *device, unsigned int *current, unsigned int *pending)

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "node/slots/nvml.h"
@@ -195,13 +196,41 @@ static void what_a_gpu_is_used_is_told(void **state)
     assert_int_equal(slots_nvml_open(FAKE_NVML_PATH, &nvml, error), 0);
     assert_int_equal(slots_nvml_use(nvml, GPU, &use), 0);
     assert_true(use.percent == 37 && use.memory_bytes == 51527024640ull / 4);
+    assert_true(use.celsius == 61 && use.milliwatts == 212500 && use.millijoules == 7000500);
     assert_int_equal(slots_nvml_use(nvml, MIG_A, &use), 0);
     assert_true(use.percent > 100 && use.memory_bytes == 20937965568ull / 4);
+    assert_true(use.celsius == SLOTS_NVML_UNKNOWN && use.milliwatts == SLOTS_NVML_UNKNOWN && use.millijoules == SLOTS_NVML_UNKNOWN);
     assert_int_equal(slots_nvml_use(nvml, "GPU-none", &use), ERR_NOT_FOUND);
     slots_nvml_close(&nvml);
     assert_int_equal(slots_nvml_open(FAKE_NVML_WITHOUT_MIG_PATH, &nvml, error), 0);
     assert_int_equal(slots_nvml_use(nvml, GPU, &use), 0);
     assert_true(use.percent > 100);
+    slots_nvml_close(&nvml);
+}
+
+static void errors_of_gpus_are_taken_once(void **state)
+{
+    (void)state;
+    struct slots_nvml *nvml;
+    char path[] = "/tmp/shoal-xid-XXXXXX", uuid[SLOTS_NVML_UUID_BYTES];
+    uint64_t xid = 0;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "0 79\n1 48\n", 10) == 10 && close(fd) == 0);
+    assert_int_equal(setenv("FAKE_NVML_XID_FILE", path, 1), 0);
+    assert_int_equal(slots_nvml_open(FAKE_NVML_PATH, &nvml, error), 0);
+    assert_false(slots_nvml_next_error(nvml, uuid, &xid)); /* nobody listens yet */
+    assert_true(slots_nvml_listen(nvml) && slots_nvml_listen(nvml));
+    assert_true(slots_nvml_next_error(nvml, uuid, &xid));
+    assert_string_equal(uuid, GPU);
+    assert_int_equal(xid, 79);
+    assert_true(slots_nvml_next_error(nvml, uuid, &xid));
+    assert_string_not_equal(uuid, GPU);
+    assert_int_equal(xid, 48);
+    assert_false(slots_nvml_next_error(nvml, uuid, &xid));
+    slots_nvml_close(&nvml);
+    assert_int_equal(unsetenv("FAKE_NVML_XID_FILE"), 0);
+    (void)unlink(path);
+    assert_int_equal(slots_nvml_open(FAKE_NVML_WITHOUT_MIG_PATH, &nvml, error), 0);
     slots_nvml_close(&nvml);
 }
 
@@ -292,6 +321,7 @@ int main(void)
         cmocka_unit_test_setup(driver_errors_fall_back_to_cpus_with_a_remark, reset),
         cmocka_unit_test_setup(a_lost_gpu_is_left_out_and_named, reset),
         cmocka_unit_test_setup(what_a_gpu_is_used_is_told, reset),
+        cmocka_unit_test_setup(errors_of_gpus_are_taken_once, reset),
         cmocka_unit_test_setup(use_of_a_slot_is_read_as_it_was_packed, reset),
         cmocka_unit_test_setup(busy_is_seen_per_device, reset),
         cmocka_unit_test_setup(busy_does_not_guess, reset),
