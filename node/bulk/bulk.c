@@ -41,6 +41,53 @@ void bulk_count(struct bulk *bulk, uint64_t *counter, uint64_t by)
     (void)pthread_mutex_unlock(&bulk->mutex);
 }
 
+/* The peer's row, or NULL. The caller has the mutex. */
+static struct bulk_traffic *traffic_of(struct bulk *bulk, node_id node)
+{
+    uint32_t i = 0;
+    while (i < bulk->traffic_count && !node_id_equal(bulk->traffic[i].node, node)) {
+        i++;
+    }
+    return i < bulk->traffic_count ? &bulk->traffic[i] : NULL;
+}
+
+static void count_traffic(struct bulk *bulk, node_id node, uint64_t sent_bytes, uint64_t received_bytes)
+{
+    (void)pthread_mutex_lock(&bulk->mutex);
+    struct bulk_traffic *row = traffic_of(bulk, node);
+    if (row == NULL && bulk->traffic_count < BULK_PEERS_MAX) {
+        row = &bulk->traffic[bulk->traffic_count++];
+        *row = (struct bulk_traffic){.node = node};
+    }
+    if (row != NULL) {
+        row->sent_bytes += sent_bytes;
+        row->received_bytes += received_bytes;
+    }
+    bulk->statistics.sent_bytes += sent_bytes;
+    bulk->statistics.received_bytes += received_bytes;
+    (void)pthread_mutex_unlock(&bulk->mutex);
+}
+
+void bulk_count_sent(struct bulk *bulk, node_id to, uint64_t bytes)
+{
+    count_traffic(bulk, to, bytes, 0);
+}
+
+void bulk_count_received(struct bulk *bulk, node_id from, uint64_t bytes)
+{
+    count_traffic(bulk, from, 0, bytes);
+}
+
+struct bulk_traffic bulk_traffic(struct bulk *bulk, node_id node)
+{
+    struct bulk_traffic out = {.node = node};
+    (void)pthread_mutex_lock(&bulk->mutex);
+    const struct bulk_traffic *row = traffic_of(bulk, node);
+    out = row != NULL ? *row : out;
+    (void)pthread_mutex_unlock(&bulk->mutex);
+    return out;
+}
+
 uint8_t *bulk_map(void)
 {
     void *buffer = mmap(NULL, BLOB_CHUNK_BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -220,6 +220,13 @@ struct bulk_statistics {
     uint32_t connections;                /* open DEALERs */
 };
 
+/* What was sent to one peer and received from it since bulk_start, in bytes of chunks and entries; zero of a peer without any. */
+struct bulk_traffic {
+    node_id node;
+    uint64_t sent_bytes, received_bytes;
+};
+struct bulk_traffic bulk_traffic(struct bulk *bulk, node_id node);
+
 /* Copies the counters. */
 void bulk_statistics(struct bulk *bulk, struct bulk_statistics *out);
 

@@ -288,7 +288,7 @@ static void fetch_answer(struct bulk *bulk, struct bulk_job *job, const struct b
                          const struct bulk_message *message)
 {
     if (message != NULL) {
-        bulk_count(bulk, &bulk->statistics.received_bytes, message->body_bytes);
+        bulk_count_received(bulk, question->node, message->body_bytes);
     }
     if (job->state == BULK_JOB_MANIFEST) {
         fetch_answer_manifest(bulk, job, question, message);
@@ -517,7 +517,7 @@ static void read_answer(struct bulk *bulk, struct bulk_job *job, const struct bu
                         const struct bulk_message *message, int code)
 {
     if (message != NULL && message->kind == BULK_ITEMS) {
-        bulk_count(bulk, &bulk->statistics.received_bytes, message->body_bytes);
+        bulk_count_received(bulk, question->node, message->body_bytes);
         read_finish(bulk, job, message->body, message->body_bytes, message->more);
     } else {
         job_finish_peer(bulk, job, question->node, message, code);

@@ -146,8 +146,8 @@ static bool send_head(void *socket, const struct bulk_message *message, int flag
     return zmq_send(socket, head, count, flags | ZMQ_DONTWAIT) >= 0;
 }
 
-bool bulk_pool_send(struct bulk *bulk, void *socket, struct bulk_slot *slot, const struct bulk_message *head, uint8_t *buffer,
-                    size_t count)
+bool bulk_pool_send(struct bulk *bulk, void *socket, node_id to, struct bulk_slot *slot, const struct bulk_message *head,
+                    uint8_t *buffer, size_t count)
 {
     zmq_msg_t message;
     atomic_store(&slot->busy, true);
@@ -161,7 +161,7 @@ bool bulk_pool_send(struct bulk *bulk, void *socket, struct bulk_slot *slot, con
         return false;
     }
     bulk_link_spend(bulk, count);
-    bulk_count(bulk, &bulk->statistics.sent_bytes, count);
+    bulk_count_sent(bulk, to, count);
     return true;
 }
 
@@ -416,7 +416,7 @@ static enum sending send_put(struct bulk *bulk, struct bulk_peer_state *peer, co
     }
     question->job->bytes += count;
     struct bulk_message head = {.kind = BULK_PUT, .tag = question->tag, .hash = question->hash};
-    return sent_or_blocked(bulk_pool_send(bulk, peer->socket, slot, &head, buffer, count));
+    return sent_or_blocked(bulk_pool_send(bulk, peer->socket, peer->node, slot, &head, buffer, count));
 }
 
 static enum sending send_append(struct bulk *bulk, struct bulk_peer_state *peer, const struct bulk_question *question,
@@ -448,7 +448,7 @@ static enum sending send_append(struct bulk *bulk, struct bulk_peer_state *peer,
         sending = sent_or_blocked(bulk_link_send(peer->socket, &message));
         if (sending == SENDING_DONE) {
             bulk_link_spend(bulk, message.body_bytes);
-            bulk_count(bulk, &bulk->statistics.sent_bytes, message.body_bytes);
+            bulk_count_sent(bulk, peer->node, message.body_bytes);
         }
     }
     bulk_unmap(buffer);

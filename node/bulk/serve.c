@@ -55,7 +55,7 @@ static void reply(struct bulk *bulk, struct bulk_letter *letter, const struct bu
     if (address(bulk, zmq_msg_data(&letter->parts[0]), zmq_msg_size(&letter->parts[0]))) {
         (void)bulk_link_send(bulk->router, message);
         bulk_link_spend(bulk, message->body_bytes);
-        bulk_count(bulk, &bulk->statistics.sent_bytes, message->body_bytes);
+        bulk_count_sent(bulk, letter->from.node, message->body_bytes);
     }
 }
 
@@ -102,7 +102,7 @@ static uint8_t serve_enqueue(struct bulk *bulk, struct bulk_letter *letter, cons
         return BULK_BUSY;
     }
     struct bulk_serve *serve = serve_at(bulk, bulk->serve_count++);
-    *serve = (struct bulk_serve){.used = true, .routing_id_bytes = bytes, .owner = owner, .tag = message->tag,
+    *serve = (struct bulk_serve){.used = true, .routing_id_bytes = bytes, .owner = owner, .from = letter->from.node, .tag = message->tag,
                                  .hash = message->hash, .told_ms = bulk->now_ms};
     memcpy(serve->routing_id, zmq_msg_data(&letter->parts[0]), bytes);
     return BULK_WAIT;
@@ -121,7 +121,7 @@ static void serve_chunk(struct bulk *bulk, struct bulk_serve *serve, struct bulk
     }
     if (code == 0) {
         struct bulk_message head = {.kind = BULK_DATA, .tag = serve->tag};
-        (void)bulk_pool_send(bulk, bulk->router, slot, &head, buffer, count);
+        (void)bulk_pool_send(bulk, bulk->router, serve->from, slot, &head, buffer, count);
         return;
     }
     struct bulk_message status = {.kind = BULK_STATUS, .tag = serve->tag, .status = status_of(code)};
@@ -478,7 +478,7 @@ static void letter_answer(struct bulk *bulk, struct bulk_letter *letter)
     } else if (code != 0) {
         bulk_count(bulk, &bulk->statistics.malformed, 1);
     } else {
-        bulk_count(bulk, &bulk->statistics.received_bytes, message.body_bytes);
+        bulk_count_received(bulk, letter->from.node, message.body_bytes);
         serve(bulk, letter, &message);
     }
 }

@@ -180,6 +180,7 @@ struct bulk_serve {
     uint8_t routing_id[BULK_ROUTING_ID_BYTES];
     size_t routing_id_bytes;
     uint64_t owner;
+    node_id from;
     uint32_t tag;
     hash256 hash;
     uint64_t told_ms;
@@ -218,6 +219,8 @@ struct bulk {
     struct bulk_event_node *events, **events_end;
     struct bulk_event_node *taken;
     struct bulk_statistics statistics;
+    struct bulk_traffic traffic[BULK_PEERS_MAX]; /* by the order in which the peers came; one beyond them is counted in none */
+    uint32_t traffic_count;
     uint32_t notices;
 
     uint64_t now_ms; /* CLOCK_MONOTONIC, read once per turn */
@@ -281,6 +284,10 @@ int bulk_series_store(struct bulk *bulk, const struct series_entry *entries, siz
 /* Adds to a counter of the statistics, under the mutex. */
 void bulk_count(struct bulk *bulk, uint64_t *counter, uint64_t by);
 
+/* Counts bytes of chunks or entries, of all peers together and of this one. */
+void bulk_count_sent(struct bulk *bulk, node_id to, uint64_t bytes);
+void bulk_count_received(struct bulk *bulk, node_id from, uint64_t bytes);
+
 /* link.c: opens the ROUTER and its monitor; closes all sockets and ends all questions. */
 int bulk_link_open(struct bulk *bulk, const char *listen, char error[256]);
 void bulk_link_close(struct bulk *bulk);
@@ -310,8 +317,8 @@ void bulk_link_spend(struct bulk *bulk, size_t bytes);
 struct bulk_slot *bulk_pool_slot(struct bulk *bulk, uint64_t owner);
 
 /* Sends a head and a mapped body; takes over the buffer in any case. */
-bool bulk_pool_send(struct bulk *bulk, void *socket, struct bulk_slot *slot, const struct bulk_message *head, uint8_t *buffer,
-                    size_t count);
+bool bulk_pool_send(struct bulk *bulk, void *socket, node_id to, struct bulk_slot *slot, const struct bulk_message *head,
+                    uint8_t *buffer, size_t count);
 
 /* Sends a message without a mapped body. False: the socket takes no more now. */
 bool bulk_link_send(void *socket, const struct bulk_message *message);
