@@ -470,7 +470,7 @@ bool node_core_is_out(const struct node_core *core);
 bool node_core_is_disk_full(const struct node_core *core);
 bool node_core_is_memory_short(const struct node_core *core);
 
-/* What was refused since node_core_init. */
+/* What was refused, and repaired, since node_core_init. */
 struct node_counters {
     uint64_t malformed;     /* messages, records and requests that could not be decoded */
     uint64_t strangers;     /* messages of nodes that are no members */
@@ -478,6 +478,7 @@ struct node_counters {
     uint64_t stale_claims;  /* messages of coordinators whose claim is overtaken */
     uint64_t jumps;         /* terms and numbers that are too far ahead of all others to count */
     uint64_t full;          /* records for which there was no memory */
+    uint64_t copies_repaired; /* no refusal: copies of checkpoints that were made again on other nodes, their holders being gone */
 };
 void node_core_counters(const struct node_core *core, struct node_counters *out);
 

@@ -35,7 +35,9 @@ static void send_message(struct daemon *daemon, const struct node_effect *effect
     uint8_t bytes[MESSAGE_BYTES_MAX];
     size_t count = message_encode(&effect->u.send.message, bytes, sizeof bytes);
     CHECK(count > 0);
-    (void)control_send(daemon->control, effect->u.send.to, bytes, count); /* a lost message is sent again by the protocols */
+    if (control_send(daemon->control, effect->u.send.to, bytes, count) == 0) { /* a lost message is sent again by the protocols */
+        daemon_traffic_sent(daemon, effect->u.send.to, &effect->u.send.message, count);
+    }
 }
 
 static void connect_peer(struct daemon *daemon, const struct node_effect *effect)
@@ -240,6 +242,7 @@ static void take_control(struct daemon *daemon)
             (void)signer_join(daemon->signer, incoming.client, incoming.from.invite_key, incoming.bytes, incoming.count);
             continue;
         }
+        daemon_traffic_received(daemon, incoming.from.node, incoming.count);
         struct message message;
         uint32_t version = message_version(incoming.bytes, incoming.count);
         if (!version_is_spoken(version_ours(), version) && version != 0) {
@@ -252,6 +255,7 @@ static void take_control(struct daemon *daemon)
         } else if (message.kind == MESSAGE_RECORDS) {
             (void)signer_verify(daemon->signer, incoming.from.node, &message);
         } else {
+            daemon_traffic_answered(daemon, incoming.from.node, &message);
             struct node_event event = {.kind = NODE_EVENT_MESSAGE};
             event.u.message.from = incoming.from.node;
             event.u.message.message = &message;
@@ -342,6 +346,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     daemon_outputs_tick(daemon, now_ms);
     daemon_gpu_busy_tick(daemon, now_ms);
     daemon_look_tick(daemon, now_ms);
+    daemon_count_tick(daemon, now_ms);
     daemon_programs_tick(daemon, now_ms);
     daemon_platform_tick(daemon, now_ms);
     daemon_scrub_tick(daemon, now_ms);

@@ -355,6 +355,7 @@ static int make_rooms(struct daemon *daemon)
     }
     log_bounds_init(&daemon->disk->log_bounds);
     slots_usage_init(&daemon->workers->usage);
+    tally_init(&daemon->workers->tally);
     return 0;
 }
 

@@ -727,6 +727,7 @@ void core_checkpoints_pushed(struct node_core *core, const struct node_event *ev
         if (is_kept) {
             push->holders[push->holder_count++] = event->u.blob.node;
             push->has_copied = true;
+            core->counters.copies_repaired += push->kind == CORE_PUSH_REPAIR;
         }
         enum advanced advanced = copies_push_advance(core, push);
         if (advanced == ADVANCED_PUT_OFF) {

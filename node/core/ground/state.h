@@ -49,6 +49,7 @@ struct core_memory {
 
 struct core_counters {
     uint64_t malformed, strangers, equivocations, stale_refused, full;
+    uint64_t copies_repaired; /* copies that repairs have made on other nodes */
 };
 
 struct node_core {

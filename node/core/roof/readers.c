@@ -99,7 +99,8 @@ void node_core_counters(const struct node_core *core, struct node_counters *out)
                                   .equivocations = core->counters.equivocations,
                                   .stale_claims = core->counters.stale_refused,
                                   .jumps = core->view.jump_count,
-                                  .full = core->counters.full};
+                                  .full = core->counters.full,
+                                  .copies_repaired = core->counters.copies_repaired};
 }
 
 /* ---- other nodes ------------------------------------------------------------------------------------------------ */

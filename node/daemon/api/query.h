@@ -103,6 +103,11 @@ void query_verify_answered(struct daemon *daemon, uint64_t request, int code);
 /* Frees all requests to verify, without answers. */
 void query_verify_close(struct daemon *daemon);
 
+/* ---- query_stats.c ---------------------------------------------------------------------------------------------- */
+
+/* stats. */
+void query_stats(struct daemon *daemon, struct client_request *request, int argument);
+
 /* ---- query_usage.c ---------------------------------------------------------------------------------------------- */
 
 /* A handler of the table; `argument` is not used. Answers when every living node has said what its slots use, or after 2 s. */

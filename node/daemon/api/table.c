@@ -15,6 +15,7 @@ static const struct api_row rows[] = {
     {"slots", API_READS, query_list, QUERY_SLOTS},
     {"usage", API_READS, query_usage, 0},
     {"calendar", API_READS, query_calendar, 0},
+    {"stats", API_READS, query_stats, 0},
     {"ls", API_READS, query_list, QUERY_EXPERIMENTS},
     {"show", API_READS, query_show, 0},
     {"trial", API_READS, query_trial, 0},

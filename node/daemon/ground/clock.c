@@ -14,6 +14,13 @@ uint64_t daemon_now_ms(void)
     return read_ms(CLOCK_BOOTTIME);
 }
 
+uint64_t daemon_now_us(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
 uint64_t daemon_wall_ms(void)
 {
     return read_ms(CLOCK_REALTIME);

@@ -1,6 +1,6 @@
 #ifndef NODE_DAEMON_GROUND_CLOCK_H
 #define NODE_DAEMON_GROUND_CLOCK_H
-/* The two clocks of the daemon. */
+/* The clocks of the daemon. */
 
 #include <stdint.h>
 
@@ -9,5 +9,8 @@ uint64_t daemon_now_ms(void);
 
 /* Milliseconds since 1970, for people to read. The clock may jump. */
 uint64_t daemon_wall_ms(void);
+
+/* Microseconds of a clock that stands still while the machine is suspended, to measure what is short. */
+uint64_t daemon_now_us(void);
 
 #endif

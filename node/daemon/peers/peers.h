@@ -35,6 +35,15 @@ struct daemon_blocked {
     uint64_t until_ms; /* of a worker's port: it is no longer listed then */
 };
 
+/* What goes over the control sockets to and from a peer since the daemon began, and how long a probe takes. */
+struct daemon_traffic {
+    node_id node;
+    uint64_t sent_bytes, received_bytes;
+    uint32_t sequence;      /* of the last probe that has no answer yet; 0: none */
+    uint64_t asked_us;      /* when it was sent */
+    uint64_t round_trip_us; /* smoothed over the probes; 0: none was answered yet */
+};
+
 /* The whole configuration of a large experiment. */
 struct daemon_config {
     hash256 blob;
@@ -63,6 +72,10 @@ struct daemon_peers {
     struct daemon_blocked blocked[DAEMON_BLOCKED_MAX];
     uint32_t blocked_count;
     uint64_t reach_id; /* number of the bulk request that tries a peer now; 0: none */
+
+    /* traffic.c: one row for each peer that was heard of; one beyond them is not counted */
+    struct daemon_traffic traffic[NODE_MEMBERS_MAX];
+    uint32_t traffic_count;
 
     /* configs.c */
     struct daemon_config configs[DAEMON_CONFIGS_MAX];
@@ -110,6 +123,18 @@ uint32_t daemon_blocked_list(const struct daemon *daemon, struct render_blocked 
 
 /* Appends "; " and the sentence about the first of them, if any, to `text`. */
 void daemon_blocked_append(const struct daemon *daemon, char *text, size_t size);
+
+/* ---- traffic.c: what goes over the control sockets ------------------------------------------------------------------ */
+
+/* A message of so many bytes went to the peer, or came from it. */
+void daemon_traffic_sent(struct daemon *daemon, node_id to, const struct message *message, size_t bytes);
+void daemon_traffic_received(struct daemon *daemon, node_id from, size_t bytes);
+
+/* Takes the answer to a probe, among other messages: its time is noted. */
+void daemon_traffic_answered(struct daemon *daemon, node_id from, const struct message *message);
+
+/* What is known of a peer; all zero if nothing is. */
+struct daemon_traffic daemon_traffic_of(const struct daemon *daemon, node_id node);
 
 /* ---- holders.c: which nodes may hold a blob or a series ------------------------------------------------------------- */
 

@@ -41,7 +41,7 @@ const char *render_waiting_name(const struct view_experiment *experiment)
     return view_experiment_cancelled(experiment) ? "cancelled" : view_experiment_paused(experiment) ? "paused" : "queued";
 }
 
-static void put_counts(const struct view_experiment *experiment, msgpack_packer *packer)
+struct render_trial_counts render_count_trials(const struct view_experiment *experiment)
 {
     uint32_t counts[VIEW_TRIAL_STATES] = {0}, searched = 0;
     for (uint32_t i = 0; i < experiment->trial_count && i < experiment->trial_slots; i++) {
@@ -52,15 +52,28 @@ static void put_counts(const struct view_experiment *experiment, msgpack_packer 
     uint32_t others = counts[VIEW_TRIAL_RUNNING] + counts[VIEW_TRIAL_COMPLETED] + counts[VIEW_TRIAL_FAILED] + counts[VIEW_TRIAL_STOPPED];
     uint32_t waiting = experiment->trial_count - others;
     const char *name = render_waiting_name(experiment);
+    bool is_queued = strcmp(name, "queued") == 0;
+    return (struct render_trial_counts){.queued = is_queued ? waiting - searched : 0,
+                                        .paused = strcmp(name, "paused") == 0 ? waiting : is_queued ? searched : 0,
+                                        .cancelled = strcmp(name, "cancelled") == 0 ? waiting : 0,
+                                        .running = counts[VIEW_TRIAL_RUNNING],
+                                        .completed = counts[VIEW_TRIAL_COMPLETED],
+                                        .failed = counts[VIEW_TRIAL_FAILED],
+                                        .stopped = counts[VIEW_TRIAL_STOPPED]};
+}
+
+static void put_counts(const struct view_experiment *experiment, msgpack_packer *packer)
+{
+    struct render_trial_counts counts = render_count_trials(experiment);
     (void)msgpack_pack_map(packer, 8);
     render_put_u64(packer, "total", experiment->trial_count);
-    render_put_u64(packer, "queued", strcmp(name, "queued") == 0 ? waiting - searched : 0);
-    render_put_u64(packer, "paused", strcmp(name, "paused") == 0 ? waiting : strcmp(name, "queued") == 0 ? searched : 0);
-    render_put_u64(packer, "cancelled", strcmp(name, "cancelled") == 0 ? waiting : 0);
-    render_put_u64(packer, "running", counts[VIEW_TRIAL_RUNNING]);
-    render_put_u64(packer, "completed", counts[VIEW_TRIAL_COMPLETED]);
-    render_put_u64(packer, "failed", counts[VIEW_TRIAL_FAILED]);
-    render_put_u64(packer, "stopped", counts[VIEW_TRIAL_STOPPED]);
+    render_put_u64(packer, "queued", counts.queued);
+    render_put_u64(packer, "paused", counts.paused);
+    render_put_u64(packer, "cancelled", counts.cancelled);
+    render_put_u64(packer, "running", counts.running);
+    render_put_u64(packer, "completed", counts.completed);
+    render_put_u64(packer, "failed", counts.failed);
+    render_put_u64(packer, "stopped", counts.stopped);
 }
 
 static void put_best(const struct node_core *core, const struct view_experiment *experiment, msgpack_packer *packer)

@@ -383,6 +383,70 @@ bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writ
     return i < node_core_view(core)->member_count;
 }
 
+/* ---- counts ---------------------------------------------------------------------------------------------------- */
+
+#define STATES_MAX 8
+
+/* How many of something are in each state. States are constants, and few. */
+struct state_counts {
+    uint32_t count;
+    const char *names[STATES_MAX];
+    uint64_t of[STATES_MAX];
+};
+
+static void count_state(struct state_counts *counts, const char *state)
+{
+    uint32_t i = 0;
+    while (i < counts->count && strcmp(counts->names[i], state) != 0) {
+        i++;
+    }
+    if (i == counts->count && i < STATES_MAX) {
+        counts->names[counts->count++] = state;
+    }
+    if (i < STATES_MAX) {
+        counts->of[i]++;
+    }
+}
+
+static void put_slot_counts(const struct state_counts *counts, const char *kind, struct render_list *list)
+{
+    for (uint32_t i = 0; i < counts->count; i++) {
+        (void)msgpack_pack_map(list->packer, 3);
+        render_put_text(list->packer, "kind", kind);
+        render_put_text(list->packer, "state", counts->names[i]);
+        render_put_u64(list->packer, "count", counts->of[i]);
+        (void)render_list_took_row(list);
+    }
+}
+
+void render_mesh_counts(const struct node_core *core, struct pack_writer *frame)
+{
+    struct state_counts nodes = {0}, cpu = {0}, cuda = {0};
+    msgpack_packer packer = render_packer(frame);
+    for (uint32_t i = 0; i < node_core_view(core)->member_count; i++) {
+        const struct view_member *member = node_core_view(core)->members[i];
+        if (is_listed(core, member)) {
+            count_state(&nodes, render_node_state(core, member->id));
+        }
+        bool has_left = is_self(core, member->id) ? node_core_own_fact(core)->left : member->left;
+        bool has_slots = is_shown(core, member) && !view_member_is_out(member) && !has_left;
+        for (uint32_t slot = 0; has_slots && slot < member->slot_count; slot++) {
+            struct view_slot now = slot_now(core, member, slot);
+            count_state(member->slot_kinds[slot] == FACT_SLOT_CUDA ? &cuda : &cpu, slot_state_name(&now));
+        }
+    }
+    render_put_string(&packer, "nodes");
+    (void)msgpack_pack_map(&packer, nodes.count);
+    for (uint32_t i = 0; i < nodes.count; i++) {
+        render_put_u64(&packer, nodes.names[i], nodes.of[i]);
+    }
+    render_put_string(&packer, "slots");
+    struct render_list list = render_list_open(&packer);
+    put_slot_counts(&cpu, "cpu", &list);
+    put_slot_counts(&cuda, "cuda", &list);
+    render_list_close(&list);
+}
+
 /* ---- blocked ports --------------------------------------------------------------------------------------------- */
 
 void render_blocked_text(const struct node_core *core, const struct render_blocked *blocked, char *out, size_t size)

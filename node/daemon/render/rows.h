@@ -19,6 +19,12 @@ const char *render_trial_state_name(const struct view_experiment *experiment, co
 uint64_t render_attempt_step(const struct view_attempt *attempt);
 const char *render_attempt_state(const struct view_attempt *attempt);
 
+/* How many trials of the experiment are in each state, as users read them. */
+struct render_trial_counts {
+    uint32_t queued, paused, cancelled, running, completed, failed, stopped;
+};
+struct render_trial_counts render_count_trials(const struct view_experiment *experiment);
+
 /* When the first rank's program began and ended, in seconds since 1970 by its node's clock; 0: not (yet), or not known. */
 struct render_times {
     uint64_t started_s, ended_s;

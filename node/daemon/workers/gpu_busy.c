@@ -14,6 +14,7 @@
 
 #define BUSY_CHECK_MS 5000
 #define ANCESTORS_MAX 64 /* against a loop while processes come and go */
+#define ERRORS_MAX 256   /* of all GPUs in one look */
 
 struct daemon_gpu_busy {
     struct job job;
@@ -30,6 +31,7 @@ struct daemon_gpu_busy {
     uint32_t gpus[SLOTS_MAX], gpu_count;
     bool has_use[SLOTS_MAX]; /* of gpus[i], as the next */
     struct slots_nvml_use uses[SLOTS_MAX];
+    uint64_t errors[SLOTS_MAX]; /* of gpus[i], since the last look */
 };
 
 /* True for a descendant of a shoal-keep, which is the subreaper of all of them. */
@@ -48,6 +50,18 @@ static bool is_ours(void *context, uint32_t pid)
     return false;
 }
 
+/* Errors of a GPU that is no slot as a whole, since it is split, are of no slot. */
+static void take_errors(struct daemon_gpu_busy *busy)
+{
+    char uuid[SLOTS_NVML_UUID_BYTES];
+    uint64_t xid;
+    for (uint32_t taken = 0; taken < ERRORS_MAX && slots_nvml_next_error(busy->nvml, uuid, &xid); taken++) {
+        for (uint32_t i = 0; i < busy->gpu_count; i++) {
+            busy->errors[i] += strcmp(busy->slots[busy->gpus[i]].uuid, uuid) == 0;
+        }
+    }
+}
+
 static void busy_work(struct job *job)
 {
     struct daemon_gpu_busy *busy = (struct daemon_gpu_busy *)job;
@@ -59,6 +73,10 @@ static void busy_work(struct job *job)
     }
     for (uint32_t i = 0; i < busy->gpu_count; i++) {
         busy->has_use[i] = is_open && slots_nvml_use(busy->nvml, busy->slots[busy->gpus[i]].uuid, &busy->uses[i]) == 0;
+        busy->errors[i] = 0;
+    }
+    if (is_open && slots_nvml_listen(busy->nvml)) {
+        take_errors(busy);
     }
 }
 
@@ -69,6 +87,14 @@ static void busy_done(void *context, struct job *job)
     busy->runs = false;
     for (uint32_t i = 0; i < busy->gpu_count; i++) {
         slots_usage_set_gpu(&daemon->workers->usage, busy->gpus[i], busy->has_use[i], busy->uses[i].percent, busy->uses[i].memory_bytes);
+        struct daemon_gpu *gpu = &daemon->workers->gpus[busy->gpus[i]];
+        gpu->is_known = busy->has_use[i];
+        gpu->use = busy->uses[i];
+        gpu->errors += busy->errors[i];
+        if (busy->errors[i] > 0) {
+            daemon_line(daemon, "GPU %s (slot %u) reports %llu error%s (XID): see the kernel's log", busy->slots[busy->gpus[i]].uuid,
+                        busy->gpus[i], (unsigned long long)busy->errors[i], busy->errors[i] == 1 ? "" : "s");
+        }
     }
     for (uint32_t i = 0; i < busy->count; i++) {
         if (busy->is_known[i]) {

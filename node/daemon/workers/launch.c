@@ -587,6 +587,7 @@ void daemon_workers_spawned(struct daemon *daemon, uint32_t slot)
     worker_move(worker, WORKER_RUNNING);
     daemon_outputs_watch(daemon, slot, &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, worker->directory);
     worker->renew_ms = daemon_now_ms() + LEASE_MS / 3;
+    daemon_count_begun(daemon, slot);
     if (worker->kill_wanted) {
         worker_send_kill(worker);
     }

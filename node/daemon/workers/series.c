@@ -90,6 +90,7 @@ static void status_event(struct daemon *daemon, struct daemon_worker *worker, ui
     event.u.worker.attempt = worker->prepare.u.worker.attempt;
     event.u.worker.step = step;
     worker_stall_heard(&worker->stall, daemon_now_ms());
+    daemon_count_step(daemon, worker, step);
     event.bytes = bytes;
     event.byte_count = daemon_series_metrics(daemon, worker, bytes);
     daemon_event(daemon, &event);

@@ -152,6 +152,7 @@ void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms)
     }
     if (gap_ms > CORE_STALL_MS) {
         daemon_warm_awake(daemon, gap_ms);
+        tally_shift(&daemon->workers->tally, gap_ms);
         daemon_outputs_awake(daemon, gap_ms, now_ms);
     }
 }

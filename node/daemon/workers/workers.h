@@ -6,12 +6,14 @@
 #include <sys/types.h>
 
 #include "node/daemon/ground/daemon.h"
+#include "node/daemon/ground/tally.h"
 #include "node/daemon/wire/metric_line.h"
 #include "node/daemon/wire/points.h"
 #include "node/daemon/workers/latest.h"
 #include "node/daemon/workers/stall.h"
 #include "node/daemon/workers/state.h"
 #include "node/daemon/workers/warm_command.h"
+#include "node/slots/nvml.h"
 #include "node/slots/usage.h"
 
 /* The end of a worker whose process is gone, until the core has the end. */
@@ -103,6 +105,13 @@ struct daemon_platform;
 struct daemon_programs;
 struct daemon_searcher;
 
+/* A slot's GPU, as the last look found it (gpu_busy.c). */
+struct daemon_gpu {
+    bool is_known; /* the driver has answered */
+    struct slots_nvml_use use;
+    uint64_t errors; /* critical ones (XID) since the daemon began */
+};
+
 /* The state of the room, as daemon->workers. */
 struct daemon_workers {
     struct daemon_worker slots[SLOTS_MAX];
@@ -115,6 +124,8 @@ struct daemon_workers {
     struct daemon_gpu_busy *gpu_busy;
     struct daemon_look *look;
     struct slots_usage usage;
+    struct daemon_gpu gpus[SLOTS_MAX];
+    struct tally tally; /* ground/tally.h */
     struct daemon_platform *platform; /* platform.h */
     struct daemon_programs *programs;
     struct daemon_warm *warm; /* warm.h; NULL: none was wanted yet */
@@ -189,6 +200,17 @@ void daemon_look_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Frees the state of the job. Call after the last job. */
 void daemon_look_close(struct daemon *daemon);
+
+/* ---- count.c ----------------------------------------------------------------------------------------------------- */
+
+/* The slot's worker was begun by this daemon. */
+void daemon_count_begun(struct daemon *daemon, uint32_t slot);
+
+/* The worker has said how far it is. */
+void daemon_count_step(struct daemon *daemon, const struct daemon_worker *worker, uint64_t step);
+
+/* Once a second: adds up for how long slots were held, and forgets trials that are over. */
+void daemon_count_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* ---- programs.c -------------------------------------------------------------------------------------------------- */
 
