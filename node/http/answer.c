@@ -177,6 +177,26 @@ static struct MHD_Response *of_document(struct channel *channel, bool one, int *
     return answer_reply(code, &whole, status);
 }
 
+/* The list `targets` of the reply. */
+static struct MHD_Response *of_targets(struct channel *channel, int *status)
+{
+    msgpack_object whole = {.type = MSGPACK_OBJECT_NIL};
+    int code = ask_collect(channel, &whole);
+    if (code != 0 || !document_true(&whole, "ok")) {
+        return answer_reply(code, &whole, status);
+    }
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    bool is_written = out != NULL && document_write_json(out, document_find(&whole, "targets"));
+    if (out == NULL || fclose(out) != 0 || !is_written) {
+        free(text);
+        return NULL;
+    }
+    *status = 200;
+    return of_bytes(text, size, "application/json");
+}
+
 /* What a trial ran on: a map that comes packed. */
 static struct MHD_Response *of_packed(struct channel *channel, int *status)
 {
@@ -455,6 +475,8 @@ struct MHD_Response *answer_route(const struct route *route, struct channel *cha
         response = of_pieces(channel, wants_text, status);
     } else if (route->kind == ROUTE_PACKED) {
         response = of_packed(channel, status);
+    } else if (route->kind == ROUTE_TARGETS) {
+        response = of_targets(channel, status);
     } else if (route->kind == ROUTE_FILE) {
         response = of_file(route, channel, status);
     } else {

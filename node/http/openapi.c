@@ -105,7 +105,7 @@ static void put_responses(FILE *out, const struct route *route)
                     "\"image/svg+xml\":{\"schema\":{\"type\":\"string\"}}",
                     out);
     } else {
-        (void)fputs("\"application/json\":{\"schema\":{\"type\":\"object\"}}", out);
+        (void)fprintf(out, "\"application/json\":{\"schema\":{\"type\":\"%s\"}}", route->kind == ROUTE_TARGETS ? "array" : "object");
     }
     if (route->kind == ROUTE_STREAM || route->kind == ROUTE_PIECES) {
         (void)fputs(",\"text/event-stream\":{\"schema\":{\"type\":\"string\"}}", out);

@@ -15,6 +15,7 @@ static const struct route rows[] = {
     {"GET", "/calendar", "calendar", ROUTE_DOCUMENT, "from_s:u until_s:u gap_s:u",
      "Which experiment held which slot when", NULL},
     {"GET", "/stats", "stats", ROUTE_DOCUMENT, "", "What this node has counted, as /metrics has it", NULL},
+    {"GET", "/prometheus/targets", "scrape_targets", ROUTE_TARGETS, "", "The targets of Prometheus (http_sd)", NULL},
     {"GET", "/events", "events", ROUTE_STREAM, "from:u since_ms:u follow:b", "Event lines of this node", NULL},
 
     {"GET", "/experiments", "ls", ROUTE_DOCUMENT, "", "The experiments", NULL},

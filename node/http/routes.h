@@ -16,6 +16,7 @@ enum route_kind {
     ROUTE_STREAM,   /* a stream of events (text/event-stream), or, if the client takes none, its first document */
     ROUTE_FILE,     /* the bytes of the file that comes with the reply */
     ROUTE_EXPORT,   /* a file that the door writes from several documents (export.h); `op` is the first that it asks for */
+    ROUTE_TARGETS,  /* the list `targets` of the reply alone, as Prometheus' http_sd wants it */
     ROUTE_SUBMIT    /* a configuration; replies with `progress` are passed over */
 };
 

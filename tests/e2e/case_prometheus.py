@@ -204,11 +204,16 @@ def prometheus_itself_scrapes_three_nodes(lab):
     prometheus = tool("prometheus")
     mesh = lab.mesh(3, slots="cpu:1", options=DOOR)
     doors = [Door(node) for node in mesh.nodes]
-    (lab.dir / "token").write_text(doors[0].token)
+    (lab.dir / "shoal.token").write_text(doors[0].token)
+    targets = [target for node in mesh.nodes for target in node.json("scrape-config")]
     config = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [str(ROOT / "tools/prometheus/shoal.rules.yml")],
-              "scrape_configs": [{"job_name": "shoal", "authorization": {"credentials_file": str(lab.dir / "token")},
-                                  "static_configs": [{"targets": [f"{door.host}:{door.port}" for door in doors]}]}]}
+              "scrape_configs": [{"job_name": "shoal", "authorization": {"credentials_file": "shoal.token"}, "static_configs": targets}, {
+                                      "job_name": "shoal by http_sd", "authorization": {"credentials_file": "shoal.token"},
+                                      "http_sd_configs": [{"url": f"http://{doors[0].host}:{doors[0].port}/api/v1/prometheus/targets",
+                                                           "authorization": {"type": "Bearer", "credentials_file": "shoal.token"}}]}]}
     (lab.dir / "prometheus.yml").write_text(json.dumps(config))
+    (lab.dir / "printed.yml").write_text(mesh.nodes[1].run("scrape-config"))
+    promtool("check", "config", str(lab.dir / "printed.yml"))
     with open(lab.dir / "said", "wb") as said:
         server = subprocess.Popen([prometheus, f"--config.file={lab.dir / 'prometheus.yml'}", f"--storage.tsdb.path={lab.dir / 'tsdb'}",
                                    "--web.listen-address=127.0.0.1:19471"], stdout=said, stderr=said)
@@ -226,10 +231,14 @@ def prometheus_itself_scrapes_three_nodes(lab):
             return float(rows[0]["value"][1]) if rows else math.nan
 
         wait_until(lambda: value('sum(up{job="shoal"})') == 3, 40, "three targets that are up")
-        wait_until(lambda: value("count(shoal_node_info)") == 3 and value('min(shoal_nodes{state="alive"})') == 3, 20, "three nodes that see three")
+        wait_until(lambda: value('up{job="shoal by http_sd"}') == 1, 40, "the target of http_sd")
+        wait_until(lambda: value('count(shoal_node_info{job="shoal"})') == 3 and value('min(shoal_nodes{state="alive"})') == 3, 20, "three nodes that see three")
         mesh.nodes[2].kill_machine()
         wait_until(lambda: value('max(shoal_nodes{state="dead"})') == 1, 30, "a node that is dead")
         wait_until(lambda: value('count(ALERTS{alertname="ShoalNodeLost"})') == 1, 20, "an alert that is pending")
+    except TimeoutError as error:
+        said = (lab.dir / "said").read_text()[-1500:]
+        raise AssertionError(f"{error}; Prometheus says: {said}") from error
     finally:
         server.terminate()
         server.wait(timeout=20)

@@ -59,6 +59,31 @@ static void what_cannot_be_opened_gets_no_link(void **state)
     fake_stop();
 }
 
+static void prometheus_is_told_of_doors_that_it_can_reach(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"scrape_targets",
+         {"\"ok\":true,\"end\":true,\"targets\":[{\"targets\":[\"127.0.0.1:7412\"],\"labels\":{\"node\":\"alder\"}}],"
+          "\"others\":[\"birch\"]"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("scrape-config"), CLI_DONE);
+    assert_non_null(strstr(out_text, "scrape_configs:\n  - job_name: shoal\n"));
+    assert_non_null(strstr(out_text, "      - targets: [\"127.0.0.1:7412\"]\n        labels: {\"node\": \"alder\"}\n"));
+    assert_non_null(strstr(out_text, "      # birch: "));
+    assert_int_equal(RUN("scrape-config", "--json"), CLI_DONE);
+    assert_string_equal(out_text, "[{\"targets\": [\"127.0.0.1:7412\"], \"labels\": {\"node\": \"alder\"}}]\n");
+    fake_stop();
+    static const struct answer none[] = {
+        {"scrape_targets", {"\"ok\":true,\"end\":true,\"targets\":[],\"others\":[\"birch\"]"}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(none);
+    assert_int_equal(RUN("scrape-config"), CLI_REFUSED);
+    assert_sentence("no HTTP door now");
+    fake_stop();
+}
+
 /* The browser's starter: writes down what it was called with, and what lies there. */
 static void put_opener(void)
 {
@@ -181,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_link_goes_to_what_was_named, stop_what_runs),
+        cmocka_unit_test_teardown(prometheus_is_told_of_doors_that_it_can_reach, stop_what_runs),
         cmocka_unit_test_teardown(what_cannot_be_opened_gets_no_link, stop_what_runs),
         cmocka_unit_test_teardown(a_browser_gets_the_link_by_a_file_that_only_its_owner_reads, stop_what_runs),
         cmocka_unit_test_teardown(a_token_is_shown_alone_so_that_a_script_can_take_it, stop_what_runs),

@@ -230,6 +230,10 @@ const struct command cli_commands[] = {
     {"token ls", "", "the tokens of the mesh", NULL, no_options, 0, 0, command_token_ls},
     {"token revoke", "ID", "end a token, on all nodes and for ever", "ID is one of shoal token ls, or its first digits, at least 4.\n", no_options,
      1, 1, command_token_revoke},
+    {"scrape-config", "", "where Prometheus finds the metrics of the mesh",
+     "A part of prometheus.yml. With --json the targets alone, as file_sd reads them and the HTTP door serves them at\n"
+     "/api/v1/prometheus/targets for http_sd.\n",
+     no_options, 0, 0, command_scrape_config},
     {"status", "", "this node and its mesh", NULL, no_options, 0, 0, command_status},
     {"nodes", "", "the nodes of the mesh", NULL, no_options, 0, 0, command_nodes},
     {"slots", "", "the slots of the mesh, and what runs on them",

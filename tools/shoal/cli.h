@@ -60,6 +60,7 @@ int command_open(struct cli *cli, const struct arguments *arguments); /* command
 int command_token_create(struct cli *cli, const struct arguments *arguments);
 int command_token_ls(struct cli *cli, const struct arguments *arguments);
 int command_token_revoke(struct cli *cli, const struct arguments *arguments);
+int command_scrape_config(struct cli *cli, const struct arguments *arguments); /* command_scrape.c */
 int command_status(struct cli *cli, const struct arguments *arguments); /* command_node.c */
 int command_nodes(struct cli *cli, const struct arguments *arguments);
 int command_slots(struct cli *cli, const struct arguments *arguments);

@@ -105,8 +105,9 @@ void query_verify_close(struct daemon *daemon);
 
 /* ---- query_stats.c ---------------------------------------------------------------------------------------------- */
 
-/* stats. */
+/* stats; scrape_targets. */
 void query_stats(struct daemon *daemon, struct client_request *request, int argument);
+void query_scrape_targets(struct daemon *daemon, struct client_request *request, int argument);
 
 /* ---- query_usage.c ---------------------------------------------------------------------------------------------- */
 

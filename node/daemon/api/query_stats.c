@@ -1,4 +1,5 @@
-/* The request stats: what /metrics has beyond status. Nothing is asked of another node, and nothing is waited for. */
+/* The requests stats and scrape_targets: what /metrics has beyond status, and where Prometheus finds it. Nothing is asked of another
+ * node, and nothing is waited for. */
 
 #include <dirent.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 
 #include "gossip/version.h"
 #include "node/daemon/api/query.h"
+#include "node/daemon/api/tokens.h"
 #include "node/daemon/disk/disk.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/render/stats.h"
@@ -119,4 +121,48 @@ void query_stats(struct daemon *daemon, struct client_request *request, int argu
     render_stats(daemon->core, &extra, &reply.writer);
     client_reply_send(daemon, request->client, &reply, -1);
     free(links);
+}
+
+/* ---- targets --------------------------------------------------------------------------------------------------- */
+
+static bool is_other(const struct daemon *daemon, const struct view_member *member)
+{
+    return member->admitted && !member->left && !node_id_equal(member->id, daemon->keys.id);
+}
+
+void query_scrape_targets(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    const struct view *view = node_core_view(daemon->core);
+    char door[CONTROL_ADDRESS_BYTES];
+    bool has_door = tokens_door_address(daemon, door);
+    struct client_reply reply;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        others += is_other(daemon, view->members[i]);
+    }
+    if (!client_reply_begin(&reply, request->id, true, 2)) {
+        request->client->broken = true;
+        return;
+    }
+    pack_text(&reply.writer, "targets");
+    pack_array(&reply.writer, has_door ? 1 : 0);
+    if (has_door) {
+        pack_map(&reply.writer, 2);
+        pack_text(&reply.writer, "targets");
+        pack_array(&reply.writer, 1);
+        pack_text(&reply.writer, door);
+        pack_text(&reply.writer, "labels");
+        pack_map(&reply.writer, 1);
+        pack_text(&reply.writer, "node");
+        pack_text(&reply.writer, render_node_label(daemon->core, daemon->keys.id).text);
+    }
+    pack_text(&reply.writer, "others");
+    pack_array(&reply.writer, others);
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        if (is_other(daemon, view->members[i])) {
+            pack_text(&reply.writer, render_node_label(daemon->core, view->members[i]->id).text);
+        }
+    }
+    client_reply_send(daemon, request->client, &reply, -1);
 }

@@ -121,6 +121,18 @@ bool tokens_admit(struct daemon *daemon, const struct client_request *request, c
 
 /* ---- sessions -------------------------------------------------------------------------------------------------- */
 
+bool tokens_door_address(const struct daemon *daemon, char out[CONTROL_ADDRESS_BYTES])
+{
+    char host[CONTROL_HOST_BYTES] = "127.0.0.1";
+    uint16_t port;
+    if (daemon->api->http_port == 0) {
+        return false;
+    }
+    (void)control_address_split(daemon->options.http, host, &port);
+    (void)snprintf(out, CONTROL_ADDRESS_BYTES, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host, (unsigned)daemon->api->http_port);
+    return true;
+}
+
 void tokens_login_code(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;
@@ -128,21 +140,18 @@ void tokens_login_code(struct daemon *daemon, struct client_request *request, in
     for (int i = 1; i < API_LOGINS_MAX; i++) {
         oldest = daemon->api->logins[i].expires_ms < oldest->expires_ms ? &daemon->api->logins[i] : oldest;
     }
-    if (daemon->api->http_port == 0) {
+    char hex[2 * sizeof oldest->code + 1], door[CONTROL_ADDRESS_BYTES], address[CONTROL_ADDRESS_BYTES + 8];
+    if (!tokens_door_address(daemon, door)) {
         client_reply_error(
             daemon, request->client, request->id, EXIT_REFUSED,
             "This node has no HTTP door now; shoal events says why, and shoald --http HOST:PORT opens one.");
         return;
     }
-    char hex[2 * sizeof oldest->code + 1], address[CONTROL_ADDRESS_BYTES], host[CONTROL_HOST_BYTES] = "127.0.0.1";
-    uint16_t port;
-    (void)control_address_split(daemon->options.http, host, &port);
     randombytes_buf(oldest->code, sizeof oldest->code);
     oldest->expires_ms = daemon_now_ms() + TOKENS_LOGIN_MS;
     oldest->read_only = request_flag(&request->map, "read_only");
     bytes_to_hex(hex, oldest->code, sizeof oldest->code);
-    (void)snprintf(address, sizeof address, strchr(host, ':') != NULL ? "http://[%s]:%u" : "http://%s:%u", host,
-                   (unsigned)daemon->api->http_port);
+    (void)snprintf(address, sizeof address, "http://%s", door);
     struct client_reply reply;
     if (client_reply_begin(&reply, request->id, true, 3)) {
         pack_text(&reply.writer, "address");

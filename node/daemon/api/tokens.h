@@ -26,4 +26,7 @@ void tokens_list(struct daemon *daemon, struct client_request *request, int argu
 void tokens_create(struct daemon *daemon, struct client_request *request, int kind); /* an enum node_request_kind */
 void tokens_revoke(struct daemon *daemon, struct client_request *request, int kind);
 
+/* Writes where this node's door listens, HOST:PORT. False: it has none now. */
+bool tokens_door_address(const struct daemon *daemon, char out[CONTROL_ADDRESS_BYTES]);
+
 #endif
