@@ -265,3 +265,64 @@ int fields_read_environment(struct tree *tree, const struct tree_node *list, con
     return packed_since(tree, list != NULL ? list : map, packed, start, &config->environment,
                         &config->environment_bytes);
 }
+
+/* ---- secrets ----------------------------------------------------------------------------------------------------- */
+
+static bool has_variable(const struct config *config, const char *name)
+{
+    struct pack_reader reader;
+    size_t bytes;
+    bool is_there = false;
+    pack_reader_init(&reader, config->environment, config->environment_bytes);
+    for (uint32_t left = config->environment_bytes > 0 ? pack_read_map(&reader) : 0; left > 0 && !reader.failed; left--) {
+        const char *variable = pack_read_text(&reader, &bytes);
+        is_there |= !reader.failed && pack_text_is(variable, bytes, name);
+        (void)pack_read_text(&reader, &bytes);
+    }
+    return is_there;
+}
+
+static int secret_check(struct tree *tree, const struct tree_node *list, const struct tree_node *item, const struct config *config)
+{
+    if (item->kind != TREE_SCALAR) {
+        return fail_option(tree, item, "secrets");
+    }
+    if (!config_secret_is_good(item->text, strlen(item->text))) {
+        return tree_fail(tree, item,
+                         "secrets has '%.60s', which is no name for a secret; allowed are names of environment variables that the daemon "
+                         "does not set: letters, digits and _, no digit first, at most %d bytes",
+                         item->text, CONFIG_SECRET_BYTES - 1);
+    }
+    for (const struct tree_node *other = list->first; other != item; other = other->next) {
+        if (other->kind == TREE_SCALAR && strcmp(other->text, item->text) == 0) {
+            return tree_fail(tree, item, "secrets has %.60s twice; remove one of them", item->text);
+        }
+    }
+    if (has_variable(config, item->text)) {
+        return tree_fail(tree, item, "%.60s is a secret and a variable of environment; remove one of them", item->text);
+    }
+    return 0;
+}
+
+int fields_read_secrets(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config)
+{
+    uint32_t count = 0;
+    if (node == NULL) {
+        return 0;
+    }
+    for (const struct tree_node *item = node->first; item != NULL; item = item->next) {
+        count++;
+    }
+    if (node->kind != TREE_LIST || count > CONFIG_SECRETS_MAX) {
+        return fail_option(tree, node, "secrets");
+    }
+    size_t start = packed->used_bytes;
+    int error = 0;
+    pack_array(packed, count);
+    for (const struct tree_node *item = node->first; item != NULL; item = item->next) {
+        int result = secret_check(tree, node, item, config);
+        error = result != 0 ? result : error;
+        pack_text(packed, item->text);
+    }
+    return error != 0 ? error : count > 0 ? packed_since(tree, node, packed, start, &config->secrets, &config->secrets_bytes) : 0;
+}

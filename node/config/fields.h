@@ -20,4 +20,8 @@ int fields_read_keep(struct tree *tree, const struct tree_node *node, struct pac
 int fields_read_environment(struct tree *tree, const struct tree_node *list, const struct tree_node *map,
                             struct pack_writer *packed, struct config *config);
 
+/* Reads the names of secrets and packs them as the labels. Call it behind fields_read_environment: no variable may have the name of a
+ * secret. `node` may be NULL: no secrets. */
+int fields_read_secrets(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config);
+
 #endif

@@ -91,6 +91,7 @@ enum node_event_kind {
     NODE_EVENT_SEARCHER_READY,   /* u.searcher: the program waits for its first event */
     NODE_EVENT_SEARCHER_ANSWER,  /* u.searcher: event, has_more; bytes: the actions, an array (docs/wire.md) */
     NODE_EVENT_SEARCHER_ENDED,   /* u.searcher: the program is gone, or was never there; text */
+    NODE_EVENT_SECRET_COPIES,  /* bytes: an array of a secret's name, its value's name and copies for the nodes of node_core_secret_due */
     NODE_EVENT_FOREIGN,        /* u.foreign: a message of a version that is not spoken here was refused */
     NODE_EVENT_MALFORMED       /* a message or a request to join could not be decoded; node_core_counters counts it */
 };
@@ -107,6 +108,9 @@ enum node_request_kind {
     NODE_REQUEST_REVOKE, /* public_key: the invite's */
     NODE_REQUEST_TOKEN,  /* public_key: the token's hash; expires_s, read_only, label: its name */
     NODE_REQUEST_TOKEN_REVOKE, /* public_key: the token's hash */
+    NODE_REQUEST_SECRET, /* label: the name; bytes: an array of the value's name, the sealed value and the copies (struct fact_secret),
+                          * of all members */
+    NODE_REQUEST_SECRET_REMOVE, /* label: the name */
     NODE_REQUEST_EVICT,  /* node; with_vouched: nodes without another voucher are evicted, too */
     NODE_REQUEST_WITHHOLD, /* slots, for_s: the owner of the machine takes the slots back */
     NODE_REQUEST_RETURN,   /* slots: the mesh may use them again */
@@ -527,6 +531,20 @@ bool node_core_invite_is_valid(const struct node_core *core, const uint8_t invit
 /* Reads a member's token with this hash that no member has revoked and that has not expired. False: there is none, `*out` is
  * untouched. */
 bool node_core_find_door_token(const struct node_core *core, const uint8_t hash[HASH_BYTES], struct fact_token *out);
+
+/* Members without a copy of a secret of which this node has one. */
+#define NODE_SECRET_DUE_MAX 32
+struct node_secret_due {
+    char name[FACT_NAME_BYTES];
+    uint8_t value[FACT_SECRET_VALUE_BYTES];
+    uint32_t rank; /* so many living nodes with a copy come before this one: they give copies first */
+    uint32_t count;
+    node_id nodes[NODE_SECRET_DUE_MAX];
+    uint8_t public_keys[NODE_SECRET_DUE_MAX][PUBLIC_KEY_BYTES];
+};
+
+/* The first secret that such members lack. False: none; `*out` is of no use. Answer: NODE_EVENT_SECRET_COPIES. */
+bool node_core_secret_due(const struct node_core *core, struct node_secret_due *out);
 
 /* All records of the checkpoint of `first` as one: every holder, first those that live and are not known to have lost their
  * copy. Returns the next checkpoint's row, or NULL. `out->next` is of no use. */

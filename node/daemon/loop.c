@@ -11,6 +11,7 @@
 #include "node/daemon/api/change.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/api/searcher.h"
+#include "node/daemon/api/secrets.h"
 #include "node/daemon/api/table.h"
 #include "node/daemon/api/worker.h"
 #include "node/daemon/disk/disk.h"
@@ -342,6 +343,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
         check_disk(daemon);
     }
     daemon_persist_flush(daemon);
+    secrets_tick(daemon, now_ms);
     daemon_workers_tick(daemon, now_ms);
     daemon_outputs_tick(daemon, now_ms);
     daemon_gpu_busy_tick(daemon, now_ms);

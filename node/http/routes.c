@@ -82,6 +82,9 @@ static const struct route rows[] = {
     {"GET", "/tokens", "tokens", ROUTE_DOCUMENT, "", "The tokens of this door", NULL},
     {"POST", "/tokens", "token_create", ROUTE_DOCUMENT, "name!:t read_only:b expires_s:u", "Make a token", NULL},
     {"DELETE", "/tokens/{token}", "token_revoke", ROUTE_DOCUMENT, "", "Revoke a token", NULL},
+    {"GET", "/secrets", "secrets", ROUTE_DOCUMENT, "", "The names of the secrets", NULL},
+    {"POST", "/secrets", "secret_set", ROUTE_DOCUMENT, "name!:t value!:t", "Set a secret, which no route reads", NULL},
+    {"DELETE", "/secrets/{name}", "secret_rm", ROUTE_DOCUMENT, "", "Remove a secret", NULL},
 };
 
 const struct route *routes_all(size_t *count)

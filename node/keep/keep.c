@@ -72,6 +72,9 @@ static int texts_check(const struct keep_spec *spec, char error[KEEP_ERROR_BYTES
                         KEEP_VARIABLE_BYTES);
         }
     }
+    for (size_t i = 0; i < spec->secret_count; i++) {
+        bytes += strlen(spec->secrets[i]) + 1 + sizeof(char *);
+    }
     if (bytes > (size_t)most || keep_spec_bytes(spec) > KEEP_SPEC_FILE_BYTES_MAX) {
         return fail(error, ERR_USAGE,
                     "the worker's environment and entrypoint have %zu bytes, and this machine's kernel takes %ld (a quarter of "
@@ -93,6 +96,10 @@ static int spec_check(const struct keep_spec *spec, char error[KEEP_ERROR_BYTES]
     if (spec->environment_count > KEEP_ENVIRONMENT_MAX) {
         return fail(error, ERR_USAGE, "the worker's environment has %zu variables, at most %d are allowed",
                     spec->environment_count, KEEP_ENVIRONMENT_MAX);
+    }
+    if (spec->secret_count > KEEP_SECRETS_MAX || keep_spec_secret_bytes(spec) > KEEP_SECRETS_BYTES_MAX) {
+        return fail(error, ERR_USAGE, "the worker's %zu secrets are too many or too large; at most %d of %u bytes in all are allowed",
+                    spec->secret_count, KEEP_SECRETS_MAX, KEEP_SECRETS_BYTES_MAX);
     }
     if (spec->lock_count > KEEP_LOCKS_MAX || spec->identity_bytes > KEEP_IDENTITY_BYTES_MAX || spec->lease_ms == 0 ||
         spec->log_cap_bytes < KEEP_LOG_CAP_BYTES_MIN) {
@@ -274,6 +281,25 @@ static int warm_start(const struct keep_warm *warm, const char *run_directory, i
     return sent < 0 ? errno : 0;
 }
 
+/* Leaves the secrets in the socket, where shoal-keep finds them before all else: so they are on no disk. Returns errno. */
+static int secrets_send(const struct keep_spec *spec, int fd)
+{
+    size_t room = keep_spec_secret_bytes(spec);
+    int size = (int)(2 * KEEP_SECRETS_BYTES_MAX);
+    uint8_t *bytes = spec->secret_count > 0 ? malloc(room) : NULL;
+    struct pack_writer writer;
+    if (spec->secret_count == 0 || bytes == NULL) {
+        return spec->secret_count > 0 ? ENOMEM : 0;
+    }
+    pack_writer_init(&writer, bytes, room);
+    keep_spec_pack_secrets(&writer, spec);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    ssize_t sent = writer.used_bytes != room ? -1 : send(fd, bytes, room, MSG_NOSIGNAL | MSG_DONTWAIT);
+    explicit_bzero(bytes, room);
+    free(bytes);
+    return sent == (ssize_t)room ? 0 : ENOBUFS;
+}
+
 /* keep_spawn, or with `warm` keep_spawn_warm (and `program` is NULL). */
 static int spawn(const char *program, const struct keep_spec *spec, const struct keep_warm *warm, struct keep_link *out,
                  char error[KEEP_ERROR_BYTES])
@@ -295,7 +321,8 @@ static int spawn(const char *program, const struct keep_spec *spec, const struct
     alive_fd = fd_lift(alive_fd);
     pair[1] = fd_lift(pair[1]);
     int held_fd = spec->held_fd != 0 ? fcntl(spec->held_fd, F_DUPFD_CLOEXEC, FD_SAFE_MIN) : STDIN_FILENO; /* 0 is /dev/null */
-    int failed = alive_fd < 0 || pair[1] < 0 || held_fd < 0 ? EMFILE
+    int failed = alive_fd < 0 || pair[1] < 0 || held_fd < 0 ? EMFILE : secrets_send(spec, pair[0]);
+    failed = failed != 0 ? failed
                  : warm != NULL ? warm_start(warm, spec->run_directory, pair[1], alive_fd, held_fd)
                                 : program_start(program, spec->run_directory, pair[1], alive_fd, held_fd);
     if (held_fd > STDIN_FILENO) {

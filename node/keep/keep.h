@@ -40,6 +40,8 @@
 #define KEEP_IDENTITY_BYTES_MAX 256
 #define KEEP_LOCKS_MAX 64
 #define KEEP_ENVIRONMENT_MAX 4096
+#define KEEP_SECRETS_MAX 64
+#define KEEP_SECRETS_BYTES_MAX (160u * 1024) /* packed; a socket takes so many at once */
 #define KEEP_VARIABLE_BYTES (128u * 1024) /* Linux takes no longer text (MAX_ARG_STRLEN), the NUL included */
 #define KEEP_PATH_BYTES 1024
 #define KEEP_TEXT_BYTES 256
@@ -52,6 +54,8 @@ struct keep_spec {
     const char *entrypoint;            /* run as `bash -o pipefail -c ENTRYPOINT`; without bash as `/bin/sh -c ENTRYPOINT` */
     const char *const *environment;    /* "NAME=value" each, < KEEP_VARIABLE_BYTES: the worker's whole environment */
     size_t environment_count;          /* <= KEEP_ENVIRONMENT_MAX */
+    const char *const *secrets;        /* variables beside those, which are on no disk: they go through the socket of the run */
+    size_t secret_count;               /* <= KEEP_SECRETS_MAX; with them the environment is what the worker gets */
     const char *const *lock_paths;     /* created if missing; locked for as long as any process of the run lives */
     size_t lock_count;                 /* <= KEEP_LOCKS_MAX */
     int held_fd;                       /* a copy stays open for as long as any process of the run lives, such as the lock of a

@@ -100,6 +100,30 @@ static int spec_read(int directory_fd, struct keep_run *out)
     return error;
 }
 
+/* Takes the secrets that the daemon has left in the socket before it started this process. */
+static int secrets_read(int fd, struct keep_run *run)
+{
+    uint8_t *bytes = malloc(run->secret_bytes + 1);
+    size_t count = 0;
+    int error = bytes == NULL ? ERR_MEMORY : 0;
+    while (error == 0 && count < run->secret_bytes) {
+        ssize_t n = recv(fd, bytes + count, run->secret_bytes - count, MSG_DONTWAIT);
+        if (n > 0) {
+            count += (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            error = ERR_CLOSED;
+        }
+    }
+    if (error == 0 && count > 0) {
+        error = keep_run_add_secrets(run, bytes, count);
+    }
+    if (bytes != NULL) {
+        explicit_bzero(bytes, run->secret_bytes);
+    }
+    free(bytes);
+    return error;
+}
+
 /* ---- telling daemons ---- */
 
 static void peer_close(struct peer *peer)
@@ -803,6 +827,10 @@ static int keep_start(struct keep *keep)
     int error = spec_read(keep->directory_fd, spec);
     if (error != 0) {
         return finish_not_started(keep, "the run's spec cannot be read: %s", err_text(error));
+    }
+    error = secrets_read(keep->peers[0].fd, spec);
+    if (error != 0) {
+        return finish_not_started(keep, "the secrets of the run cannot be read: %s", err_text(error));
     }
     int taken = locks_take(keep, spec);
     if (taken >= 0) {

@@ -39,7 +39,7 @@ size_t keep_spec_bytes(const struct keep_spec *spec)
 
 void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec)
 {
-    pack_map(writer, 9);
+    pack_map(writer, 10);
     pack_text(writer, "version");
     pack_u64(writer, KEEP_PROTO_VERSION);
     pack_text(writer, "identity");
@@ -58,6 +58,24 @@ void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec)
     pack_texts(writer, spec->lock_paths, spec->lock_count);
     pack_text(writer, "environment");
     pack_texts(writer, spec->environment, spec->environment_count);
+    pack_text(writer, "secret_bytes");
+    pack_u64(writer, spec->secret_count > 0 ? keep_spec_secret_bytes(spec) : 0);
+}
+
+size_t keep_spec_secret_bytes(const struct keep_spec *spec)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < spec->secret_count; i++) {
+        bytes += strlen(spec->secrets[i]) + 1;
+    }
+    return bytes;
+}
+
+void keep_spec_pack_secrets(struct pack_writer *writer, const struct keep_spec *spec)
+{
+    for (size_t i = 0; i < spec->secret_count; i++) {
+        pack_raw(writer, (const uint8_t *)spec->secrets[i], strlen(spec->secrets[i]) + 1);
+    }
 }
 
 /* Copies a text value, with `before` in front; NULL if it is missing or malformed. */
@@ -190,6 +208,7 @@ int keep_run_read(const uint8_t *bytes, size_t count, struct keep_run *out)
     struct pack_reader lease = pack_find(&reader, "lease_ms");
     struct pack_reader log_cap = pack_find(&reader, "log_cap_bytes");
     struct pack_reader stop_signal = pack_find(&reader, "stop_signal");
+    struct pack_reader secret_bytes = pack_find(&reader, "secret_bytes");
     size_t environment_count;
     run.working_directory = text_take(&working_directory, "");
     run.locks = texts_take(&locks, KEEP_LOCKS_MAX, &run.lock_count);
@@ -199,6 +218,8 @@ int keep_run_read(const uint8_t *bytes, size_t count, struct keep_run *out)
     run.lease_ms = pack_read_u64(&lease);
     run.log_cap_bytes = pack_read_u64(&log_cap);
     run.stop_signal = (int)pack_read_u64_max(&stop_signal, 31);
+    run.secret_bytes = (size_t)pack_read_u64_max(&secret_bytes, KEEP_SECRETS_BYTES_MAX);
+    run.secret_bytes = secret_bytes.failed ? 0 : run.secret_bytes;
     run.stop_signal = stop_signal.failed || run.stop_signal == 0 ? SIGTERM : run.stop_signal;
     if (run.working_directory == NULL || run.command == NULL || run.shell == NULL || run.locks == NULL || run.environment == NULL ||
         lease.failed || log_cap.failed || run.lease_ms == 0 || run.log_cap_bytes < KEEP_LOG_CAP_BYTES_MIN) {
@@ -206,6 +227,33 @@ int keep_run_read(const uint8_t *bytes, size_t count, struct keep_run *out)
         return ERR_MALFORMED;
     }
     *out = run;
+    return 0;
+}
+
+int keep_run_add_secrets(struct keep_run *run, const uint8_t *bytes, size_t count)
+{
+    size_t had = 0, more = 0;
+    while (run->environment[had] != NULL) {
+        had++;
+    }
+    for (size_t i = 0; i < count; i++) {
+        more += bytes[i] == '\0';
+    }
+    if (count == 0 || bytes[count - 1] != '\0' || more > KEEP_SECRETS_MAX) {
+        return ERR_MALFORMED;
+    }
+    char **longer = realloc(run->environment, (had + more + 1) * sizeof *longer);
+    if (longer == NULL) {
+        return ERR_MEMORY;
+    }
+    run->environment = longer;
+    for (const char *text = (const char *)bytes; more > 0; more--, text += strlen(text) + 1) {
+        run->environment[had] = strdup(text);
+        if (run->environment[had++] == NULL) {
+            return ERR_MEMORY;
+        }
+        run->environment[had] = NULL;
+    }
     return 0;
 }
 

@@ -234,6 +234,14 @@ const struct command cli_commands[] = {
      "A part of prometheus.yml. With --json the targets alone, as file_sd reads them and the HTTP door serves them at\n"
      "/api/v1/prometheus/targets for http_sd.\n",
      no_options, 0, 0, command_scrape_config},
+    {"secret set", "NAME", "set a secret, which programs find as the variable NAME",
+     "The value is read from standard input, or asked for on a terminal; a newline at its end is not part of it. Programs get it by\n"
+     "secrets: [NAME] in their configuration, on every node, and no command, log or page shows it. A new value counts from the next\n"
+     "attempt on.\n",
+     no_options, 1, 1, command_secret_set},
+    {"secret ls", "", "the names of the secrets, and how many nodes have a copy", NULL, no_options, 0, 0, command_secret_ls},
+    {"secret rm", "NAME", "remove a secret, on all nodes", "Programs that run keep it; trials that ask for it wait until it is set again.\n",
+     no_options, 1, 1, command_secret_rm},
     {"status", "", "this node and its mesh", NULL, no_options, 0, 0, command_status},
     {"nodes", "", "the nodes of the mesh", NULL, no_options, 0, 0, command_nodes},
     {"slots", "", "the slots of the mesh, and what runs on them",

@@ -58,6 +58,9 @@ int command_leave(struct cli *cli, const struct arguments *arguments);
 int command_evict(struct cli *cli, const struct arguments *arguments); /* command_evict.c */
 int command_open(struct cli *cli, const struct arguments *arguments); /* command_door.c */
 int command_token_create(struct cli *cli, const struct arguments *arguments);
+int command_secret_set(struct cli *cli, const struct arguments *arguments); /* command_secret.c */
+int command_secret_ls(struct cli *cli, const struct arguments *arguments);
+int command_secret_rm(struct cli *cli, const struct arguments *arguments);
 int command_token_ls(struct cli *cli, const struct arguments *arguments);
 int command_token_revoke(struct cli *cli, const struct arguments *arguments);
 int command_scrape_config(struct cli *cli, const struct arguments *arguments); /* command_scrape.c */

@@ -174,7 +174,8 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
                           core_quarantine_waits(core, trial) || core_checkpoints_may_return(core, trial))) {
         return false;
     }
-    if (pending_lacks_beginning(core, experiment, index)) {
+    char secret[FACT_NAME_BYTES];
+    if (pending_lacks_beginning(core, experiment, index) || view_secrets_lack(&core->view, experiment->config, NULL, secret)) {
         return false;
     }
     for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {

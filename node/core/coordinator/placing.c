@@ -158,7 +158,7 @@ static bool is_awaited(const struct node_core *core, const struct wish *wish, co
 static uint32_t look_at_nodes(const struct node_core *core, const struct wish *wish,
                               struct placing_node nodes[NODE_MEMBERS_MAX], bool *awaited)
 {
-    char program[FACT_PROGRAM_BYTES];
+    char program[FACT_PROGRAM_BYTES], secret[FACT_NAME_BYTES];
     struct fact_program found;
     bool has_program = program_of_config(wish->experiment->config, program);
     const struct view_trial *trial = wish->trial;
@@ -176,7 +176,8 @@ static uint32_t look_at_nodes(const struct node_core *core, const struct wish *w
         bool is_suspected = peer != NULL && peer->state == SWIM_SUSPECT && !member->left &&
                             core_node_speaks(core, member->id) && !core_node_drained(core, member->id);
         if (!member->has_node || member->slots == NULL || (!core_node_accepts(core, member->id) && !is_suspected) ||
-            is_unwilling(core, member->id) || !core_node_reads(core, member->id, wish->experiment)) {
+            is_unwilling(core, member->id) || !core_node_reads(core, member->id, wish->experiment) ||
+            view_secrets_lack(&core->view, wish->experiment->config, &member->id, secret)) {
             *awaited |= has_program && is_awaited(core, wish, member, program);
             continue;
         }

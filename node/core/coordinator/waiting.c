@@ -26,6 +26,7 @@ enum obstacle {
     AWAY,
     DRAINED,
     UNREADABLE,
+    NO_COPY,
     UNWILLING,
     LACKING,
     QUARANTINED,
@@ -52,10 +53,12 @@ struct ledger {
 static enum obstacle obstacle_of_node(const struct node_core *core, const struct view_experiment *experiment,
                                       const struct view_member *member)
 {
+    char secret[FACT_NAME_BYTES];
     return !core_node_alive(core, member->id)                  ? AWAY
            : core_node_drained(core, member->id)               ? DRAINED
            : !core_node_speaks(core, member->id) ||
                    !core_node_reads(core, member->id, experiment) ? UNREADABLE
+           : view_secrets_lack(&core->view, experiment->config, &member->id, secret) ? NO_COPY
                                                                : UNWILLING;
 }
 
@@ -142,6 +145,7 @@ static size_t write_row(const struct node_core *core, const struct view_experime
         [AWAY] = "which is away",
         [DRAINED] = "which is drained",
         [UNREADABLE] = "whose version cannot run the experiment",
+        [NO_COPY] = "which has no copy yet of a secret that the trial asks for",
         [UNWILLING] = "which grants nothing now (its disk or memory may be full)",
         [LACKING] = "which lacks ",
         [QUARANTINED] = "which is quarantined",
@@ -345,6 +349,11 @@ static bool write_hold(const struct node_core *core, const struct core_coordinat
         } else {
             format_text(out, size, "no node that can be reached holds the checkpoint that it begins with (%s)", experiment->config->begin_from);
         }
+        return true;
+    }
+    char secret[FACT_NAME_BYTES];
+    if (view_secrets_lack(&core->view, experiment->config, NULL, secret)) {
+        format_text(out, size, "the secret %s, which it asks for, is not set; shoal secret set %s", secret, secret);
         return true;
     }
     if (trial == NULL) {

@@ -108,7 +108,7 @@ enum config_time config_search_time(const struct config *config)
 
 /* The environment, the labels and the hyperparameters are MessagePack already and follow the options of the table; then comes
  * an entrypoint that does not fit into the option. */
-#define BYTE_FIELDS 3 /* and `keep` and `bracket_rungs`, where there are such */
+#define BYTE_FIELDS 3 /* and `keep`, `secrets` and `bracket_rungs`, where there are such */
 #define COMMAND_KEY "command"
 #define PROGRAM_KEY "program" /* behind all others */
 
@@ -170,6 +170,7 @@ void config_pack(struct pack_writer *writer, const struct config *config)
         }
     }
     count += config->keep_bytes > 0 ? 1 : 0;
+    count += config->secrets_bytes > 0 ? 1 : 0;
     count += config->bracket_count > 0 || config->promotes ? 1 : 0;
     count += config->command != NULL ? 1 : 0;
     count += config->program[0] != '\0' ? 1 : 0;
@@ -188,6 +189,10 @@ void config_pack(struct pack_writer *writer, const struct config *config)
     if (config->keep_bytes > 0) {
         pack_text(writer, "keep");
         pack_raw(writer, config->keep, config->keep_bytes);
+    }
+    if (config->secrets_bytes > 0) {
+        pack_text(writer, "secrets");
+        pack_raw(writer, config->secrets, config->secrets_bytes);
     }
     if (config->bracket_count > 0 || config->promotes) {
         pack_text(writer, "bracket_rungs");
@@ -399,6 +404,42 @@ static bool keep_is_good(const struct config *config)
     return count <= CONFIG_KEEP_MAX && pack_at_end(&array);
 }
 
+bool config_secret_name_is_sound(const char *name, size_t bytes)
+{
+    return bytes < CONFIG_SECRET_BYTES && variable_name_is_good(name, bytes);
+}
+
+bool config_secret_is_good(const char *name, size_t bytes)
+{
+    return config_secret_name_is_sound(name, bytes) && !config_variable_is_rank(name, bytes) && !config_variable_is_reserved(name, bytes);
+}
+
+static bool secrets_are_good(const struct config *config)
+{
+    struct pack_reader array;
+    pack_reader_init(&array, config->secrets, config->secrets_bytes);
+    uint32_t count = config->secrets_bytes > 0 ? pack_read_array(&array) : 0;
+    for (uint32_t i = 0; i < count && !array.failed; i++) {
+        size_t bytes;
+        const char *name = pack_read_text(&array, &bytes);
+        if (!config_secret_name_is_sound(name, bytes)) {
+            return false;
+        }
+    }
+    return count <= CONFIG_SECRETS_MAX && pack_at_end(&array);
+}
+
+bool config_secret(const struct config *config, uint32_t index, char out[CONFIG_SECRET_BYTES])
+{
+    struct pack_reader array;
+    pack_reader_init(&array, config->secrets, config->secrets_bytes);
+    uint32_t count = config->secrets_bytes > 0 ? pack_read_array(&array) : 0;
+    for (uint32_t i = 0; i < count && i <= index; i++) {
+        pack_read_text_copy(&array, out, CONFIG_SECRET_BYTES);
+    }
+    return index < count && !array.failed;
+}
+
 bool config_python_is_good(const char *python)
 {
     return python[0] != '-' && strchr(python, '=') == NULL;
@@ -484,7 +525,7 @@ static bool config_is_good(const struct config *config, enum config_form form)
     return config->name[0] != '\0' && (form == CONFIG_LEAN ? !has_entrypoint && !has_command : is_whole) &&
            config->metric[0] != '\0' && config->min_slots <= config->slots_per_trial &&
            config->max_slots >= config->slots_per_trial && environment_is_good(config) && labels_are_good(config) &&
-           keep_is_good(config) && packages_are_good(config) && halving_is_good(config) && population_is_good(config) &&
+           keep_is_good(config) && secrets_are_good(config) && packages_are_good(config) && halving_is_good(config) && population_is_good(config) &&
            (config->keep_ranks != CONFIG_KEEP_ALL || config->max_slots <= CONFIG_KEEP_ALL_SLOTS_MAX) &&
            (form == CONFIG_LEAN || search_is_good(config)) && drawn_is_good(config);
 }
@@ -493,6 +534,12 @@ static bool config_is_good(const struct config *config, enum config_form form)
 static bool keep_unpack(const struct pack_reader *map, struct config *config)
 {
     return pack_find(map, "keep").failed || bytes_unpack(map, "keep", &config->keep, &config->keep_bytes);
+}
+
+/* Nor `secrets`. */
+static bool secrets_unpack(const struct pack_reader *map, struct config *config)
+{
+    return pack_find(map, "secrets").failed || bytes_unpack(map, "secrets", &config->secrets, &config->secrets_bytes);
 }
 
 /* Few records have `bracket_rungs`. halving_is_good looks into them. A 0 before them: the search promotes. */
@@ -545,7 +592,7 @@ int config_unpack_form(struct pack_reader *reader, enum config_form form, struct
     is_good = is_good && bytes_unpack(&map, "environment", &config.environment, &config.environment_bytes) &&
               bytes_unpack(&map, "labels", &config.labels, &config.labels_bytes) &&
               bytes_unpack(&map, "hyperparameters", &config.hyperparameters, &config.hyperparameters_bytes) &&
-              keep_unpack(&map, &config) && bracket_rungs_unpack(&map, &config) && program_unpack(&map, form, &config) && command_unpack(&map, &config.command) &&
+              keep_unpack(&map, &config) && secrets_unpack(&map, &config) && bracket_rungs_unpack(&map, &config) && program_unpack(&map, form, &config) && command_unpack(&map, &config.command) &&
               config_is_good(&config, form);
     if (!is_good) {
         reader->failed = true;

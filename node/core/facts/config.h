@@ -118,6 +118,8 @@ struct config {
     uint32_t labels_bytes;
     const uint8_t *keep; /* a MessagePack array of texts: paths below the work directory, see config_keep_is_good; may be NULL */
     uint32_t keep_bytes;
+    const uint8_t *secrets; /* a MessagePack array of texts: names of secrets, read with config_secret; may be NULL */
+    uint32_t secrets_bytes;
     const uint8_t *hyperparameters; /* a MessagePack array of parameters (train/search/search.h) */
     uint32_t hyperparameters_bytes;
 };
@@ -135,6 +137,18 @@ bool config_variable_is_reserved(const char *name, size_t bytes);
 
 /* True for the variables by which a program knows its rank and its group (RANK, MASTER_ADDR, ...): the daemon sets them. */
 bool config_variable_is_rank(const char *name, size_t bytes);
+
+#define CONFIG_SECRETS_MAX 32
+#define CONFIG_SECRET_BYTES 64 /* of a name, with the NUL; as FACT_NAME_BYTES */
+
+/* True for a name that a secret can have: that of an environment variable which the daemon does not set. */
+bool config_secret_is_good(const char *name, size_t bytes);
+
+/* The same for records: a later version may set a variable itself that this one leaves to secrets. */
+bool config_secret_name_is_sound(const char *name, size_t bytes);
+
+/* Copies the name of the secret at `index` that the trials ask for. False: they ask for no more. */
+bool config_secret(const struct config *config, uint32_t index, char out[CONFIG_SECRET_BYTES]);
 
 #define CONFIG_KEEP_MAX 16
 #define CONFIG_KEEP_ALL_SLOTS_MAX 64 /* as FACT_OUTPUTS_MAX: so many ranks can be united */

@@ -46,7 +46,8 @@
     ROW(SEARCH_PAUSE, 35, search_pause, true, fold_search_pause) /* the search has paused the attempts of one trial */ \
     ROW(SEARCHER, 37, searcher, true, fold_searcher) /* a coordinator about the program that decides in a search */ \
     ROW(PART, 39, part, true, fold_part) /* one part of a checkpoint of several parts, and its holders */ \
-    ROW(TOKEN, 40, token, false, fold_nothing) /* the hash of a token that opens the HTTP door */
+    ROW(TOKEN, 40, token, false, fold_nothing) /* the hash of a token that opens the HTTP door */ \
+    ROW(SECRET, 43, secret, false, fold_secret) /* a value that only the nodes with a copy can open */
 
 enum fact_kind {
 #define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
@@ -114,6 +115,8 @@ struct fact_slot_info {
 
 #define FACT_READS_CUSTOM (UINT64_C(1) << 9) /* SEARCHER, `answer` of logs: searches in which a program of the user's decides (config_is_custom) */
 
+#define FACT_READS_SECRETS (UINT64_C(1) << 14) /* SECRET: the node gives programs their secrets */
+
 /* A node about itself. Key: empty. */
 struct fact_node {
     char name[FACT_NAME_BYTES];
@@ -172,6 +175,33 @@ struct fact_token {
     uint64_t created_s;
     char name[FACT_NAME_BYTES]; /* what it is for, as its maker said */
 };
+
+#define FACT_SECRET_BYTES_MAX 4096      /* of a value */
+#define FACT_SECRET_PAD_BYTES 64        /* values are filled up to a multiple, so that records do not tell their lengths */
+#define FACT_SECRET_VALUE_BYTES 16      /* the name of a value: BLAKE2b-128 of its key */
+#define FACT_SECRET_SEALED_KEY_BYTES 80 /* a key in a box for one node (crypto_box_seal) */
+#define FACT_SECRET_COPY_BYTES (NODE_ID_BYTES + FACT_SECRET_SEALED_KEY_BYTES)
+#define FACT_SECRET_SEALED_MAX (FACT_SECRET_BYTES_MAX + FACT_SECRET_PAD_BYTES + 16) /* a value as crypto_secretbox makes it */
+
+/* A secret (DESIGN 11): a value under a key of its own, and this key in a box for each of some nodes, which so have a copy. Key: the
+ * name, NUL, u8 page: a writer has as many pages as its copies need. A register for each name: the highest lamport counts, of equal
+ * ones a removal, then the greater `value`. Whoever has a copy can write further ones, for nodes that have come later. */
+struct fact_secret {
+    uint64_t lamport; /* at least 1 */
+    bool removed;     /* then `value` is zero, and there are neither bytes nor copies */
+    uint8_t value[FACT_SECRET_VALUE_BYTES]; /* names the value: records with one `value` hold the same */
+    uint64_t set_s;   /* seconds since 1970, when it was set or removed */
+    const uint8_t *sealed; /* of the record; 0 bytes: the writer's copies are taken back, since another value counts now */
+    uint32_t sealed_bytes;
+    const uint8_t *copies; /* [copy_count] of FACT_SECRET_COPY_BYTES: the node's id, then the key in its box */
+    uint32_t copy_count;
+};
+
+/* How many copies fit into a record beside a value of so many sealed bytes. */
+uint32_t fact_secret_copies_max(uint32_t sealed_bytes);
+
+/* The key in a box for this node; NULL: the record has none. */
+const uint8_t *fact_secret_copy(const struct fact_secret *fact, node_id node);
 
 /* An owner about one of its slots. Key: u8 slot index. */
 struct fact_slot {
@@ -640,6 +670,8 @@ struct fact_key fact_key_annotation(experiment_id experiment, enum fact_subject 
 struct fact_key fact_key_result(const attempt_id *attempt, uint32_t rung); /* RESULT; rung < FACT_RUNGS_MAX */
 struct fact_key fact_key_search_log(experiment_id experiment, struct fact_log_name log, uint32_t number); /* SEARCH_LOG */
 
+struct fact_key fact_key_secret(const char *name, uint32_t page); /* SECRET; the name is shorter than FACT_NAME_BYTES */
+
 /* STOP, SEARCH_STOP, SEARCH_PAUSE; also the key by which rendezvous hashing ranks the nodes for a trial's checkpoints, series and the like. */
 struct fact_key fact_key_trial(experiment_id experiment, uint32_t trial);
 
@@ -660,6 +692,7 @@ int fact_key_read_part(const struct record *record, struct fact_part_key *out); 
 int fact_key_read_rung(const struct record *record, uint32_t *out);      /* RESULT: below FACT_RUNGS_MAX */
 int fact_key_read_log(const struct record *record, struct fact_log_name *log, uint32_t *number); /* SEARCH_LOG */
 int fact_key_read_slot(const struct record *record, uint32_t *out);      /* SLOT */
+int fact_key_read_secret(const struct record *record, char name[FACT_NAME_BYTES], uint32_t *page); /* SECRET */
 
 /* True if the record is deleted along with its experiment (FACT_KINDS) and its key names one; `*out` is then the experiment. */
 bool fact_is_of_experiment(const struct record *record, experiment_id *out);
@@ -683,6 +716,7 @@ void fact_member_pack(struct pack_writer *writer, const struct fact_member *fact
 void fact_node_pack(struct pack_writer *writer, const struct fact_node *fact);
 void fact_invite_pack(struct pack_writer *writer, const struct fact_invite *fact);
 void fact_token_pack(struct pack_writer *writer, const struct fact_token *fact);
+void fact_secret_pack(struct pack_writer *writer, const struct fact_secret *fact);
 void fact_slot_pack(struct pack_writer *writer, const struct fact_slot *fact);
 void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact);
 void fact_experiment_large_pack(struct pack_writer *writer, const struct fact_experiment *fact);
@@ -719,6 +753,7 @@ int fact_member_read(const struct record *record, struct fact_member *out);
 int fact_node_read(const struct record *record, struct fact_node *out);
 int fact_invite_read(const struct record *record, struct fact_invite *out);
 int fact_token_read(const struct record *record, struct fact_token *out);
+int fact_secret_read(const struct record *record, struct fact_secret *out);
 int fact_slot_read(const struct record *record, struct fact_slot *out);
 int fact_experiment_read(const struct record *record, struct fact_experiment *out);
 int fact_experiment_large_read(const struct record *record, struct fact_experiment *out);

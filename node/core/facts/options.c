@@ -72,6 +72,11 @@ const struct config_option config_options[] = {
      .allowed = "a map of names to single values, at most 256",
      .standard_words = "none",
      .help = "Variables for the program, written as a map."},
+    {OTHER("secrets", "list"),
+     .allowed = "a list of at most 32 names as environment variables have them: letters, digits and _, no digit first, of 1 ... 63 bytes",
+     .standard_words = "none",
+     .help = "Secrets of the mesh (shoal secret set NAME) that the program finds as environment variables of these names. Their values are "
+             "in no configuration, no record in clear and no log of Shoal. A trial waits for a node that has a copy of each of them."},
     {TEXT("environment.requirements", requirements), SPARSE(31, "requirements"),
      .standard_words = "none",
      .help = "A file of packages for pip in the context directory, such as requirements.txt. Each node makes a virtual environment "

@@ -14,6 +14,7 @@
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 #include "node/core/requests/members.h"
+#include "node/core/requests/secrets.h"
 #include "node/core/requests/tokens.h"
 #include "node/core/requests/trials.h"
 #include "train/search/search.h"
@@ -69,6 +70,19 @@ static bool refused_for_drawn_promotion(struct node_core *core, uint64_t client,
         format_text(text, sizeof text,
                     "%s runs a version of Shoal that does not know searcher.sampler tpe together with searcher.stop_once: false; update that "
                     "node first, or leave one of them out.",
+                    view_label(&core->view, unable->id).text);
+        core_reply(core, client, ERR_REFUSED, 0, text);
+    }
+    return unable != NULL;
+}
+
+/* An older coordinator would place the trial anywhere, and an older node start the program without its secrets. */
+static bool refused_for_secrets(struct node_core *core, uint64_t client, const struct config *config)
+{
+    const struct view_member *unable = config->secrets_bytes > 0 ? requests_find_unable(core, FACT_READS_SECRETS) : NULL;
+    char text[NODE_REPLY_BYTES];
+    if (unable != NULL) {
+        format_text(text, sizeof text, "%s runs a version of Shoal that does not know secrets; update that node first.",
                     view_label(&core->view, unable->id).text);
         core_reply(core, client, ERR_REFUSED, 0, text);
     }
@@ -326,7 +340,7 @@ static void submit(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_MALFORMED, 0, "The submitted configuration is not in the packed form.");
         return;
     }
-    if (refused_for_versions(core, client, &config) || refused_for_beginning(core, client, &config, event) ||
+    if (refused_for_versions(core, client, &config) || refused_for_secrets(core, client, &config) || refused_for_beginning(core, client, &config, event) ||
         refused_for_memory(core, client, &config, fact.trial_count)) {
         return;
     }
@@ -844,6 +858,12 @@ static void receive(struct node_core *core, const struct node_event *event)
     case NODE_REQUEST_TOKEN_REVOKE:
         requests_token_revoke(core, event);
         break;
+    case NODE_REQUEST_SECRET:
+        requests_secret(core, event);
+        break;
+    case NODE_REQUEST_SECRET_REMOVE:
+        requests_secret_remove(core, event);
+        break;
     case NODE_REQUEST_EVICT:
         requests_evict(core, event);
         break;
@@ -885,5 +905,6 @@ void core_requests_receive(struct node_core *core, const struct node_event *even
 void core_requests_housekeep(struct node_core *core)
 {
     requests_leave_advance(core);
+    requests_secrets_housekeep(core);
     core_ack_housekeep(core);
 }

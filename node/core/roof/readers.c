@@ -13,6 +13,7 @@
 #include "node/core/owner/owner.h"
 #include "node/core/owner/slots.h"
 #include "node/core/requests/members.h"
+#include "node/core/requests/secrets.h"
 #include "node/core/requests/tokens.h"
 #include "node/core/requests/trials.h"
 #include "node/core/view/retention.h"
@@ -180,6 +181,11 @@ bool node_core_highest_claim(const struct node_core *core, experiment_id experim
     *claim = coordination->election.highest;
     *released = coordination->election.highest_released;
     return true;
+}
+
+bool node_core_secret_due(const struct node_core *core, struct node_secret_due *out)
+{
+    return requests_secret_due(core, out);
 }
 
 bool node_core_find_door_token(const struct node_core *core, const uint8_t hash[HASH_BYTES], struct fact_token *out)

@@ -25,6 +25,7 @@
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 #include "node/core/requests/members.h"
+#include "node/core/requests/secrets.h"
 #include "node/core/roof/roof.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------- */
@@ -400,6 +401,9 @@ static void step(struct node_core *core, const struct node_event *event)
                                             ? "the disk is full: nothing new is granted, checkpoints wait for room"
                                             : "the disk has room again");
         }
+        break;
+    case NODE_EVENT_SECRET_COPIES:
+        requests_secret_copies(core, event);
         break;
     case NODE_EVENT_KEY:
         twin_key(core, event);

@@ -19,6 +19,9 @@ int fold_addresses(struct view *view, const struct records_entry *entry);
 int fold_links(struct view *view, const struct records_entry *entry);
 int fold_programs(struct view *view, const struct records_entry *entry); /* ERR_MALFORMED: nothing is known of the programs */
 
+/* secrets.c */
+int fold_secret(struct view *view, const struct records_entry *entry);
+
 /* fold_experiments.c */
 int fold_experiment(struct view *view, const struct records_entry *entry);
 int fold_experiment_large(struct view *view, const struct records_entry *entry);

@@ -303,6 +303,18 @@ struct view_annotation {
     const struct records_entry *entry;
 };
 
+/* One record of a secret (struct fact_secret). */
+struct view_secret {
+    struct view_secret *next; /* by name, then by (writer, page) */
+    char name[FACT_NAME_BYTES];
+    node_id writer;
+    uint32_t page;
+    uint64_t lamport;
+    bool removed;
+    uint8_t value[FACT_SECRET_VALUE_BYTES];
+    const struct records_entry *entry;
+};
+
 struct view_claim {
     struct view_claim *next; /* by writer */
     node_id writer;
@@ -461,6 +473,7 @@ struct view {
     uint32_t experiment_count, experiment_slots;
     struct view_tombstone *tombstones; /* by experiment id */
     uint32_t tombstone_count, tombstone_slots;
+    struct view_secret *secrets;
     bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared after the reader has acted; slots: more may fit */
     uint64_t malformed_count;                          /* records whose key or body did not decode */
     uint64_t jump_count; /* registers (drain, pause, stop, claim, annotation) whose highest clock is refused as a jump at present */
@@ -545,6 +558,7 @@ struct view_label view_label(const struct view *view, node_id node);
 struct lamport_top view_drain_top(const struct view_member *member, const node_id *but);
 struct lamport_top view_control_top(const struct view_experiment *experiment, const node_id *but);
 struct lamport_top view_stop_top(const struct view_trial *trial, const node_id *but);
+struct lamport_top view_secret_top(const struct view *view, const char *name, const node_id *but);
 struct lamport_top view_claim_top(const struct view_experiment *experiment, const node_id *but);
 struct lamport_top view_annotation_top(const struct view_experiment *experiment, const struct view_annotation *of,
                                        const node_id *but);
@@ -733,6 +747,25 @@ struct view_label_text {
 /* The labels of the configuration that no note has changed, "NAME" or "NAME=VALUE", and those that users have set. Returns how many
  * there are, at most VIEW_LABELS_MAX. An experiment in lean form has the latter only. */
 uint32_t view_experiment_labels(const struct view_experiment *experiment, struct view_label_text out[VIEW_LABELS_MAX]);
+
+/* ---- secrets.c ---------------------------------------------------------------------------------------------------------- */
+
+/* A row of the value that counts, which may be a removal. NULL: the secret has never been set. */
+const struct view_secret *view_secret_find(const struct view *view, const char *name);
+
+/* A row of the secret with the first name behind `name` (NULL: of all); NULL: there is none. */
+const struct view_secret *view_secret_next(const struct view *view, const char *name);
+
+/* Whether both rows of one secret are about the same value. */
+bool view_secret_is_same(const struct view_secret *a, const struct view_secret *b);
+
+/* The key of this value in the box for the node, and the record with it in `*fact`. NULL: the node has no copy; `*fact` is of no use. */
+const uint8_t *view_secret_copy(const struct view *view, const struct view_secret *now, node_id node, struct fact_secret *fact);
+
+bool view_secret_is_set(const struct view *view, const char *name);
+
+/* The trials ask for a secret, then `name`, that is not set, or of which `node` (may be NULL) has no copy. */
+bool view_secrets_lack(const struct view *view, const struct config *config, const node_id *node, char name[FACT_NAME_BYTES]);
 
 /* ---- groups.c: the group of an attempt as it is now --------------------------------------------------------------------- */
 

@@ -107,6 +107,11 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
             client_reply_send(daemon, client, &reply, -1);
         } else if (waiting->is_token) {
             answer_token(daemon, client, waiting, effect);
+        } else if (waiting->is_secret && client_reply_begin(&reply, waiting->id, true, 3)) {
+            pack_text(&reply.writer, "secret");
+            pack_text(&reply.writer, waiting->name);
+            put_stored_on(daemon, effect, &reply.writer);
+            client_reply_send(daemon, client, &reply, -1);
         } else if (waiting->is_revoke && client_reply_begin(&reply, waiting->id, true, 3)) {
             put_invite_id(waiting->invite_key, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);

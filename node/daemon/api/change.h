@@ -12,11 +12,12 @@ struct change_waiting {
     uint64_t key;        /* the core's name for the request (its "client") */
     uint64_t serial, id; /* the client and the id of its request */
     experiment_id experiment;
-    bool is_submit, is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots, is_trial, is_token;
+    bool is_submit, is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots, is_trial, is_token, is_secret;
     uint32_t trial; /* is_trial */
     node_id node; /* is_eviction, is_drain */
     uint8_t invite_key[PUBLIC_KEY_BYTES]; /* is_invite, is_revoke; is_token: the token's hash */
     char secret[80];                      /* is_token: the new token; "": it is revoked */
+    char name[FACT_NAME_BYTES];           /* is_secret */
     uint64_t slots; /* is_slots: bit i for slot i */
     struct token token;
 };

@@ -103,6 +103,7 @@ struct daemon_api {
     uint64_t append_id;                        /* of the last such report */
     struct api_login logins[API_LOGINS_MAX];
     uint64_t tokens_refused; /* requests by the HTTP door without a valid token */
+    uint64_t secret_due_ms;  /* since when a member has lacked copies of secrets (secrets.c); 0: none lacks one */
     uint16_t http_port;      /* where the HTTP door listens; 0: nowhere */
 };
 

@@ -4,6 +4,7 @@
 #include "node/daemon/api/change.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/api/searcher.h"
+#include "node/daemon/api/secrets.h"
 #include "node/daemon/api/submit.h"
 #include "node/daemon/api/tokens.h"
 #include "node/daemon/api/worker.h"
@@ -41,11 +42,14 @@ static const struct api_row rows[] = {
 
     {"session", API_READS, tokens_session, 0},
     {"tokens", API_READS, tokens_list, 0},
+    {"secrets", API_READS, secrets_list, 0},
 
     {"login_code", API_LOCAL, tokens_login_code, 0},
     {"login", API_OPEN, tokens_login, 0},
     {"token_create", API_CHANGES, tokens_create, NODE_REQUEST_TOKEN},
     {"token_revoke", API_CHANGES, tokens_revoke, NODE_REQUEST_TOKEN_REVOKE},
+    {"secret_set", API_CHANGES, secrets_set, NODE_REQUEST_SECRET},
+    {"secret_rm", API_CHANGES, secrets_remove, NODE_REQUEST_SECRET_REMOVE},
 
     {"submit", API_CHANGES, submit_request, 0},
     {"cancel", API_CHANGES, change_control, NODE_REQUEST_CANCEL},

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "node/config/hparams.h"
 #include "node/daemon/workers/inherited.h"
+#include "node/secret_box.h"
 #include "node/slots/processors.h"
 
 #define DEBIAN_TORCH_VERSION "/usr/lib/python3/dist-packages/torch/version.py"
@@ -495,6 +496,38 @@ static void add_outputs(struct worker_start *start, const char *directory)
     }
 }
 
+/* ---- secrets ----------------------------------------------------------------------------------------------------- */
+
+static bool open_secret(const struct daemon *daemon, const char *name, struct secret_box_value *out)
+{
+    const struct view *view = node_core_view(daemon->core);
+    const struct view_secret *now = view_secret_find(view, name);
+    struct fact_secret fact;
+    const uint8_t *box = now != NULL ? view_secret_copy(view, now, daemon->keys.id, &fact) : NULL;
+    return box != NULL && secret_box_open(&daemon->keys, &fact, box, out) == 0;
+}
+
+static void add_secrets(struct worker_start *start, const struct daemon *daemon, const struct config *config)
+{
+    char name[CONFIG_SECRET_BYTES];
+    start->secrets = calloc(CONFIG_SECRETS_MAX, sizeof *start->secrets);
+    start->failed |= start->secrets == NULL;
+    for (uint32_t i = 0; !start->failed && i < CONFIG_SECRETS_MAX && config_secret(config, i, name); i++) {
+        struct secret_box_value value;
+        if (!open_secret(daemon, name, &value)) {
+            bytes_copy_text(start->lacking, sizeof start->lacking, name);
+            return;
+        }
+        char *text = malloc(strlen(name) + value.bytes + 2);
+        if (text != NULL) {
+            (void)sprintf(text, "%s=%s", name, (const char *)value.text);
+            start->secrets[start->secret_count++] = text;
+        }
+        start->failed |= text == NULL;
+        secret_box_wipe(&value);
+    }
+}
+
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 void environment_of_machine(const struct daemon *daemon, struct worker_start *out)
@@ -551,6 +584,7 @@ void environment_build(const struct daemon *daemon, const struct node_effect *ef
     add_hparams(out, effect, config, view_find_attempt(node_core_view(daemon->core), &effect->u.worker.attempt), directory);
     add_ranks(out, effect);
     add_gpus(out, daemon, effect);
+    add_secrets(out, daemon, config);
     prepare_conda(out);
 }
 
@@ -560,6 +594,11 @@ void environment_close(struct worker_start *start)
         free(start->variables[i]);
     }
     free(start->variables);
+    for (size_t i = 0; i < start->secret_count; i++) {
+        explicit_bzero(start->secrets[i], strlen(start->secrets[i]));
+        free(start->secrets[i]);
+    }
+    free(start->secrets);
     free(start->entrypoint);
     free(start->hparams);
     *start = (struct worker_start){0};

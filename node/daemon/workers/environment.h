@@ -19,6 +19,9 @@ struct worker_start {
     size_t count, capacity;
     char *entrypoint;
     char *hparams; /* content of HPARAMS_FILE */
+    char **secrets; /* [secret_count], `NAME=value` each: for the program alone, so apart from the variables */
+    size_t secret_count;
+    char lacking[FACT_NAME_BYTES]; /* a secret that this node cannot open: the rest is not to be used; "": none */
     bool failed;   /* memory was short: the rest is not to be used */
 };
 
@@ -36,6 +39,7 @@ void environment_of_packages(const struct daemon *daemon, const struct config *c
 void environment_of_searcher(const struct daemon *daemon, const struct config *config, experiment_id experiment, lease_token token,
                              const char *directory, struct worker_start *out);
 
+/* Frees everything, and overwrites the secrets first. */
 void environment_close(struct worker_start *start);
 
 #endif

@@ -543,6 +543,8 @@ static void spawn_work(struct job *job)
                              .entrypoint = spawn->start.entrypoint,
                              .environment = (const char *const *)spawn->start.variables,
                              .environment_count = spawn->start.count,
+                             .secrets = (const char *const *)spawn->start.secrets,
+                             .secret_count = spawn->start.secret_count,
                              .lock_paths = locks,
                              .lock_count = 1,
                              .held_fd = spawn->held_fd,
@@ -682,10 +684,14 @@ void daemon_workers_spawn(struct daemon *daemon, const struct node_effect *effec
         spawn->start.entrypoint = strdup("exit 1");
         spawn->start.failed |= spawn->start.entrypoint == NULL;
     }
-    if (spawn->start.failed) {
+    if (spawn->start.failed || spawn->start.lacking[0] != '\0') {
+        char why[128 + FACT_NAME_BYTES] = "no memory is left for the worker's environment";
+        if (!spawn->start.failed) {
+            (void)snprintf(why, sizeof why, "this node has no copy of the secret %s that it can open (any more)", spawn->start.lacking);
+        }
         environment_close(&spawn->start);
         free(spawn);
-        daemon_workers_not_started(daemon, slot, "no memory is left for the worker's environment");
+        daemon_workers_not_started(daemon, slot, why);
         return;
     }
     platform_begin(daemon, slot, &spawn->start);
