@@ -77,7 +77,7 @@ def every_route_answers_about_finished_and_running_work(lab):
         raise AssertionError(f"the document has no {method} {path}")
 
     known = sorted(operations(door), key=lambda operation: operation[1].count("{"))
-    values = {"node": own, "invite": invite, "token": token["token_id"], "trial": "0", "step": step, "number": "0"}
+    values = {"node": own, "invite": invite, "token": token["token_id"], "trial": "0", "step": step, "number": "0", "name": "API_KEY"}
     for method, pattern, _ in known:
         if method == "GET":
             for experiment in (finished, running):
@@ -96,6 +96,7 @@ def every_route_answers_about_finished_and_running_work(lab):
             ("POST", f"/experiments/{finished}/pin", {"remove": True}), ("POST", f"/experiments/{running}/cancel", None),
             ("POST", "/slots/withhold", {"slots": [1], "for_s": 60}), ("POST", "/slots/return", {"slots": [1]}),
             ("POST", f"/nodes/{own}/drain", None), ("POST", f"/nodes/{own}/undrain", None),
+            ("POST", "/secrets", {"name": "API_KEY", "value": "v"}), ("DELETE", "/secrets/API_KEY", None),
             ("POST", "/tokens", {"name": "another"}), ("POST", "/invites", {"expires_s": 60}),
             ("POST", "/experiments", {"config": json.dumps(RUNNING), "overrides": ["name=again", "searcher.max_trials=1"]}),
             ("DELETE", f"/invites/{invite}", None), ("DELETE", f"/tokens/{token['token_id']}", None),
@@ -115,9 +116,10 @@ def without_a_token_nothing_is_told_and_a_read_only_one_changes_nothing(lab):
     door = Door(node)
     reader = new_token(node, "reader", "--read-only")
     before = node.json("status")["refused"]["tokens"]
-    values = {"experiment": "a1b2c3d4e5f60718", "node": "0" * 32, "invite": "0" * 16, "token": "0" * 16, "trial": 0, "step": 1, "number": 0}
+    values = {"experiment": "a1b2c3d4e5f60718", "node": "0" * 32, "invite": "0" * 16, "token": "0" * 16, "trial": 0, "step": 1, "number": 0,
+              "name": "API_KEY"}
     bodies = {"label": {"label": "x"}, "describe": {"value": "x"}, "priority": {"priority": 1}, "max_trials": {"max_trials": 1},
-              "max_slots": {"max_slots": 1}, "experiments": {"config": "name: x"}, "tokens": {"name": "x"}}
+              "max_slots": {"max_slots": 1}, "experiments": {"config": "name: x"}, "tokens": {"name": "x"}, "secrets": {"name": "X", "value": "x"}}
     wrong = 0
     for method, pattern, operation in operations(door):
         path = "/api/v1" + pattern.format(**values)

@@ -198,6 +198,16 @@ static const struct row {
         {"checkpoint.save_experiment_best", NULL, "-1", "checkpoint.save_experiment_best is '-1'; allowed are 0 ... 1000"},
         {"checkpoint.save_trial_best", NULL, "all", "checkpoint.save_trial_best is 'all'; allowed are 0 ... 1000"},
         {"checkpoint.save_trial_latest", NULL, "1.5", "checkpoint.save_trial_latest is '1.5'; allowed are 0 ... 1000"},
+        {"secrets", NULL, "API_KEY",
+         "secrets is 'API_KEY'; allowed is a list of at most 32 names as environment variables have them: letters, digits and _, no digit "
+         "first, of 1 ... 63 bytes"},
+        {"secrets", NULL, "[fine, 9LIVES]",
+         "secrets has '9LIVES', which is no name for a secret; allowed are names of environment variables that the daemon does not set: "
+         "letters, digits and _, no digit first, at most 63 bytes"},
+        {"secrets", NULL, "[MASTER_ADDR]",
+         "secrets has 'MASTER_ADDR', which is no name for a secret; allowed are names of environment variables that the daemon does not "
+         "set: letters, digits and _, no digit first, at most 63 bytes"},
+        {"secrets", NULL, "[A, A]", "secrets has A twice; remove one of them"},
         {"keep", NULL, "../x",
          "keep is '../x'; allowed is a list of at most 16 paths of 1 ... 255 bytes below the context directory, without '..'"},
         {"keep", NULL, "[a, /b]",

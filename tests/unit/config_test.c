@@ -316,6 +316,7 @@ static void mistakes_are_named_with_line_key_and_what_is_allowed(void **state)
         {"entrypoint: x\nenvironment: {variables: {RANK: 1}}\n", NULL, "'RANK' is set by the daemon for each rank"},
         {"entrypoint: x\nenvironment: {variables: {MASTER_ADDR: a}}\n", NULL, "'MASTER_ADDR' is set by the daemon for each rank"},
         {"entrypoint: x\nenvironment: {environment_variables: [A=1], variables: {A: 2}}\n", NULL, "'A' is given twice"},
+        {"entrypoint: x\nsecrets: [A]\nenvironment: {variables: {A: 2}}\n", NULL, "A is a secret and a variable of environment"},
         {"entrypoint: x\nhyperparameters: 5\n", NULL, "hyperparameters is '5'; allowed is a map"},
         {"entrypoint: x\nhyperparameters:\n  a: {type: integer, minval: 1, maxval: 2}\n", NULL, "exp.yaml:3: hyperparameters.a.type is 'integer'; allowed are const"},
         {"entrypoint: x\nhyperparameters: {a: {type: lgo, base: 2}}\n", NULL, "a.type is 'lgo'; did you mean 'log'? (allowed are const, categorical, int, "

@@ -157,6 +157,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_TOKEN:
         fact_token_pack(writer, fact);
         break;
+    case FACT_SECRET:
+        fact_secret_pack(writer, fact);
+        break;
     case FACT_SLOT:
         fact_slot_pack(writer, fact);
         break;

@@ -21,13 +21,14 @@ static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE, 
                                        FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
                                        FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE, FACT_STOP,
                                        FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_SEARCH_PAUSE, FACT_SEARCHER, FACT_ANNOTATION,
-                                       FACT_PART, FACT_TOKEN};
+                                       FACT_PART, FACT_TOKEN, FACT_SECRET};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
     struct fact_member member;
     struct fact_node node;
     struct fact_invite invite;
+    struct fact_secret secret;
     struct fact_token token;
     struct fact_slot slot;
     struct fact_experiment experiment;
@@ -358,6 +359,16 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         out->token = (struct fact_token){random_number(random), below(random, 2) == 1, below(random, 2) == 1, random_number(random), ""};
         random_text(random, out->token.name, sizeof out->token.name);
         return fact_key_public_key(metrics);
+    case FACT_SECRET:
+        out->secret = (struct fact_secret){.lamport = 1 + random_number(random) / 2, .removed = below(random, 4) == 0, .set_s = random_number(random)};
+        memcpy(out->secret.value, metrics, sizeof out->secret.value);
+        if (!out->secret.removed) {
+            out->secret.sealed = metrics;
+            out->secret.sealed_bytes = 1 + below(random, sizeof metrics);
+            out->secret.copies = metrics;
+            out->secret.copy_count = below(random, sizeof metrics / FACT_SECRET_COPY_BYTES);
+        }
+        return fact_key_secret("API_KEY", below(random, 256));
     case FACT_SLOT:
         out->slot.state = below(random, LEASE_WITHHELD + 1);
         out->slot.attempt = id;
@@ -540,6 +551,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_invite_read(record, &out->invite);
     case FACT_TOKEN:
         return fact_token_read(record, &out->token);
+    case FACT_SECRET:
+        return fact_secret_read(record, &out->secret);
     case FACT_SLOT:
         return fact_slot_read(record, &out->slot);
     case FACT_EXPERIMENT:
@@ -677,6 +690,12 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return SAME(invite.expires_s) && SAME(invite.revoked);
     case FACT_TOKEN:
         return SAME(token.expires_s) && SAME(token.revoked) && SAME(token.read_only) && SAME(token.created_s) && SAME(token.name);
+    case FACT_SECRET:
+        return SAME(secret.lamport) && SAME(secret.removed) && SAME(secret.value) && SAME(secret.set_s) && SAME(secret.sealed_bytes) &&
+               SAME(secret.copy_count) &&
+               (a->secret.sealed_bytes == 0 || memcmp(a->secret.sealed, b->secret.sealed, a->secret.sealed_bytes) == 0) &&
+               (a->secret.copy_count == 0 ||
+                memcmp(a->secret.copies, b->secret.copies, (size_t)a->secret.copy_count * FACT_SECRET_COPY_BYTES) == 0);
     case FACT_SLOT:
         return SAME(slot.state) && SAME(slot.attempt) && SAME(slot.rank) && SAME(slot.token_hash) &&
                SAME(slot.withheld) && SAME(slot.withheld_s);
@@ -905,6 +924,10 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         break;
     case FACT_TOKEN:
         check_text(fact->token.name, sizeof fact->token.name);
+        break;
+    case FACT_SECRET:
+        assert_true(fact->secret.lamport > 0 && fact->secret.sealed_bytes <= FACT_SECRET_SEALED_MAX);
+        assert_true(fact->secret.copy_count <= RECORD_BODY_BYTES_MAX / FACT_SECRET_COPY_BYTES);
         break;
     case FACT_RESULT:
     case FACT_DEATH:
