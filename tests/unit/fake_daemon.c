@@ -224,9 +224,15 @@ static void send_notice(struct fake_daemon *d, const char *notice, uint64_t step
     uint8_t bytes[128];
     struct pack_writer w;
     pack_writer_init(&w, bytes, sizeof bytes);
-    pack_map(&w, 3);
+    pack_map(&w, 6);
     pack_text(&w, "notice");
     pack_text(&w, notice);
+    pack_text(&w, "trace"); /* of two steps, from now on */
+    pack_u64(&w, step);
+    pack_text(&w, "steps");
+    pack_u64(&w, 2);
+    pack_text(&w, "from_ns");
+    pack_u64(&w, 0);
     pack_text(&w, "reason");
     pack_text(&w, "pause");
     pack_text(&w, "step");
@@ -367,6 +373,14 @@ static void serve_load(struct fake_daemon *d, struct fake_client *c, uint64_t id
     (void)close(fd);
 }
 
+static uint64_t number_of(const struct pack_reader *request, const char *key)
+{
+    struct pack_reader value = pack_find(request, key);
+    uint64_t number = pack_read_u64(&value);
+    CHECK(!value.failed);
+    return number;
+}
+
 static void serve(struct fake_daemon *d, struct fake_client *c, const uint8_t *bytes, size_t count)
 {
     struct pack_reader request;
@@ -388,6 +402,19 @@ static void serve(struct fake_daemon *d, struct fake_client *c, const uint8_t *b
     } else if (strcmp(op, "worker_progress") == 0) {
         struct pack_reader step = pack_find(&request, "step");
         d->progress_step = pack_read_u64(&step);
+    } else if (strcmp(op, "worker_profile") == 0) {
+        d->profile_steps += number_of(&request, "steps");
+        d->profile_step_ns += number_of(&request, "step_ns");
+        d->profile_collective_ns += number_of(&request, "collective_ns");
+        d->profile_data_ns += number_of(&request, "data_ns");
+    } else if (strcmp(op, "worker_spans") == 0) {
+        struct pack_reader spans = pack_find(&request, "spans");
+        uint32_t span_count = pack_read_array(&spans);
+        CHECK(span_count <= SPANS_MAX);
+        for (d->span_count = 0; d->span_count < span_count; d->span_count++) {
+            CHECK(span_read(&spans, &d->spans[d->span_count]));
+        }
+        d->trace = number_of(&request, "trace");
     } else if (strcmp(op, "worker_save") == 0 || strcmp(op, "worker_save_part") == 0) {
         serve_save(d, c, id, &request);
     } else if (strcmp(op, "worker_parts") == 0) {

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/frame.h"
+#include "base/spans.h"
 #include "train/shoal/shoal.h"
 
 #define FAKE_CLIENTS_MAX 24
@@ -77,6 +78,10 @@ struct fake_daemon {
     struct fake_report reports[FAKE_REPORTS_MAX];
     size_t report_count, open_count, save_count, group_count;
     uint64_t progress_step;
+    uint64_t profile_steps, profile_step_ns, profile_collective_ns, profile_data_ns; /* sums of all worker_profile */
+    uint64_t trace;                                                                  /* of the last worker_spans */
+    struct span spans[SPANS_MAX];
+    uint32_t span_count;
     uint64_t session;          /* of the last worker_open */
     size_t session_changes;    /* how often it was another one than before */
     uint64_t held_ids[8];

@@ -179,6 +179,64 @@ static void test_notices_are_heard(void **state)
     fake_daemon_stop(&daemon);
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Whether the span lies in that of its step. */
+static bool lies_in_its_step(const struct fake_daemon *daemon, const struct span *span)
+{
+    for (uint32_t i = 0; i < daemon->span_count; i++) {
+        const struct span *step = &daemon->spans[i];
+        if (step->kind == SPAN_STEP && step->step == span->step) {
+            return step->begin_ns <= span->begin_ns && span->end_ns <= step->end_ns;
+        }
+    }
+    return false;
+}
+
+static void test_where_the_time_of_steps_goes_is_told_and_traced(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    struct shoal *shoal = open_worker(&daemon);
+    uint64_t step = 1, steps_of_trace = 0, kinds[SPAN_KINDS] = {0};
+    assert_int_equal(shoal_progress(shoal, step), 0); /* the first step is not measured: nobody knows when it began */
+    fake_daemon_notice(&daemon, "trace", 9);
+    bool is_traced = false;
+    while (!is_traced && step < 2000) {
+        uint64_t begin_ns = now_ns();
+        (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        shoal_span(shoal, SHOAL_SPAN_DATA, begin_ns, now_ns());
+        assert_int_equal(shoal_barrier(shoal), 0);
+        assert_int_equal(shoal_checkpoint_save(shoal, step, "state", 5), 0);
+        assert_int_equal(shoal_progress(shoal, ++step), 0);
+        (void)pthread_mutex_lock(&daemon.mutex);
+        is_traced = daemon.trace == 9;
+        (void)pthread_mutex_unlock(&daemon.mutex);
+    }
+    assert_true(is_traced);
+    flush(shoal, &daemon);
+    assert_true(daemon.profile_steps > 0 && daemon.profile_data_ns >= 2000000 * daemon.profile_steps);
+    assert_true(daemon.profile_step_ns >= daemon.profile_data_ns + daemon.profile_collective_ns);
+    for (uint32_t i = 0; i < daemon.span_count; i++) {
+        const struct span *span = &daemon.spans[i];
+        assert_true(lies_in_its_step(&daemon, span));
+        steps_of_trace += span->kind == SPAN_STEP;
+        kinds[span->kind]++;
+    }
+    assert_true(steps_of_trace >= 4); /* two are wanted, and two more in case other ranks began later */
+    assert_int_equal(kinds[SPAN_DATA], steps_of_trace);
+    assert_int_equal(kinds[SPAN_BARRIER], steps_of_trace);
+    assert_int_equal(kinds[SPAN_SAVE], steps_of_trace);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
 static void test_nothing_is_lost_when_the_daemon_restarts(void **state)
 {
     (void)state;
@@ -901,6 +959,7 @@ int main(void)
         cmocka_unit_test(test_a_worker_learns_who_it_is),
         cmocka_unit_test(test_reports_and_checkpoints_reach_the_daemon),
         cmocka_unit_test(test_notices_are_heard),
+        cmocka_unit_test(test_where_the_time_of_steps_goes_is_told_and_traced),
         cmocka_unit_test(test_nothing_is_lost_when_the_daemon_restarts),
         cmocka_unit_test(test_a_refused_report_is_told_once_and_refuses_no_checkpoint),
         cmocka_unit_test(test_away_newer_checkpoints_replace_older_ones),

@@ -23,15 +23,21 @@ static bool is_settled(const struct client_background *b)
 }
 
 /* Runs the next all-reduce. Called with the mutex held and no all-reduce running; releases the mutex meanwhile. */
-static void run_next(struct shoal *s, int watch_fd)
+static void run_next(struct shoal *s, int watch_fd, bool is_thread)
 {
     struct client_background *b = &s->background;
     struct client_begun next = b->begun[b->done_count];
     b->is_running = true;
     s->revoke.watch_fd = watch_fd;
     (void)pthread_mutex_unlock(&b->mutex);
+    uint64_t begin_ns = client_link_now_ns();
     int error = group_all_reduce(s->workers, next.type, next.values, next.count);
+    uint64_t end_ns = client_link_now_ns();
     (void)pthread_mutex_lock(&b->mutex);
+    struct client_begun *done = &b->begun[b->done_count];
+    done->begin_ns = begin_ns;
+    done->end_ns = error == 0 ? end_ns : 0;
+    done->is_thread = is_thread;
     b->is_running = false;
     b->error = error;
     b->done_count = error == 0 ? b->done_count + 1 : b->begun_count; /* a broken group would fail the rest, too */
@@ -49,7 +55,7 @@ static void *background_thread(void *argument)
         if (is_settled(b) || b->is_running) {
             (void)pthread_cond_wait(&b->changed, &b->mutex);
         } else {
-            run_next(s, -1);
+            run_next(s, -1, true);
         }
     }
     (void)pthread_mutex_unlock(&b->mutex);
@@ -155,7 +161,7 @@ void client_background_settle(struct shoal *s)
         if (b->is_running) {
             wait_for_thread(s);
         } else {
-            run_next(s, client_watch_fd(s));
+            run_next(s, client_watch_fd(s), false);
         }
     }
     (void)pthread_mutex_unlock(&b->mutex);
@@ -176,6 +182,7 @@ int client_background_wait(struct shoal *s)
     (void)pthread_mutex_unlock(&b->mutex);
     error = client_collective_result(s, error);
     for (size_t i = 0; i < count && error == 0; i++) {
+        client_profile_begun(s, &b->begun[i]);
         error = client_finite_judge(s, &b->begun[i]);
     }
     return error;

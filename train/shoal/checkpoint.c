@@ -165,6 +165,7 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
         return ERR_REFUSED;
     }
     int index = 0;
+    s->filling_ns = client_link_now_ns();
     int error = choose_save(s, &index);
     if (error != 0) {
         return error;
@@ -214,6 +215,7 @@ static int commit(struct shoal *s, uint64_t step, const struct shoal_part *part,
     CHECK(s->filling >= 0); /* shoal_checkpoint_begin was called and succeeded */
     struct client_save *save = &s->saves[s->filling];
     s->filling = -1;
+    client_profile_save(s, s->filling_ns);
     int error = write_cuts(s, save, cuts, cut_count);
     if (error != 0) {
         return error;

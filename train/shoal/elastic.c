@@ -87,6 +87,7 @@ static void leave(struct shoal *s)
     group_close(&s->workers);
     revoke_close(&s->revoke);
     s->elastic.in_group = s->elastic.leave_wanted = false;
+    client_profile_interrupt(s);
 }
 
 /* What is begun ends first, because a thread may be summing it. */
@@ -385,6 +386,7 @@ int shoal_step_begin(struct shoal *s, uint64_t *step)
         return client_fail(s, ERR_USAGE, "shoal_step_begin is for contexts of shoal_open_elastic");
     }
     int error = 0;
+    bool is_entering = !e->in_group;
     if (s->state == CLIENT_ALONE && !e->in_group) {
         error = begin_alone(s);
     } else if (!e->in_group && e->listen_fd < 0) {
@@ -397,6 +399,10 @@ int shoal_step_begin(struct shoal *s, uint64_t *step)
     if (error == 0) {
         *step = e->applied;
         s->call_of_step = 0;
+        if (is_entering) {
+            s->profile.step = e->applied;
+            client_profile_restart(s);
+        }
         client_balance_begin(s);
     }
     return error;
@@ -462,18 +468,20 @@ int shoal_step_commit(struct shoal *s)
     }
     float wishes[2] = {e->leave_wanted ? 1.0f : 0.0f, s->stop ? 1.0f : 0.0f};
     (void)client_call_note(s, CLIENT_CALL_COMMIT, ELEMENT_F32, 2);
+    uint64_t begin_ns = client_link_now_ns();
     int error = s->workers == NULL ? 0 : client_collective_result(s, group_all_reduce(s->workers, ELEMENT_F32, wishes, 2));
-    if (error == 0 && wishes[1] > 0) {
-        s->stop = true;
-        return SHOAL_STOP;
+    bool stops = error == 0 && wishes[1] > 0, leaves = error == 0 && !stops && wishes[0] > 0;
+    if (error == 0 && !stops && !leaves) {
+        error = client_balance_commit(s);
+        error = error == 0 && s->size > 1 && e->applied % SHOAL_CHECK_STEPS == 0 ? compare(s) : error;
     }
-    if (error == 0 && wishes[0] > 0) {
+    client_profile_collective(s, SPAN_COMMIT, begin_ns, 0);
+    if (e->in_group) {
+        client_profile_step(s, e->applied);
+    }
+    s->stop |= stops;
+    if (leaves) {
         leave(s);
-        return SHOAL_AGAIN;
     }
-    error = error != 0 ? error : client_balance_commit(s);
-    if (error == 0 && s->size > 1 && e->applied % SHOAL_CHECK_STEPS == 0) {
-        error = compare(s);
-    }
-    return error;
+    return stops ? SHOAL_STOP : leaves ? SHOAL_AGAIN : error;
 }

@@ -349,6 +349,14 @@ static void take_notice(struct shoal *s, const struct pack_reader *frame, struct
         if (!failed && !at_once.failed) {
             client_elastic_notice(s, generation, is_at_once);
         }
+    } else if (pack_text_is(text, bytes, "trace")) {
+        bool failed = false;
+        uint64_t trace = client_link_find_u64(frame, "trace", UINT64_MAX, &failed);
+        uint64_t steps = client_link_find_u64(frame, "steps", SPANS_MAX, &failed);
+        uint64_t from_ns = client_link_find_u64(frame, "from_ns", UINT64_MAX, &failed);
+        if (!failed) {
+            client_profile_trace(s, trace, steps, from_ns);
+        }
     } else if (pack_text_is(text, bytes, "durable")) {
         bool failed = false;
         uint64_t step = client_link_find_u64(frame, "step", UINT64_MAX, &failed);

@@ -12,6 +12,7 @@
 
 #include "base/frame.h"
 #include "base/pack.h"
+#include "base/spans.h"
 #include "train/group/gpu/gpu.h"
 #include "train/group/group.h"
 #include "train/plan/balance.h"
@@ -132,6 +133,8 @@ struct client_begun {
     enum element_type type;
     struct client_call call;
     struct client_finite own;
+    uint64_t begin_ns, end_ns; /* of the sum; 0: it has not ended */
+    bool is_thread;            /* summed by the thread */
 };
 
 /* The all-reduces begun by the program and the thread that sums them (train/shoal/background.c). */
@@ -149,6 +152,23 @@ struct client_background {
     size_t begun_count, done_count; /* since the last wait; only the program's thread changes begun_count */
     bool is_running, is_awaited, is_over;
     int error; /* of the first array that failed */
+};
+
+/* Steps, and what of their time goes where. */
+struct client_split {
+    uint64_t steps, step_ns, collective_ns, data_ns;
+};
+
+/* Where the time goes (train/shoal/profile.c). */
+struct client_profile {
+    bool is_stepping;        /* since_ns counts */
+    uint64_t step, since_ns; /* the last step that has ended, and when */
+    struct client_split now; /* of the present step */
+    struct client_split sum; /* of the steps that the daemon has not been told of */
+    uint64_t sent_ns;
+    uint64_t trace, trace_steps, trace_from_ns; /* the trace that the daemon asks for; 0: none */
+    struct span *spans; /* room for SPANS_MAX; NULL: nothing is recorded now */
+    uint32_t span_count, lost_spans, traced_steps;
 };
 
 /* The context; owned by the program, used by its thread. */
@@ -175,6 +195,7 @@ struct shoal {
 
     struct client_save saves[2];
     int filling; /* the buffer between begin and commit, or -1 */
+    uint64_t filling_ns; /* when it was begun */
     void *scratch; /* outside Shoal: the buffer */
 
     struct group *workers; /* NULL outside Shoal, and in no group */
@@ -184,6 +205,7 @@ struct shoal {
     struct client_port port;
     struct client_background background;
     struct client_balance balance;
+    struct client_profile profile;
     struct client_memory memories[SHOAL_ALLOCATIONS_MAX];
     size_t memory_count;
     char experiment[64];
@@ -262,6 +284,26 @@ int client_background_wait(struct shoal *s);
 
 /* Ends the thread and what it still runs by revoking the group. */
 void client_background_close(struct shoal *s);
+
+/* ---- train/shoal/profile.c ---- */
+
+/* A step begins now, in a group that this rank has just entered; client_profile_interrupt: the present step will not end. */
+void client_profile_restart(struct shoal *s);
+void client_profile_interrupt(struct shoal *s);
+
+/* `step` has ended, and the next one begins. */
+void client_profile_step(struct shoal *s, uint64_t step);
+
+/* The program was in a collective, or waited for what it had begun, from begin_ns until now. client_profile_begun: a sum that was
+ * begun is over, in whatever thread. client_profile_save: the program has saved a checkpoint since begin_ns. */
+void client_profile_collective(struct shoal *s, enum span_kind kind, uint64_t begin_ns, uint64_t bytes);
+void client_profile_begun(struct shoal *s, const struct client_begun *begun);
+void client_profile_save(struct shoal *s, uint64_t begin_ns);
+
+/* The daemon asks for a trace of so many steps, from the first that begins at or after from_ns. Asked again it changes nothing. */
+void client_profile_trace(struct shoal *s, uint64_t trace, uint64_t steps, uint64_t from_ns);
+
+void client_profile_close(struct shoal *s);
 
 /* ---- train/shoal/roll.c ---- */
 

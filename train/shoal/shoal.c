@@ -232,6 +232,7 @@ static int open_with_daemon(struct shoal *s, const char *socket_path)
 static void destroy(struct shoal *s)
 {
     client_background_close(s);
+    client_profile_close(s);
     group_close(&s->workers);
     gpu_close(&s->gpu);
     while (s->memory_count > 0) {
@@ -549,8 +550,12 @@ static int settle(struct shoal *s)
     if (missing != 0) {
         return missing;
     }
-    bool was_working = client_background_is_busy(s) && client_balance_pause(s);
+    bool is_busy = client_background_is_busy(s), was_working = is_busy && client_balance_pause(s);
+    uint64_t begin_ns = is_busy ? client_link_now_ns() : 0;
     int error = client_background_wait(s);
+    if (is_busy) {
+        client_profile_collective(s, SPAN_SUMS, begin_ns, 0);
+    }
     client_balance_resume(s, was_working);
     s->revoke.watch_fd = client_watch_fd(s);
     return error;
@@ -587,6 +592,17 @@ static int run_group(struct group *group, enum client_call_kind kind, enum eleme
     }
 }
 
+static enum span_kind span_of(enum client_call_kind kind)
+{
+    static const enum span_kind kinds[] = {[CLIENT_CALL_ALL_REDUCE] = SPAN_ALL_REDUCE,
+                                           [CLIENT_CALL_BROADCAST] = SPAN_BROADCAST,
+                                           [CLIENT_CALL_BARRIER] = SPAN_BARRIER,
+                                           [CLIENT_CALL_COMMIT] = SPAN_COMMIT,
+                                           [CLIENT_CALL_REDUCE_SCATTER] = SPAN_REDUCE_SCATTER,
+                                           [CLIENT_CALL_ALL_GATHER] = SPAN_ALL_GATHER};
+    return kinds[kind];
+}
+
 /* Outside Shoal there is no other rank to wait for. */
 static int run(struct shoal *s, enum client_call_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
 {
@@ -594,7 +610,9 @@ static int run(struct shoal *s, enum client_call_kind kind, enum element_type ty
         return 0;
     }
     bool was_working = client_balance_pause(s);
+    uint64_t begin_ns = client_link_now_ns();
     int error = client_collective_result(s, run_group(s->workers, kind, type, values, count, root));
+    client_profile_collective(s, span_of(kind), begin_ns, count * element_type_bytes(type));
     client_balance_resume(s, was_working);
     return error;
 }
@@ -736,6 +754,9 @@ int shoal_report(struct shoal *s, const char *group, uint64_t step, const char *
     if (s->state == CLIENT_ALONE) {
         return 0;
     }
+    if (step > s->profile.step) {
+        shoal_step_mark(s, step);
+    }
     size_t sum = 0;
     int error = check_names(s, group, names, count, &sum);
     if (error != 0) {
@@ -850,6 +871,7 @@ int shoal_progress(struct shoal *s, uint64_t step)
             s->progress_at_ms = now_ms;
         }
     }
+    shoal_step_mark(s, step);
     return client_link_pump(s);
 }
 

@@ -311,6 +311,15 @@ int shoal_pump(struct shoal *shoal);
 /* Reports the number of applied steps; cheap enough for every step (sent at most every 200 ms). ERR_CLOSED, ERR_REFUSED. */
 int shoal_progress(struct shoal *shoal, uint64_t step);
 
+/* Where the time goes. libshoal measures how long steps take and how much of that is spent in collectives, and tells the daemon once
+ * a second; `shoal metrics --profile` shows it, and `shoal trace` each span of a few steps. A step of an elastic context ends with
+ * shoal_step_commit, else with the next shoal_progress (or shoal_report) of a later step. What only the program knows it may tell:
+ * shoal_span, a span of its own thread by CLOCK_MONOTONIC (a wait for data counts as that, the others are for traces only);
+ * shoal_step_mark, the end of a step, for programs that do not report their progress at each. Both cost less than a microsecond. */
+enum shoal_span_kind { SHOAL_SPAN_DATA = 2, SHOAL_SPAN_FORWARD, SHOAL_SPAN_BACKWARD };
+void shoal_span(struct shoal *shoal, enum shoal_span_kind kind, uint64_t begin_ns, uint64_t end_ns);
+void shoal_step_mark(struct shoal *shoal, uint64_t step);
+
 /* Saves a checkpoint of `step`: copies bytes[count] and returns; the daemon stores and replicates them while training goes on.
  * The choice of the best checkpoints (save_trial_best) uses the last reported value of searcher.metric, so report the
  * measurement of this step first. There are two buffers. If the daemon is still reading both, the call waits for one, at most

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 from . import _checkpoint
 from ._errors import CheckpointError, ShoalError, StepLost
-from ._library import ElasticLink
+from ._library import DATA, ElasticLink
 from ._run import Run, _step
 
 if TYPE_CHECKING:
@@ -384,7 +384,11 @@ class ElasticRun(Run):
                     continue
                 self._part = first, total, first + begin, count
                 step, self._is_lost = self.step, False
-                yield feed.part(self._batch, begin, count)
+                began_ns = time.monotonic_ns()
+                data = feed.part(self._batch, begin, count)
+                if self._group is not None:
+                    self._group.span(DATA, began_ns)
+                yield data
                 if self.step == step and not self._is_lost and not self._stopped:
                     raise ShoalError(
                         "A batch of run.batches() was used without `with run.step():`, or its block ended by an error, so its"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 from contextlib import AbstractContextManager
 from ctypes import CFUNCTYPE, POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, NamedTuple
@@ -19,6 +20,7 @@ _ERROR_BYTES = 512
 _WAIT_SECONDS = 300  # for other ranks, which may evaluate or write meanwhile
 _COLLECTIVE_TIMEOUT_DEFAULT = 60  # of node/core/facts/options.c; meant for sums of gradients
 _F32, _BYTES = 1, 4  # enum shoal_type
+DATA, FORWARD, BACKWARD = 2, 3, 4  # enum shoal_span_kind
 _AGAIN, _STOP = 1, 2  # SHOAL_AGAIN, SHOAL_STOP
 
 # of shoal_on_load and shoal_on_state
@@ -85,6 +87,8 @@ def _declare(library: ctypes.CDLL) -> None:
         "shoal_start_step": (c_uint64, [context]),
         "shoal_report_packed": (c_int, [context, c_char_p, c_size_t, POINTER(c_size_t)]),
         "shoal_progress": (c_int, [context, c_uint64]),
+        "shoal_span": (None, [context, c_int, c_uint64, c_uint64]),
+        "shoal_step_mark": (None, [context, c_uint64]),
         "shoal_pump": (c_int, [context]),
         "shoal_flush": (c_int, [context, c_int]),
         "shoal_should_stop": (c_bool, [context]),
@@ -205,6 +209,22 @@ class Link:
     def progress(self, step: int) -> None:
         with self._lock:
             self._check(self._library.shoal_progress(self._open(), step), "Reporting progress")
+
+    def span(self, kind: int, begin_ns: int) -> None:
+        """Tells of what this thread has done since begin_ns, by time.monotonic_ns."""
+        end_ns = time.monotonic_ns()
+        with self._lock:
+            if self._context is not None and not self._is_forked:
+                self._library.shoal_span(self._context, kind, begin_ns, end_ns)
+
+    def step_mark(self, step: int) -> None:
+        """A step has ended. Nothing is told while another call waits."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._context is not None and not self._is_forked:
+                    self._library.shoal_step_mark(self._context, step)
+            finally:
+                self._lock.release()
 
     def pump(self) -> None:
         """Lets libshoal send and receive, if no other call is under way."""

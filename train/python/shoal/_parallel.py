@@ -10,6 +10,7 @@ ranks had a gradient.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 
 from ._elastic import ElasticRun
 from ._errors import ShoalError, StepLost
+from ._library import BACKWARD, FORWARD
 from ._run import init
 
 _KINDS = {torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}  # enum shoal_type
@@ -138,6 +140,7 @@ class DistributedDataParallel(torch.nn.Module):
         self._used = bytearray(count)  # since the last sum: brought by a hook
         self._fired = bytearray(count)  # in this backward
         self._is_queued, self._next = False, 0
+        self._backward_ns = 0  # when this backward began
         self._sums, self._version = 0, 0  # in this step; before it
         self._failure: ShoalError | None = None
         self._room: Any = None  # for buffers on their way
@@ -212,7 +215,10 @@ class DistributedDataParallel(torch.nn.Module):
         is_step = torch.is_grad_enabled() and run._in_block and run.size > 1
         if is_step and self._broadcasts:
             self._share_buffers()
+        began_ns = time.monotonic_ns()
         out = self.module(*arguments, **named)
+        if is_step and run._group is not None:
+            run._group.span(FORWARD, began_ns)
         if torch.is_grad_enabled() and self._syncs and (is_step or not run._in_block):
             tensors = list(_tensors(out))
             if is_step and not tensors:
@@ -287,6 +293,7 @@ class DistributedDataParallel(torch.nn.Module):
         if self._run.size == 1:
             return
         self._is_queued, self._next, self._failure = True, 0, None
+        self._backward_ns = time.monotonic_ns()
         self._fired = bytearray(len(self._fired))
         for bucket in self._buckets:
             bucket.missing = len(bucket.members)
@@ -360,6 +367,7 @@ class DistributedDataParallel(torch.nn.Module):
             group.sum_wait()
         except ShoalError as error:
             failure = failure or error
+        group.span(BACKWARD, self._backward_ns)
         if isinstance(failure, StepLost):
             self._run._lost()
         if failure is not None:

@@ -12,14 +12,14 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
 
 from . import _checkpoint, _directories, _msgpack, _reports
 from ._alone import Alone
 from ._errors import CheckpointError, DaemonLost, GroupBroken, ShoalError
-from ._library import Link, Part
+from ._library import DATA, Link, Part
 
 if TYPE_CHECKING:
     from ._elastic import ElasticRun
@@ -180,6 +180,8 @@ class Run:
         self._closed = False
         self._steps: dict[str, int] = {}  # the last of each group of metrics
         self._first = 0  # behind which a group without one begins
+        self._marked = 0  # the last step of which libshoal knows that it has ended
+        self._has_batches = False  # of `batches`, which tells of steps
         self._packer = _reports.Packer()
         self._saves: tuple[int, bytes, list[str]] = (0, bytes(16), [])  # count, digest and names of the last save
         self._warned: set[str] = set()
@@ -384,9 +386,36 @@ class Run:
             if self._sender.error is not None:
                 raise self._sender.error
             self._sender.put(packed)
+            if step > self._marked and not self._has_batches:
+                self._mark(step)
         self._steps[group] = step
 
     log = report
+
+    def _mark(self, step: int) -> None:
+        """Tells libshoal, which measures how long steps take, that one has ended."""
+        self._marked = step
+        if self._link is not None:
+            self._link.step_mark(step)
+
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """The batches of a loader, each of which is a step, so that ``shoal metrics --profile`` and ``shoal trace`` tell
+        the wait for data from the rest of a step: ``for x, y in run.batches(loader)``. Without it a step is what lies between
+        two reports of later steps."""
+        link = self._link
+        self._has_batches = True
+        self._mark(max(self._marked, int(self.step)))
+        batches = iter(loader)
+        while True:
+            began_ns = time.monotonic_ns()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            if link is not None:
+                link.span(DATA, began_ns)
+            yield batch
+            self._mark(self._marked + 1)
 
     def _compared_by(self) -> str:
         """Name of the metric that the trials are compared by. ShoalError."""
