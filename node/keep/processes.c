@@ -31,6 +31,23 @@ bool keep_process_read(pid_t pid, struct keep_process *out)
     return true;
 }
 
+bool keep_process_io(pid_t pid, uint64_t *read_bytes, uint64_t *written_bytes)
+{
+    char text[512];
+    unsigned long long in, out;
+    if (!keep_text_read(text, sizeof text, "/proc/%d/io", (int)pid)) {
+        return false;
+    }
+    const char *read_line = strstr(text, "\nread_bytes: "), *write_line = strstr(text, "\nwrite_bytes: ");
+    if (read_line == NULL || write_line == NULL || sscanf(read_line, " read_bytes: %llu", &in) != 1 ||
+        sscanf(write_line, " write_bytes: %llu", &out) != 1) {
+        return false;
+    }
+    *read_bytes = in;
+    *written_bytes = out;
+    return true;
+}
+
 pid_t keep_process_next(DIR *proc)
 {
     struct dirent *entry;

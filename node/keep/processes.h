@@ -22,6 +22,9 @@ struct keep_process {
 /* Reads one process. False: no such process. */
 bool keep_process_read(pid_t pid, struct keep_process *out);
 
+/* The bytes that a process has read from disks and written to them (/proc/PID/io). False: no such process, or one of another user. */
+bool keep_process_io(pid_t pid, uint64_t *read_bytes, uint64_t *written_bytes);
+
 /* The next process in a directory stream of /proc; 0 at its end. */
 pid_t keep_process_next(DIR *proc);
 

@@ -31,7 +31,7 @@ int series_hooks_answer(struct chunks *chunks, const uint8_t *prefix, size_t pre
                         const uint8_t *question, size_t question_bytes, size_t bytes_max, struct pack_writer *out, bool *more)
 {
     struct log_question lines;
-    if (prefix[0] == 'm') {
+    if (levels_has_points(prefix[0])) {
         return answer_points(chunks, prefix, prefix_bytes, from_sequence, question, question_bytes, bytes_max, out, more);
     }
     if (prefix[0] != 'l') {

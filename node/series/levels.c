@@ -19,14 +19,19 @@ static uint64_t span_of(int level)
     return 1ull << (FAN_BITS * level);
 }
 
+bool levels_has_points(uint8_t letter)
+{
+    return letter == 'm' || letter == 's';
+}
+
 /* The series of a level: the points' prefix with another letter, and the level. False: there is no room for it. */
 static bool level_prefix(const uint8_t *prefix, size_t prefix_bytes, int level, uint8_t out[SERIES_PREFIX_BYTES_MAX])
 {
-    if (prefix_bytes < 2 || prefix_bytes + 1 > SERIES_PREFIX_BYTES_MAX || prefix[0] != 'm') {
+    if (prefix_bytes < 2 || prefix_bytes + 1 > SERIES_PREFIX_BYTES_MAX || !levels_has_points(prefix[0])) {
         return false;
     }
     memcpy(out, prefix, prefix_bytes);
-    out[0] = 'M';
+    out[0] = prefix[0] == 'm' ? 'M' : 'S';
     out[prefix_bytes] = (uint8_t)level;
     return true;
 }

@@ -1,6 +1,6 @@
 #ifndef NODE_SERIES_LEVELS_H
 #define NODE_SERIES_LEVELS_H
-/* Down-sampled metric points. Beside the points of a series (prefix 'm', entries numbered from 0) lie sums over 16, 256, 4096,
+/* Down-sampled points. Beside the points of a series (prefix 'm': metrics, 's': profiles; entries numbered from 0) lie sums over 16, 256, 4096,
  * ... entries, in series of their own: level L has one row for each 16^L entries, and all levels together take about a tenth of
  * the points' room. Each node that holds the points makes the rows itself, from the points; they are never sent. So a question
  * for a few hundred values reads a few thousand rows, however long the series is.
@@ -36,6 +36,9 @@ struct levels_question {
  * ERR_MALFORMED. */
 int levels_question_pack(const struct levels_question *question, uint8_t *out, size_t capacity, size_t *count);
 int levels_question_read(const uint8_t *bytes, size_t count, struct levels_start *starts, struct levels_question *out);
+
+/* Whether a series with this letter has points. */
+bool levels_has_points(uint8_t letter);
 
 /* Answers with entries (bulk_wire_entry_write): the first entry of a bucket, and a map of sums_show. An entry without bytes tells
  * where the next question should begin. The answer ends with the bucket that makes it larger than `bytes_max`; `*more`: there are

@@ -17,6 +17,7 @@
 struct board_wish {
     const char *directory; /* exists */
     bool follows;          /* there will be later rounds */
+    bool has_profile;      /* also the profiles of trials */
     bool has_large;        /* files of programs also where a trial keeps more than BOARD_FILES_BYTES_MAX */
 };
 

@@ -148,29 +148,44 @@ static void end_points(struct board *board, struct board_experiment *experiment,
     }
 }
 
-int board_read_points(struct board *board, struct board_experiment *experiment, uint64_t only)
+/* Reads the metric points, or those of the profiles; `*last` is the last reply. */
+static int read_series(struct board *board, struct board_experiment *experiment, uint64_t only, bool profile, struct reply *last)
 {
     struct client *client = &board->client;
-    struct reply reply = {.end = false};
     struct points_walk walk = {0};
-    uint64_t begun_ms = board_now_ms();
-    client_begin(client, "metrics", only == UINT64_MAX ? 1 : 2);
+    client_begin(client, "metrics", (only == UINT64_MAX ? 1u : 2u) + profile);
     pack_text(&client->request, "experiment");
     pack_text(&client->request, experiment->id);
     if (only != UINT64_MAX) {
         pack_text(&client->request, "trial");
         pack_u64(&client->request, only);
     }
+    if (profile) {
+        pack_text(&client->request, "profile");
+        pack_bool(&client->request, true);
+    }
     int code = client_send(client, -1);
-    while (code == CLI_DONE && !reply.end) {
-        code = client_next(client, CLIENT_ANSWER_MS, false, &reply);
-        code = code == CLI_DONE ? take_points(board, experiment, &walk, document_list(&reply.document, "points")) : code;
+    *last = (struct reply){.end = false};
+    while (code == CLI_DONE && !last->end) {
+        code = client_next(client, CLIENT_ANSWER_MS, false, last);
+        code = code == CLI_DONE ? take_points(board, experiment, &walk, document_list(&last->document, "points")) : code;
     }
     if (walk.trial != NULL) {
         event_dir_rest(&walk.trial->events);
     }
+    return code;
+}
+
+int board_read_points(struct board *board, struct board_experiment *experiment, uint64_t only)
+{
+    struct reply last;
+    uint64_t begun_ms = board_now_ms();
+    int code = read_series(board, experiment, only, false, &last);
     if (code == CLI_DONE) {
-        end_points(board, experiment, only, &reply, board_now_ms() - begun_ms);
+        end_points(board, experiment, only, &last, board_now_ms() - begun_ms);
+    }
+    if (code == CLI_DONE && board->wish->has_profile) { /* behind the metrics, whose attempts begin in their order */
+        code = read_series(board, experiment, only, true, &last);
     }
     return code;
 }

@@ -131,6 +131,7 @@ static const struct option_rule metrics_options[] = {
     {"all", NULL, "also void points: of steps that a later attempt, which went on from an older checkpoint, made anew"},
     {"csv", NULL, "a table: a column for each metric, a row for each point"},
     {"points", "N", "about N sums over the whole of each attempt instead of each point: count, min, max, mean, last"},
+    {"profile", NULL, "instead of the reported metrics, what each rank used (system/rankN/...) and where the time of its steps went (time/rankN/...)"},
     {"x", "step|time|NAME", "add x: the step, the time in s, or a metric of the group, e.g. epoch; points without it are left out"},
     {NULL, NULL, NULL},
 };
@@ -143,6 +144,7 @@ static const struct option_rule export_options[] = {
 static const struct option_rule tensorboard_options[] = {
     {"files", NULL, "event files of programs also from trials that keep more than 64 MiB: all that they keep travels to this node"},
     {"follow", NULL, "go on as points come, at most 2 s behind, until all is over"},
+    {"profile", NULL, "also what the ranks used and where the time of their steps went, as system/... and time/..."},
     {"logdir", "DIR", "write into DIR, and start nothing; default: a temporary directory, on which tensorboard is started"},
     {NULL, NULL, NULL},
 };

@@ -1,4 +1,4 @@
-/* metrics: the points that trials have reported, as lines, JSON or CSV; each point, or sums over many. */
+/* metrics: the points that trials have reported, or of their profiles, as lines, JSON or CSV; each point, or sums over many. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 /* What the user wants. */
 struct metrics_wish {
-    bool shows_void, is_csv;
+    bool shows_void, is_csv, wants_profile;
     uint64_t points; /* 0: each point */
     const char *x;   /* NULL: no x */
 };
@@ -365,6 +365,7 @@ static int read_wish(struct cli *cli, const struct arguments *arguments, struct 
     const char *points = options_value(arguments, "points");
     *out = (struct metrics_wish){.shows_void = options_has(arguments, "all"),
                                  .is_csv = options_has(arguments, "csv"),
+                                 .wants_profile = options_has(arguments, "profile"),
                                  .x = options_value(arguments, "x")};
     if (points != NULL && (options_number(points, POINTS_MAX, &out->points) != 0 || out->points == 0)) {
         return cli_fail(cli, CLI_USAGE, "--points %.40s is no number of points; allowed are 1 to %d", points, POINTS_MAX);
@@ -410,7 +411,7 @@ int command_metrics(struct cli *cli, const struct arguments *arguments)
         code = target_read(cli, arguments->operands[0], false, false, &target);
     }
     if (code == CLI_DONE) {
-        code = target_begin(cli, "metrics", &target, wish.points > 0 ? 2 : 0, &client);
+        code = target_begin(cli, "metrics", &target, (wish.points > 0 ? 2u : 0u) + wish.wants_profile, &client);
     }
     if (code != CLI_DONE) {
         return code;
@@ -420,6 +421,10 @@ int command_metrics(struct cli *cli, const struct arguments *arguments)
         pack_u64(&client.request, wish.points);
         pack_text(&client.request, "void");
         pack_bool(&client.request, wish.shows_void);
+    }
+    if (wish.wants_profile) {
+        pack_text(&client.request, "profile");
+        pack_bool(&client.request, true);
     }
     struct metrics_writer *writer = calloc(1, sizeof *writer);
     FILE *rows = wish.is_csv ? tmpfile() : NULL;

@@ -219,6 +219,7 @@ int command_tensorboard(struct cli *cli, const struct arguments *arguments)
     }
     run.wish = (struct board_wish){.directory = run.directory,
                                    .follows = options_has(arguments, "follow") || given == NULL,
+                                   .has_profile = options_has(arguments, "profile"),
                                    .has_large = options_has(arguments, "files")};
     code = show(&run, arguments);
     board_close(&run.board);

@@ -170,7 +170,7 @@ static int pack_question(struct query_series *series, const struct series_source
     if (!series_is_question(series)) {
         return 0;
     }
-    if (series->kind == 'm') {
+    if (series_is_points(series)) {
         return pack_points_question(series, source, out, count);
     }
     series->lines.is_last = !series->follow || series->source_at < series->over_count;
@@ -229,8 +229,8 @@ static void series_step(struct daemon *daemon, struct query_series *series, uint
         client_reply_error(daemon, client, series->id, EXIT_REFUSED,
                            "Node %s is of an older version and cannot %s; ask without %s, or update it.",
                            render_node_label(daemon->core, series->foreign).text,
-                           series->kind == 'm' ? "sum points up" : "choose lines of a log",
-                           series->kind == 'm' ? "--points" : "--grep, --since and --tail");
+                           series_is_points(series) ? "sum points up" : "choose lines of a log",
+                           series_is_points(series) ? "--points" : "--grep, --since and --tail");
         series_free(daemon, series);
         return;
     }
@@ -398,7 +398,7 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
     }
     *series = (struct query_series){.serial = request->client->serial,
                                      .id = request->id,
-                                     .kind = (char)kind,
+                                     .kind = kind == 'm' && request_flag(&request->map, "profile") ? 's' : (char)kind,
                                      .follow = kind == 'l' && request_flag(&request->map, "follow"),
                                      .experiment = experiment->id,
                                      .trial = (uint32_t)trial,
@@ -431,7 +431,7 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
         }
         for (const struct view_attempt *a = row->attempts; kind == 'm' && a != NULL; a = a->next) {
             series_add_workers(series, row, a, UINT32_MAX);
-            if (a->generation > 1) {
+            if (a->generation > 1 && series->kind == 'm') {
                 series->is_looking = true;
                 points_add(&series->starts, &a->id, a->generation, a->group_step);
             }

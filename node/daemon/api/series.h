@@ -80,8 +80,8 @@ struct attempt_numbers {
 bool series_add(struct query_series *series, const struct view_trial *trial, const struct view_attempt *attempt, uint32_t number,
                 node_id owner);
 
-/* Adds the worker `only` of the attempt, or all (UINT32_MAX): the first workers and the workers that have joined since. Metrics come
- * from rank 0, and only in a changed group can rank 0 have been another worker. */
+/* Adds the worker `only` of the attempt, or all (UINT32_MAX): the first workers and the workers that have joined since. Metrics (of
+ * profiles each worker has its own) come from rank 0, and only in a changed group can rank 0 have been another worker. */
 void series_add_workers(struct query_series *series, const struct view_trial *trial, const struct view_attempt *attempt, uint32_t only);
 
 /* True if a worker of the attempt has begun. */
@@ -92,6 +92,9 @@ struct attempt_numbers series_attempts_of(const struct view_trial *trial);
 
 /* The trial that is asked for; the core's, valid until its next step. NULL: it has no record yet. */
 const struct view_trial *series_trial(const struct daemon *daemon, const struct query_series *series);
+
+/* True if the entries are points: of metrics ('m') or of profiles ('s'). */
+bool series_is_points(const struct query_series *series);
 
 /* True if the holder makes the answer: sums, or lines that it chooses. */
 bool series_is_question(const struct query_series *series);

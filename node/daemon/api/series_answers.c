@@ -204,7 +204,7 @@ void series_take_items(struct daemon *daemon, struct client *client, struct quer
     if (series_is_question(series)) {
         series->got_any |= last > source->from_seq;
         source->from_seq = last;
-        if (series->kind == 'm') {
+        if (series_is_points(series)) {
             emit_sums(daemon, client, series, source, event);
         } else {
             emit_begin(daemon, client, series, source, event);
@@ -214,10 +214,10 @@ void series_take_items(struct daemon *daemon, struct client *client, struct quer
     }
     series->got_any = true;
     source->from_seq = last + 1;
-    if (series->kind == 'm') {
+    if (series_is_points(series)) {
         emit_points(daemon, client, series, source, event);
     }
-    for (uint32_t i = 0; series->kind != 'm' && i < event->item_count; i++) {
+    for (uint32_t i = 0; !series_is_points(series) && i < event->item_count; i++) {
         emit_piece(daemon, client, series, source, &event->items[i]);
     }
 }

@@ -94,7 +94,7 @@ void series_add_workers(struct query_series *series, const struct view_trial *tr
                                uint32_t only)
 {
     for (uint32_t number = 0; attempt->assigned && number < attempt->first_count; number++) {
-        bool is_wanted = series->kind == 'l' || number == 0 || attempt->groups != NULL;
+        bool is_wanted = series->kind == 'l' || series->kind == 's' || number == 0 || attempt->groups != NULL;
         if (is_wanted && (only == UINT32_MAX || number == only)) {
             (void)series_add(series, trial, attempt, number, attempt->first[number].node);
         }
@@ -126,6 +126,11 @@ const struct view_trial *series_trial(const struct daemon *daemon, const struct 
 {
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), series->experiment);
     return experiment != NULL ? view_find_trial(experiment, series->trial) : NULL;
+}
+
+bool series_is_points(const struct query_series *series)
+{
+    return series->kind == 'm' || series->kind == 's';
 }
 
 bool series_is_question(const struct query_series *series)

@@ -81,6 +81,7 @@ static const struct api_row rows[] = {
     {"worker_report", API_WORKER, api_worker_report, 0},
     {"worker_progress", API_WORKER, api_worker_progress, 0},
     {"worker_blocked", API_WORKER, api_worker_blocked, 0},
+    {"worker_profile", API_WORKER, api_worker_profile, 0},
     {"worker_save", API_WORKER, api_worker_save, 0},
     {"worker_save_part", API_WORKER, api_worker_save, 1},
     {"worker_load", API_WORKER, api_worker_load, 0},

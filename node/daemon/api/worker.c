@@ -541,6 +541,26 @@ void api_worker_blocked(struct daemon *daemon, struct client_request *request, i
 
 /* ---- connections ----------------------------------------------------------------------------------------------- */
 
+#define SPLIT_MAX (1ull << 53) /* of steps and of ns, some 100 days: sums of many fit */
+
+void api_worker_profile(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    struct profile_split split = {.steps = 0};
+    uint64_t step = 0;
+    bool is_whole = client_argument_u64(request, "step", &step) && client_argument_u64(request, "steps", &split.steps) &&
+                    client_argument_u64(request, "step_ns", &split.step_ns) &&
+                    client_argument_u64(request, "collective_ns", &split.collective_ns) &&
+                    client_argument_u64(request, "data_ns", &split.data_ns);
+    if (!is_whole || split.steps == 0 || split.steps > SPLIT_MAX || split.step_ns > SPLIT_MAX || split.collective_ns > SPLIT_MAX ||
+        split.data_ns > SPLIT_MAX) {
+        client_reply_no_request(daemon, request);
+        return;
+    }
+    daemon_series_split(daemon, request->worker, step, &split);
+    client_reply_empty(daemon, request->client, request->id);
+}
+
 bool api_worker_admit(struct daemon *daemon, struct client_request *request)
 {
     struct daemon_worker *worker = worker_of(daemon, request->client);

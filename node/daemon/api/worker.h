@@ -17,6 +17,7 @@ void api_worker_group(struct daemon *daemon, struct client_request *request, int
 void api_worker_report(struct daemon *daemon, struct client_request *request, int argument);
 void api_worker_progress(struct daemon *daemon, struct client_request *request, int argument);
 void api_worker_blocked(struct daemon *daemon, struct client_request *request, int argument);
+void api_worker_profile(struct daemon *daemon, struct client_request *request, int argument);
 /* Answered once the bytes are stored on this disk. */
 void api_worker_save(struct daemon *daemon, struct client_request *request, int is_part);
 void api_worker_parts(struct daemon *daemon, struct client_request *request, int argument);

@@ -153,6 +153,10 @@ static void adopt_one(struct daemon *daemon, struct keep_found *found)
     if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
         worker->series_seq = last + 1;
     }
+    prefix_bytes = daemon_series_prefix('s', &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, prefix);
+    if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
+        worker->profile.entries = last + 1;
+    }
     prefix_bytes = daemon_series_prefix('l', &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, prefix);
     worker->log_offset = log_read_up_to(daemon, worker->directory, prefix, prefix_bytes);
     daemon_outputs_watch(daemon, slot, &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, worker->directory);

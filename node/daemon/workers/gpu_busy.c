@@ -1,5 +1,5 @@
-/* Finds GPUs of this machine that programs outside Shoal use, and how much each GPU that is a slot is used. Every few seconds a job
- * asks NVML about the slots without a worker of ours; the core does not count a busy slot as free. A program that starts between two looks can still meet
+/* Finds GPUs of this machine that programs outside Shoal use, and how much each GPU that is a slot is used. Every 5 s a job
+ * asks NVML about the slots without a worker of ours, every 2 s how much all of them are used; the core does not count a busy slot as free. A program that starts between two looks can still meet
  * a worker on its GPU: NVML lists programs, but keeps none out.
  *
  * A worker sees all GPUs of its attempt on this node, and may use memory on each of them. So when one rank of an attempt has
@@ -13,13 +13,14 @@
 #include "node/slots/nvml.h"
 
 #define BUSY_CHECK_MS 5000
+#define USE_CHECK_MS 2000 /* as often as the workers are looked at (look.c) */
 #define ANCESTORS_MAX 64 /* against a loop while processes come and go */
 #define ERRORS_MAX 256   /* of all GPUs in one look */
 
 struct daemon_gpu_busy {
     struct job job;
     bool runs;
-    uint64_t next_ms;
+    uint64_t next_ms, busy_next_ms;
     const char *nvml_path;
     struct slots_nvml *nvml; /* only the job uses it; opened by the first job */
     const struct slot_info *slots;
@@ -115,7 +116,9 @@ void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms)
     if (busy == NULL || busy->runs || now_ms < busy->next_ms) {
         return;
     }
-    busy->next_ms = now_ms + BUSY_CHECK_MS;
+    bool asks_busy = now_ms >= busy->busy_next_ms;
+    busy->next_ms = now_ms + USE_CHECK_MS;
+    busy->busy_next_ms = asks_busy ? now_ms + BUSY_CHECK_MS : busy->busy_next_ms;
     busy->count = busy->keep_count = busy->gpu_count = 0;
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         enum lease_state state = node_core_lease(daemon->core)->slots[slot].state;
@@ -125,7 +128,7 @@ void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms)
         if (daemon->slots[slot].kind == SLOT_CUDA) {
             busy->gpus[busy->gpu_count++] = slot;
         }
-        if (daemon->slots[slot].kind == SLOT_CUDA && state != LEASE_LEASED && state != LEASE_RELEASING) {
+        if (asks_busy && daemon->slots[slot].kind == SLOT_CUDA && state != LEASE_LEASED && state != LEASE_RELEASING) {
             busy->asked[busy->count++] = slot;
         }
     }

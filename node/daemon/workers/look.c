@@ -1,5 +1,5 @@
-/* Looks at the processes of this node's workers every few seconds, for workers that hang (stall.h). A job reads /proc, since
- * a machine may have thousands of processes. */
+/* Looks at the processes of this node's workers every few seconds, for workers that hang (stall.h) and for what workers use (profile.h).
+ * A job reads /proc, since a machine may have thousands of processes. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 
 #include "node/daemon/workers/workers.h"
 #include "node/keep/processes.h"
+#include "node/keep/sockets.h"
 
 #define LOOK_MS 2000
 
@@ -14,17 +15,21 @@ struct daemon_look {
     struct job job;
     bool runs;
     uint64_t next_ms;
-    uint64_t looked_ms;
     struct {
         attempt_id attempt;
-        uint64_t cpu_ms, looked_ms; /* 0: it was not looked at */
+        struct profile_counters counters; /* at_ms 0: it was not looked at */
     } last[SLOTS_MAX];
     struct {
         attempt_id attempt;
         int32_t keep_pid; /* 0: no worker */
-        uint64_t cpu_ms, memory_bytes;
+        struct profile_counters counters;
         bool is_there, is_suspended;
     } of[SLOTS_MAX];
+    struct keep_socket *sockets; /* of this look, if has_sockets */
+    size_t socket_count;
+    bool has_sockets;
+    struct keep_socket *sockets_before; /* of the look before */
+    size_t before_count;
 };
 
 static int by_pid(const void *a, const void *b)
@@ -49,12 +54,56 @@ static uint32_t slot_of(const struct daemon_look *look, const struct keep_proces
     return SLOTS_MAX;
 }
 
+/* Of connections, in the counters of one worker. */
+struct counting {
+    struct daemon_look *look;
+    struct profile_counters *counters;
+};
+
+/* Adds what a connection has carried since the last look; of a new one all. Processes may share it: it counts once. */
+static void count_socket(void *context, uint64_t inode)
+{
+    const struct counting *counting = context;
+    struct daemon_look *look = counting->look;
+    struct keep_socket *found = keep_sockets_find(look->sockets, look->socket_count, inode);
+    if (found == NULL || found->mark) {
+        return;
+    }
+    static const struct keep_socket none;
+    const struct keep_socket *before = keep_sockets_find(look->sockets_before, look->before_count, inode);
+    bool goes_on = before != NULL && before->sent_bytes <= found->sent_bytes && before->received_bytes <= found->received_bytes;
+    before = goes_on ? before : &none; /* else the number was given to another one */
+    found->mark = true;
+    counting->counters->sent_bytes += found->sent_bytes - before->sent_bytes;
+    counting->counters->received_bytes += found->received_bytes - before->received_bytes;
+}
+
+static void count_process(struct daemon_look *look, struct profile_counters *counters, const struct keep_process *process)
+{
+    uint64_t ticks_per_s = (uint64_t)sysconf(_SC_CLK_TCK), page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t read_bytes, written_bytes;
+    counters->cpu_ms += process->cpu_ticks * 1000 / ticks_per_s;
+    counters->memory_bytes += process->resident_pages * page_bytes;
+    if (keep_process_io(process->pid, &read_bytes, &written_bytes)) {
+        counters->has_io = true;
+        counters->read_bytes += read_bytes;
+        counters->written_bytes += written_bytes;
+    }
+    if (look->has_sockets) {
+        counters->has_network = true;
+        keep_sockets_of(process->pid, count_socket, &(struct counting){look, counters});
+    }
+}
+
 static void look_work(struct job *job)
 {
     struct daemon_look *look = (struct daemon_look *)job;
     struct keep_process *all;
-    uint64_t ticks_per_s = (uint64_t)sysconf(_SC_CLK_TCK), page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    look->looked_ms = daemon_now_ms();
+    uint64_t looked_ms = daemon_now_ms();
+    free(look->sockets_before);
+    look->sockets_before = look->sockets;
+    look->before_count = look->socket_count;
+    look->has_sockets = keep_sockets_list(&look->sockets, &look->socket_count);
     size_t count = keep_processes_list(&all);
     if (count > 0) {
         qsort(all, count, sizeof *all, by_pid);
@@ -63,8 +112,8 @@ static void look_work(struct job *job)
         uint32_t slot = slot_of(look, all, count, &all[i]);
         if (slot < SLOTS_MAX) {
             look->of[slot].is_there = true;
-            look->of[slot].cpu_ms += all[i].cpu_ticks * 1000 / ticks_per_s;
-            look->of[slot].memory_bytes += all[i].resident_pages * page_bytes;
+            look->of[slot].counters.at_ms = looked_ms;
+            count_process(look, &look->of[slot].counters, &all[i]);
             look->of[slot].is_suspended |= all[i].state == 'T';
         }
     }
@@ -80,18 +129,21 @@ static struct worker_stall_state look_at(const struct daemon *daemon, const stru
                       config != NULL ? (uint64_t)config->exit_barrier_s * 1000 : 0);
 }
 
-/* Notes what the worker uses. Its processor time since the last look; that of a process that has ended since is lost. */
-static void note_usage(struct daemon *daemon, struct daemon_look *look, uint32_t slot)
+/* Notes what the worker uses. Its processor time since the last look; that of a process that has ended since is lost. What its
+ * connections carried is a sum from the first look on: of a look it has only the difference. */
+static struct profile_sample note_usage(struct daemon *daemon, struct daemon_look *look, uint32_t slot)
 {
+    struct profile_counters *now = &look->of[slot].counters;
+    bool goes_on = attempt_id_equal(&look->last[slot].attempt, &look->of[slot].attempt);
+    struct profile_counters before = goes_on ? look->last[slot].counters : (struct profile_counters){0};
+    now->sent_bytes += before.sent_bytes;
+    now->received_bytes += before.received_bytes;
+    struct profile_sample sample = profile_between(&before, now);
     bool is_there = look->of[slot].is_there;
-    bool goes_on = is_there && look->last[slot].looked_ms != 0 && attempt_id_equal(&look->last[slot].attempt, &look->of[slot].attempt);
-    uint64_t span_ms = goes_on ? look->looked_ms - look->last[slot].looked_ms : 0;
-    uint64_t before_ms = goes_on ? look->last[slot].cpu_ms : 0, cpu_ms = look->of[slot].cpu_ms;
-    uint64_t permille = span_ms > 0 && cpu_ms > before_ms ? (cpu_ms - before_ms) * 1000 / span_ms : 0;
-    slots_usage_set_worker(&daemon->workers->usage, slot, is_there, permille, look->of[slot].memory_bytes);
+    slots_usage_set_worker(&daemon->workers->usage, slot, is_there, (uint64_t)(sample.values[PROFILE_CPU] * 10), now->memory_bytes);
     look->last[slot].attempt = look->of[slot].attempt;
-    look->last[slot].cpu_ms = cpu_ms;
-    look->last[slot].looked_ms = is_there ? look->looked_ms : 0;
+    look->last[slot].counters = is_there ? *now : (struct profile_counters){0};
+    return sample;
 }
 
 static void look_done(void *context, struct job *job)
@@ -102,13 +154,14 @@ static void look_done(void *context, struct job *job)
     look->runs = false;
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct daemon_worker *worker = &daemon->workers->slots[slot];
-        note_usage(daemon, look, slot);
+        struct profile_sample sample = note_usage(daemon, look, slot);
         bool is_same = worker->state == WORKER_RUNNING && !worker->ended && look->of[slot].is_there &&
                        attempt_id_equal(&worker->prepare.u.worker.attempt, &look->of[slot].attempt);
         if (!is_same) {
             continue;
         }
-        worker_stall_sample(&worker->stall, now_ms, look->of[slot].cpu_ms, look->of[slot].is_suspended);
+        daemon_series_sample(daemon, worker, slot, &sample);
+        worker_stall_sample(&worker->stall, now_ms, look->of[slot].counters.cpu_ms, look->of[slot].is_suspended);
         struct worker_stall_state state = look_at(daemon, worker, now_ms);
         if (state.stall == worker->stall_told.stall && state.is_overdue == worker->stall_told.is_overdue &&
             state.is_past_barrier == worker->stall_told.is_past_barrier) {
@@ -147,7 +200,7 @@ void daemon_look_tick(struct daemon *daemon, uint64_t now_ms)
     }
     if (!any) {
         for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-            note_usage(daemon, look, slot);
+            (void)note_usage(daemon, look, slot);
         }
     }
     if (any) {
@@ -159,6 +212,10 @@ void daemon_look_tick(struct daemon *daemon, uint64_t now_ms)
 
 void daemon_look_close(struct daemon *daemon)
 {
+    if (daemon->workers->look != NULL) {
+        free(daemon->workers->look->sockets);
+        free(daemon->workers->look->sockets_before);
+    }
     free(daemon->workers->look);
     daemon->workers->look = NULL;
 }

@@ -202,6 +202,74 @@ int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, ui
     return error;
 }
 
+/* ---- the profile ------------------------------------------------------------------------------------------------- */
+
+enum profile_group { PROFILE_SYSTEM, PROFILE_TIME };
+
+/* Appends the point that is due. Its generation is the first, since what was used counts also for steps that were made anew. */
+static void append_profile(struct daemon *daemon, struct daemon_worker *worker, enum profile_group group, uint64_t step, uint64_t now_ms)
+{
+    uint8_t bytes[PROFILE_POINT_BYTES_MAX];
+    struct pack_writer writer;
+    const attempt_id *attempt = &worker->prepare.u.worker.attempt;
+    uint32_t number = worker->prepare.u.worker.number;
+    uint64_t sequence = worker->profile.entries;
+    if (!bulk_series_has_room(daemon->bulk, DAEMON_POINT_BYTES_MAX)) {
+        return; /* what is added up goes into a later point */
+    }
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    points_begin(&writer, (struct points_source){0}, attempt->trial, attempt->number, 1, POINTS_START_UNKNOWN, step, daemon_wall_ms(),
+                 group == PROFILE_SYSTEM ? "system" : "time");
+    if (group == PROFILE_SYSTEM) {
+        profile_take_system(&worker->profile, number, now_ms, &writer);
+    } else {
+        profile_take_split(&worker->profile, number, now_ms, &writer);
+    }
+    int error = writer.failed ? ERR_FULL : daemon_series_append(daemon, 0, attempt, 's', number, sequence, bytes, writer.used_bytes);
+    if (error != 0) {
+        daemon_line(daemon, "a point of the profile of trial %u is lost: %s", attempt->trial, err_text(error));
+    }
+}
+
+/* A GPU's use, as far as it is known. */
+static void add_gpu(struct profile_sample *sample, const struct slots_nvml_use *use)
+{
+    const struct {
+        enum profile_metric metric;
+        bool has;
+        double value;
+    } rows[] = {{PROFILE_GPU, use->percent <= 100, (double)use->percent},
+                {PROFILE_GPU_MEMORY, true, (double)use->memory_bytes},
+                {PROFILE_GPU_POWER, use->milliwatts != UINT64_MAX, (double)use->milliwatts / 1000},
+                {PROFILE_GPU_HEAT, use->celsius != UINT64_MAX, (double)use->celsius}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sample->has[rows[i].metric] = rows[i].has;
+        sample->values[rows[i].metric] = rows[i].value;
+    }
+}
+
+void daemon_series_sample(struct daemon *daemon, struct daemon_worker *worker, uint32_t slot, const struct profile_sample *sample)
+{
+    struct profile_sample all = *sample;
+    uint64_t now_ms = daemon_now_ms();
+    if (daemon->workers->gpus[slot].is_known) {
+        add_gpu(&all, &daemon->workers->gpus[slot].use);
+    }
+    if (profile_add(&worker->profile, &all, now_ms)) {
+        append_profile(daemon, worker, PROFILE_SYSTEM, node_core_progress(daemon->core, slot).step, now_ms);
+    }
+}
+
+void daemon_series_split(struct daemon *daemon, struct daemon_worker *worker, uint64_t step, const struct profile_split *split)
+{
+    uint64_t now_ms = daemon_now_ms();
+    if (profile_add_split(&worker->profile, split, now_ms)) {
+        append_profile(daemon, worker, PROFILE_TIME, step, now_ms);
+    }
+}
+
+/* ---- metrics from the output ------------------------------------------------------------------------------------- */
+
 void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, const uint8_t *bytes, size_t count)
 {
     const struct view_experiment *experiment =

@@ -10,6 +10,7 @@
 #include "node/daemon/wire/metric_line.h"
 #include "node/daemon/wire/points.h"
 #include "node/daemon/workers/latest.h"
+#include "node/daemon/workers/profile.h"
 #include "node/daemon/workers/stall.h"
 #include "node/daemon/workers/state.h"
 #include "node/daemon/workers/warm_command.h"
@@ -90,6 +91,7 @@ struct daemon_worker {
     struct keep_status status;
     struct worker_last last;
     struct latest latest;
+    struct profile profile;
     struct metric_lines metric_lines;
     uint64_t metric_step;                    /* of the last metric line; a line without a step has the same */
     uint64_t metric_second_ms;               /* since then */
@@ -195,7 +197,8 @@ void daemon_gpu_busy_close(struct daemon *daemon);
 
 /* ---- look.c ------------------------------------------------------------------------------------------------------ */
 
-/* Once a second: every few seconds, a job looks at the processes of the workers, and the core learns which workers hang. */
+/* Once a second: every few seconds, a job looks at the processes of the workers. The core learns which workers hang, and each profile
+ * what its worker uses. */
 void daemon_look_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Frees the state of the job. Call after the last job. */
@@ -223,7 +226,7 @@ void daemon_programs_close(struct daemon *daemon);
 /* ---- series.c ---------------------------------------------------------------------------------------------------- */
 
 /* Writes the prefix of the series of an attempt's worker, and returns its length. `kind` is 'm' for metric points, 'l'
- * for logs. */
+ * for logs, 's' for the worker's profile. */
 size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t number, uint8_t out[SERIES_PREFIX_BYTES_MAX]);
 
 /* Appends one entry, here and on the node that should hold a copy. `bytes` are copied. `id`: as of bulk_series_append.
@@ -251,5 +254,10 @@ void daemon_series_progress(struct daemon *daemon, struct daemon_worker *worker,
  * errors of daemon_series_append: nothing is appended, a line says so, and there is no event. */
 int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, uint64_t id, uint64_t request,
                          const char *group, uint64_t step, struct pack_reader metrics);
+
+/* Takes what the slot's worker has used since the last look, or what a worker tells of its steps: into the series of its profile
+ * (profile.h), where it does not count for the searcher and is no column of trials. While bulk has enough to write, points wait. */
+void daemon_series_sample(struct daemon *daemon, struct daemon_worker *worker, uint32_t slot, const struct profile_sample *sample);
+void daemon_series_split(struct daemon *daemon, struct daemon_worker *worker, uint64_t step, const struct profile_split *split);
 
 #endif
