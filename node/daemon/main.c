@@ -35,9 +35,11 @@ static const char help[] =
     "  --peer HOST:PORT      address of another node, as a hint; can be repeated\n"
     "  --name NAME           name of this node (default: what init or join stored)\n"
     "  --beacon PORT         UDP port of the LAN beacon (default 7411; 0: no beacon)\n"
-    "  --http HOST:PORT|off  where the dashboard and the HTTP API are, on this machine only (default " HTTP_DEFAULT "; port 0: any\n"
-    "                        free one); `shoal open` opens it\n"
+    "  --http HOST:PORT|off  where the dashboard and the HTTP API are (default " HTTP_DEFAULT "; port 0: any free one); `shoal open`\n"
+    "                        opens it. At an address of other machines, such as 0.0.0.0:7412, it speaks HTTPS only; they get\n"
+    "                        the certificate by `shoal connect`\n"
     "  --http-host NAME      name by which browsers reach this machine, beside localhost and its own; can be repeated\n"
+    "  --http-plain          plain HTTP for other machines too: everybody on the way can read and change what is said\n"
     "  --bandwidth BYTES     most bytes per second that bulk transfers send (default 0: no limit)\n"
     "  --worker-env NAME     variable of this daemon's environment that programs get too (see shoald(8) for those that always\n"
     "                        pass); also NAME=VALUE, or PREFIX* for all that begin so; can be repeated\n"
@@ -150,7 +152,7 @@ static void warn_of_absent(const struct daemon_options *options)
 
 int main(int argc, char **argv)
 {
-    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, HTTP, HTTP_HOST, BANDWIDTH, NVML, WORKER_ENV, QUIET,
+    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, HTTP, HTTP_HOST, HTTP_PLAIN, BANDWIDTH, NVML, WORKER_ENV, QUIET,
            VERSION, HELP };
     static const struct option names[] = {
         {"dir", required_argument, NULL, DIR_},           {"listen", required_argument, NULL, LISTEN},
@@ -159,6 +161,7 @@ int main(int argc, char **argv)
         {"slots", required_argument, NULL, SLOTS},        {"peer", required_argument, NULL, PEER},
         {"name", required_argument, NULL, NAME},          {"beacon", required_argument, NULL, BEACON},
         {"http", required_argument, NULL, HTTP},          {"http-host", required_argument, NULL, HTTP_HOST},
+        {"http-plain", no_argument, NULL, HTTP_PLAIN},
         {"bandwidth", required_argument, NULL, BANDWIDTH}, {"nvml", required_argument, NULL, NVML},
         {"worker-env", required_argument, NULL, WORKER_ENV},
         {"quiet", no_argument, NULL, QUIET},              {"version", no_argument, NULL, VERSION},
@@ -248,6 +251,9 @@ int main(int argc, char **argv)
                 return usage("too many --http-host, 8 at most: ", optarg);
             }
             options.http_hosts[options.http_host_count++] = optarg;
+            break;
+        case HTTP_PLAIN:
+            options.http_plain = true;
             break;
         case BANDWIDTH:
             if (!read_number(optarg, UINT64_MAX / 2, &number)) {

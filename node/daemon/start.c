@@ -15,6 +15,7 @@
 #include "node/bulk/wire.h"
 #include "node/daemon/api/table.h"
 #include "node/daemon/disk/disk.h"
+#include "node/daemon/local/http.h"
 #include "node/daemon/local/local.h"
 #include "node/daemon/loop.h"
 #include "node/daemon/peers/peers.h"
@@ -290,6 +291,7 @@ static int open_core(struct daemon *daemon, char error[256])
         bytes_copy_text(node->addresses[i], sizeof node->addresses[i], announced->items[i].text);
     }
     node->bulk_port = bulk_port(daemon->bulk);
+    http_prepare(daemon, &node->door);
     node->reads = FACT_READS_LARGE | FACT_READS_STOP | FACT_READS_ANNOTATION | FACT_READS_SEARCH | FACT_READS_RETRY |
                   FACT_READS_DRAWN | FACT_READS_PROMOTION | FACT_READS_EXTENSION | FACT_READS_POPULATION |
                   FACT_READS_DRAWN_PROMOTION | FACT_READS_PARTS | FACT_READS_CUSTOM | FACT_READS_SECRETS;

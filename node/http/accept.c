@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,16 +11,22 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "node/http/gate.h"
 #include "node/http/server.h"
+#include "node/http/tls.h"
 
 #define PENDING_MAX 1024
 #define PENDING_MIN 32
+#define PENDING_TLS_MAX 512 /* each may cost what GnuTLS holds for a handshake */
+#define PENDING_OF_ONE 64   /* of one address that is not this machine's own */
 #define SERVED_DESCRIPTORS \
     (3 * SERVER_CONNECTIONS_MAX + 256) /* of requests, each with a connection to the daemon and a file */
+#define SERVED_TLS_DESCRIPTORS (2 * (TLS_CONNECTIONS_MAX - PENDING_TLS_MAX)) /* beside those: the stranger's, our end */
+#define PENDING_TLS_DESCRIPTORS 3
 #define HEAD_MS 10000
 #define REFUSED_MS 2000
 #define TURN_MS 500
@@ -35,6 +42,7 @@ struct pending {
 
 static struct pending pending[PENDING_MAX];
 static size_t pending_max = PENDING_MIN;
+static bool speaks_tls;
 static char head[GATE_HEAD_BYTES_MAX];
 
 static uint64_t now_ms(void)
@@ -103,6 +111,18 @@ static void refuse(struct pending *one, int status, const char *why)
     drain(one);
 }
 
+/* Gives a connection to the server, which takes a socket pair for what it is. */
+static void hand_over(struct pending *one)
+{
+    const struct sockaddr_un pair = {.sun_family = AF_UNIX};
+    if (speaks_tls) {
+        server_add(one->fd, &pair, sizeof pair.sun_family);
+    } else {
+        server_add(one->fd, &one->address, one->address_bytes);
+    }
+    one->fd = -1;
+}
+
 /* Looks at what has come, without taking it. */
 static void look(int epoll, struct pending *one)
 {
@@ -132,10 +152,40 @@ static void look(int epoll, struct pending *one)
             return;
         }
         (void)epoll_ctl(epoll, EPOLL_CTL_DEL, one->fd, NULL);
-        server_add(one->fd, &one->address, one->address_bytes);
-        one->fd = -1;
+        hand_over(one);
         return;
     }
+}
+
+/* Whether two strangers share an address; of IPv6 the network of 64 bits counts, which is one household's. */
+static bool is_same_stranger(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    if (a->ss_family != b->ss_family) {
+        return false;
+    }
+    if (a->ss_family == AF_INET) {
+        return ((const struct sockaddr_in *)a)->sin_addr.s_addr == ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+    }
+    const struct in6_addr *x = &((const struct sockaddr_in6 *)a)->sin6_addr,
+                          *y = &((const struct sockaddr_in6 *)b)->sin6_addr;
+    return memcmp(x, y, IN6_IS_ADDR_V4MAPPED(x) ? 16 : 8) == 0;
+}
+
+static bool is_this_machine(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET
+               ? ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+               : IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+/* Whether one address holds so many places that its next connection has to wait for one of them. */
+static bool is_crowd(const struct sockaddr_storage *address)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < pending_max && !is_this_machine(address); i++) {
+        count += pending[i].fd >= 0 && is_same_stranger(&pending[i].address, address);
+    }
+    return count >= PENDING_OF_ONE;
 }
 
 /* A place for a new connection: a free one, else that of the oldest, which gives way. */
@@ -156,9 +206,11 @@ static struct pending *place(void)
 static void set_pending_max(void)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > SERVED_DESCRIPTORS + PENDING_MIN) {
-        pending_max = limit.rlim_cur - SERVED_DESCRIPTORS < PENDING_MAX ? (size_t)limit.rlim_cur - SERVED_DESCRIPTORS
-                                                                        : PENDING_MAX;
+    rlim_t served = SERVED_DESCRIPTORS + (speaks_tls ? SERVED_TLS_DESCRIPTORS : 0);
+    rlim_t each = speaks_tls ? PENDING_TLS_DESCRIPTORS : 1, most = speaks_tls ? PENDING_TLS_MAX : PENDING_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > served + each * PENDING_MIN) {
+        rlim_t room = (limit.rlim_cur - served) / each;
+        pending_max = (size_t)(room < most ? room : most);
     }
 }
 
@@ -174,6 +226,13 @@ static void accept_all(int epoll, int listen_fd)
         if (fd < 0) {
             return;
         }
+        if (is_crowd(&address)) {
+            (void)close(fd);
+            continue;
+        }
+        if (speaks_tls && (fd = tls_take(fd)) < 0) {
+            continue;
+        }
         struct pending *one = place();
         *one = (struct pending){.fd = fd, .until_ms = now_ms() + HEAD_MS, .address = address, .address_bytes = bytes};
         struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = one};
@@ -185,8 +244,9 @@ static void accept_all(int epoll, int listen_fd)
     }
 }
 
-void accept_loop(int listen_fd, int control_fd)
+void accept_loop(int listen_fd, int control_fd, bool is_tls)
 {
+    speaks_tls = is_tls;
     set_pending_max();
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event listening = {.events = EPOLLIN, .data.ptr = NULL},

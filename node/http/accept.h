@@ -4,10 +4,12 @@
  * thread holds all connections that have not sent a whole head: they cost a descriptor each, and are closed after 10 s.
  */
 
+#include <stdbool.h>
+
 /* Listens at a numeric address. Returns the descriptor, or -1: `errno` says why. */
 int accept_listen(const char *host, unsigned short port);
 
-/* Runs until `control_fd` ends. */
-void accept_loop(int listen_fd, int control_fd);
+/* Runs until `control_fd` ends. `is_tls`: tls_start has been called, and each connection goes through it. */
+void accept_loop(int listen_fd, int control_fd, bool is_tls);
 
 #endif

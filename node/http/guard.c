@@ -1,5 +1,6 @@
 #include "node/http/guard.h"
 
+#include <arpa/inet.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +40,22 @@ static bool is_loopback(const char *host, size_t bytes)
     return parts[0] == 127 && parts[1] <= 255 && parts[2] <= 255 && parts[3] <= 255;
 }
 
-bool guard_host_is_ours(const char *host, const char *const names[], size_t name_count)
+/* An address in its usual form; of IPv6 in brackets, and without a zone. */
+static bool is_address(const char *host, size_t bytes)
+{
+    char text[INET6_ADDRSTRLEN];
+    uint8_t address[16];
+    bool is_wide = bytes > 2 && host[0] == '[' && host[bytes - 1] == ']';
+    size_t from = is_wide ? 1 : 0, count = bytes - 2 * from;
+    if (count >= sizeof text) {
+        return false;
+    }
+    memcpy(text, host + from, count);
+    text[count] = '\0';
+    return inet_pton(is_wide ? AF_INET6 : AF_INET, text, address) == 1;
+}
+
+bool guard_host_is_ours(const char *host, const char *const names[], size_t name_count, bool takes_addresses)
 {
     if (host == NULL) {
         return false;
@@ -49,7 +65,8 @@ bool guard_host_is_ours(const char *host, const char *const names[], size_t name
     if (*port != '\0' && (*port != ':' || strspn(port + 1, "0123456789") != strlen(port + 1))) {
         return false;
     }
-    if (name_is(host, bytes, "localhost") || name_is(host, bytes, "[::1]") || is_loopback(host, bytes)) {
+    if (name_is(host, bytes, "localhost") || name_is(host, bytes, "[::1]") || is_loopback(host, bytes) ||
+        (takes_addresses && is_address(host, bytes))) {
         return true;
     }
     for (size_t i = 0; i < name_count; i++) {
@@ -60,11 +77,11 @@ bool guard_host_is_ours(const char *host, const char *const names[], size_t name
     return false;
 }
 
-bool guard_origin_is(const char *origin, const char *host)
+bool guard_origin_is(const char *origin, const char *host, bool is_tls)
 {
-    static const char scheme[] = "http://";
-    return host != NULL && strncmp(origin, scheme, sizeof scheme - 1) == 0 &&
-           strcasecmp(origin + sizeof scheme - 1, host) == 0;
+    const char *scheme = is_tls ? "https://" : "http://";
+    size_t bytes = strlen(scheme);
+    return host != NULL && strncmp(origin, scheme, bytes) == 0 && strcasecmp(origin + bytes, host) == 0;
 }
 
 static bool take(const char *text, size_t bytes, char out[GUARD_SECRET_BYTES])

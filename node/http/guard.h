@@ -10,11 +10,12 @@
 #define GUARD_HOSTS_MAX 16
 
 /* Whether the field Host names this machine: a loopback name or address, or one of `names`, with any port. Against DNS
- * rebinding: a page of evil.example that resolves to 127.0.0.1 is asked for with its own name. */
-bool guard_host_is_ours(const char *host, const char *const names[], size_t name_count);
+ * rebinding: a page of evil.example that resolves to 127.0.0.1 is asked for with its own name. `takes_addresses`: any
+ * numeric address will do, for a door that others reach: no name that resolves anew stands behind it. */
+bool guard_host_is_ours(const char *host, const char *const names[], size_t name_count, bool takes_addresses);
 
-/* Whether the field Origin is the page that this Host serves by plain HTTP. */
-bool guard_origin_is(const char *origin, const char *host);
+/* Whether the field Origin is the page that this Host serves by HTTPS, or else by plain HTTP. */
+bool guard_origin_is(const char *origin, const char *host, bool is_tls);
 
 /* Reads the secret of a request: of `Authorization: Bearer SECRET`, of the password of `Basic`, else of the cookie.
  * NULL fields are absent. False: there is none. `*is_cookie` tells that a browser may have added it by itself. */

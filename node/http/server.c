@@ -167,7 +167,7 @@ static const char *foreign(const struct call *call)
     if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0) {
         return "The request comes from a page of another site.";
     }
-    if (origin != NULL && !guard_origin_is(origin, field(call, "Host"))) {
+    if (origin != NULL && !guard_origin_is(origin, field(call, "Host"), options->is_tls)) {
         return "The request comes from a page of another origin.";
     }
     if (!guard_csrf_is(call->secret, field(call, "X-Shoal-CSRF"))) {
@@ -440,8 +440,8 @@ static struct MHD_Response *serve_login(const struct call *call, int *status)
         return answer_problem(
             401, 6, "This link has been used, or is older than a minute; `shoal open` makes another one.", status);
     }
-    (void)snprintf(cookie, sizeof cookie, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%llu", options->cookie,
-                   session, lives_s);
+    (void)snprintf(cookie, sizeof cookie, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%llu%s", options->cookie,
+                   session, lives_s, options->is_tls ? "; Secure" : "");
     struct MHD_Response *response = answer_text(303, "text/plain; charset=utf-8", "", status);
     if (response != NULL) {
         (void)MHD_add_response_header(response, "Set-Cookie", cookie);
@@ -454,7 +454,8 @@ static struct MHD_Response *serve_logout(int *status)
 {
     char cookie[128];
     struct MHD_Response *response = answer_text(200, "application/json", "{}\n", status);
-    (void)snprintf(cookie, sizeof cookie, "%s=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", options->cookie);
+    (void)snprintf(cookie, sizeof cookie, "%s=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0%s", options->cookie,
+                   options->is_tls ? "; Secure" : "");
     if (response != NULL) {
         (void)MHD_add_response_header(response, "Set-Cookie", cookie);
     }
@@ -471,7 +472,7 @@ static bool begins(const char *path, const char *prefix)
 
 static struct MHD_Response *serve(struct call *call, int *status)
 {
-    if (!guard_host_is_ours(field(call, "Host"), options->hosts, options->host_count)) {
+    if (!guard_host_is_ours(field(call, "Host"), options->hosts, options->host_count, options->is_beyond)) {
         return answer_problem(403, 0,
                               "The field Host names another machine than this one; shoald --http-host NAME adds a name "
                               "by which people reach it.",

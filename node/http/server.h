@@ -16,6 +16,8 @@ struct server_options {
     char cookie[32];                    /* its name: cookies ignore ports, so it holds the node's id */
     const char *hosts[GUARD_HOSTS_MAX]; /* names of this machine beside the loopback's */
     size_t host_count;
+    bool is_tls;    /* what arrives was decrypted (tls.h) */
+    bool is_beyond; /* other machines reach the door */
 };
 
 /* Starts libmicrohttpd, which serves each connection in a thread of its own. `options` is borrowed for good. False: it

@@ -120,6 +120,12 @@ static struct fact_key random_node(struct random *random, struct fact_node *out)
         out->slots[i].memory_bytes = random_number(random);
     }
     out->reads = random_number(random);
+    if (below(random, 2) == 1) {
+        random_text(random, out->door.address, sizeof out->door.address);
+    }
+    if (out->door.address[0] != '\0') {
+        random_bytes(random, out->door.certificate, sizeof out->door.certificate);
+    }
     return fact_key_empty();
 }
 
@@ -634,7 +640,8 @@ static bool same_beginnings(const struct fact_attempt *a, const struct fact_atte
 static bool same_node(const struct fact_node *a, const struct fact_node *b)
 {
     bool same = SAME(name) && SAME(version) && SAME(protocol_min) && SAME(protocol_max) && SAME(address_count) &&
-                SAME(addresses) && SAME(bulk_port) && SAME(left) && SAME(slot_count) && SAME(reads);
+                SAME(addresses) && SAME(bulk_port) && SAME(left) && SAME(slot_count) && SAME(reads) &&
+                SAME(door.address) && SAME(door.certificate);
     for (uint32_t i = 0; i < FACT_SLOTS_MAX; i++) {
         same = same && SAME(slots[i].uuid) && SAME(slots[i].model) && SAME(slots[i].kind) && SAME(slots[i].memory_bytes);
     }

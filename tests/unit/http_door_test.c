@@ -143,6 +143,14 @@ static void free_daemon(struct daemon *daemon)
     free(daemon);
 }
 
+static void open_door(struct daemon *daemon)
+{
+    struct fact_door door = {0};
+    http_prepare(daemon, &door);
+    assert_int_equal(door.address[0], '\0');
+    http_open(daemon);
+}
+
 static unsigned open_descriptors(void)
 {
     unsigned count = 0;
@@ -176,10 +184,15 @@ static void add(struct daemon *daemon, int fd)
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-static void only_an_address_of_this_machine_is_taken(void **state)
+static void a_numeric_address_and_a_port_are_taken(void **state)
 {
     (void)state;
-    static const char *const good[] = {"off", "127.0.0.1:7412", "127.0.0.1:0", "127.74.1.2:65535", "[::1]:7412"};
+    static const struct {
+        const char *text;
+        bool is_tls;
+    } good[] = {{"off", false}, {"127.0.0.1:7412", false}, {"127.0.0.1:0", false}, {"127.74.1.2:65535", false},
+                {"[::1]:7412", false}, {"0.0.0.0:7412", true}, {"10.0.0.5:7412", true}, {"[::]:7412", true},
+                {"[::ffff:127.0.0.1]:7412", true}, {"128.0.0.1:7412", true}};
     static const struct {
         const char *text, *part;
     } bad[] = {{"", "wants HOST:PORT"},
@@ -197,14 +210,15 @@ static void only_an_address_of_this_machine_is_taken(void **state)
                {"127.0.0.1.evil.example:7412", "wants a numeric address"},
                {"[::1%lo]:7412", "wants a numeric address"},
                {"*:7412", "wants a numeric address"},
-               {"0.0.0.0:7412", "listens on this machine only"},
-               {"10.0.0.5:7412", "listens on this machine only"},
-               {"[::]:7412", "listens on this machine only"},
-               {"[::ffff:127.0.0.1]:7412", "listens on this machine only"},
-               {"128.0.0.1:7412", "listens on this machine only"}};
+               {"0.0.0.0:0", "have to know the port"},
+               {"[::]:0", "have to know the port"}};
     char error[256];
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_int_equal(http_check(good[i], error), 0);
+        struct daemon_options options = {.http = good[i].text};
+        assert_int_equal(http_check(good[i].text, error), 0);
+        assert_int_equal(http_is_tls(&options), good[i].is_tls);
+        options.http_plain = true;
+        assert_false(http_is_tls(&options));
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(http_check(bad[i].text, error), ERR_USAGE);
@@ -222,12 +236,12 @@ static void a_daemon_without_the_program_has_no_door(void **state)
 {
     (void)state;
     struct daemon *daemon = new_daemon("off");
-    http_open(daemon);
+    open_door(daemon);
     assert_int_equal(http_fd(daemon), -1);
     assert_int_equal(daemon->line_seq, 0);
     daemon->options.http = HTTP_DEFAULT;
     (void)snprintf(daemon->keep_program, sizeof daemon->keep_program, "/nowhere/shoal-keep");
-    http_open(daemon);
+    open_door(daemon);
     assert_int_equal(http_fd(daemon), -1);
     assert_int_equal(daemon->line_seq, 1);
     http_tick(daemon, now_ms);
@@ -240,7 +254,7 @@ static void the_door_tells_its_port_and_hands_connections_over(void **state)
     added = 0;
     struct daemon *daemon = new_daemon("port");
     unsigned before = open_descriptors();
-    http_open(daemon);
+    open_door(daemon);
     WAIT_FOR(added == 1 && daemon->line_seq == 1);
     assert_int_equal(daemon->api->http_port, 7412);
     http_close(daemon);
@@ -254,7 +268,7 @@ static void a_door_that_sends_descriptors_without_end_leaves_none_open(void **st
     added = 0;
     struct daemon *daemon = new_daemon("many");
     unsigned before = open_descriptors();
-    http_open(daemon);
+    open_door(daemon);
     WAIT_FOR(daemon->api->http_port == 7412 && added == 2);
     assert_int_equal(open_descriptors(), before + 1);
     free_daemon(daemon);
@@ -275,7 +289,7 @@ static void a_door_that_ends_is_started_again_after_a_while(void **state)
     for (size_t i = 0; i < 2; i++) {
         struct daemon *daemon = new_daemon(ways[i]);
         unsigned before = open_descriptors();
-        http_open(daemon);
+        open_door(daemon);
         for (uint64_t wait_ms = 1000; wait_ms < 300000; wait_ms *= 2) {
             uint64_t wanted_ms = wait_ms < 60000 ? wait_ms : 60000;
             daemon->api->http_port = 7412;
@@ -307,7 +321,7 @@ int main(int argc, char **argv)
         return argc > 2 ? be_the_door(argv[2]) : 3;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_an_address_of_this_machine_is_taken),
+        cmocka_unit_test(a_numeric_address_and_a_port_are_taken),
         cmocka_unit_test(a_daemon_without_the_program_has_no_door),
         cmocka_unit_test(the_door_tells_its_port_and_hands_connections_over),
         cmocka_unit_test(a_door_that_sends_descriptors_without_end_leaves_none_open),

@@ -52,26 +52,26 @@ static void a_host_that_is_not_this_machine_is_refused(void **state)
                                           "127.0.0.-1",
                                           "127.0. 0.1"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
-        if (!guard_host_is_ours(ours[i], names, 3)) {
+        if (!guard_host_is_ours(ours[i], names, 3, false)) {
             fail_msg("'%s' is refused", ours[i]);
         }
     }
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
-        if (guard_host_is_ours(foreign[i], names, 3)) {
+        if (guard_host_is_ours(foreign[i], names, 3, false)) {
             fail_msg("'%s' is taken", foreign[i]);
         }
     }
-    assert_false(guard_host_is_ours(NULL, names, 3));
-    assert_false(guard_host_is_ours("alder", NULL, 0));
-    assert_true(guard_host_is_ours("localhost:7412", NULL, 0));
+    assert_false(guard_host_is_ours(NULL, names, 3, true));
+    assert_false(guard_host_is_ours("alder", NULL, 0, true));
+    assert_true(guard_host_is_ours("localhost:7412", NULL, 0, false));
 }
 
 static void an_origin_is_the_host_that_is_asked(void **state)
 {
     (void)state;
-    assert_true(guard_origin_is("http://localhost:7412", "localhost:7412"));
-    assert_true(guard_origin_is("http://LOCALHOST:7412", "localhost:7412"));
-    assert_true(guard_origin_is("http://[::1]:7412", "[::1]:7412"));
+    assert_true(guard_origin_is("http://localhost:7412", "localhost:7412", false));
+    assert_true(guard_origin_is("http://LOCALHOST:7412", "localhost:7412", false));
+    assert_true(guard_origin_is("http://[::1]:7412", "[::1]:7412", false));
     static const char *const others[] = {"null",
                                          "",
                                          "http://",
@@ -86,11 +86,35 @@ static void an_origin_is_the_host_that_is_asked(void **state)
                                          "HTTP:/localhost:7412",
                                          "http://localhost:7412 http://evil.example"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (guard_origin_is(others[i], "localhost:7412")) {
+        if (guard_origin_is(others[i], "localhost:7412", false)) {
             fail_msg("'%s' is taken", others[i]);
         }
     }
-    assert_false(guard_origin_is("http://localhost:7412", NULL));
+    assert_false(guard_origin_is("http://localhost:7412", NULL, false));
+    assert_true(guard_origin_is("https://birch:7412", "birch:7412", true));
+    assert_false(guard_origin_is("http://birch:7412", "birch:7412", true));
+    assert_false(guard_origin_is("https://birch", "birch:7412", true));
+}
+
+static void a_door_for_others_takes_addresses_and_no_names_more(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"birch"};
+    static const char *const ours[] = {"10.0.0.5",     "10.0.0.5:7412", "127.0.0.1", "[fd00::5]:7412",
+                                       "[2001:db8::1]", "birch:7412",    "localhost"};
+    static const char *const foreign[] = {"",         "evil.example", "10.0.0.5.evil.example", "10.0.5",  "10.0.0.05", "[]",
+                                          "fd00::5",  "[fd00::5",     "[10.0.0.5]",            "[fe80::1%eth0]", "010.0.0.5",
+                                          "10.0.0.5@evil.example"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        if (!guard_host_is_ours(ours[i], names, 1, true)) {
+            fail_msg("'%s' is refused", ours[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        if (guard_host_is_ours(foreign[i], names, 1, true)) {
+            fail_msg("'%s' is taken", foreign[i]);
+        }
+    }
 }
 
 struct wanted {
@@ -207,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_that_is_not_this_machine_is_refused),
         cmocka_unit_test(an_origin_is_the_host_that_is_asked),
+        cmocka_unit_test(a_door_for_others_takes_addresses_and_no_names_more),
         cmocka_unit_test(a_secret_is_found_where_clients_put_it),
         cmocka_unit_test(a_secret_that_is_too_long_is_none),
         cmocka_unit_test(the_text_of_a_page_follows_from_its_cookie_only),

@@ -116,6 +116,13 @@ struct fact_slot_info {
 #define FACT_READS_CUSTOM (UINT64_C(1) << 9) /* SEARCHER, `answer` of logs: searches in which a program of the user's decides (config_is_custom) */
 
 #define FACT_READS_SECRETS (UINT64_C(1) << 14) /* SECRET: the node gives programs their secrets */
+#define FACT_CERTIFICATE_HASH_BYTES 32
+
+/* The HTTPS door of a node, for other machines (docs/http.md). */
+struct fact_door {
+    char address[FACT_ADDRESS_BYTES];           /* HOST:PORT, the host perhaps that of all addresses; empty: there is no such door */
+    uint8_t certificate[FACT_CERTIFICATE_HASH_BYTES]; /* its SHA-256 */
+};
 
 /* A node about itself. Key: empty. */
 struct fact_node {
@@ -129,6 +136,7 @@ struct fact_node {
     uint32_t slot_count;
     struct fact_slot_info slots[FACT_SLOTS_MAX];
     uint64_t reads; /* FACT_READS_...: kinds of records that earlier versions do not know; 0 of those versions */
+    struct fact_door door;
 };
 
 /* One address of a node. */

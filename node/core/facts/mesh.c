@@ -35,7 +35,8 @@ int fact_member_read(const struct record *record, struct fact_member *out)
 
 void fact_node_pack(struct pack_writer *writer, const struct fact_node *fact)
 {
-    pack_array(writer, 9);
+    bool has_door = fact->door.address[0] != '\0';
+    pack_array(writer, has_door ? 11 : 9);
     pack_text(writer, fact->name);
     pack_text(writer, fact->version);
     pack_u64(writer, fact->protocol_min);
@@ -56,6 +57,10 @@ void fact_node_pack(struct pack_writer *writer, const struct fact_node *fact)
         pack_u64(writer, slot->memory_bytes);
     }
     pack_u64(writer, fact->reads);
+    if (has_door) {
+        pack_text(writer, fact->door.address);
+        pack_bin(writer, fact->door.certificate, sizeof fact->door.certificate);
+    }
 }
 
 int fact_node_read(const struct record *record, struct fact_node *out)
@@ -94,6 +99,11 @@ int fact_node_read(const struct record *record, struct fact_node *out)
     if (extra > 0) { /* records of the first versions end here */
         out->reads = pack_read_u64(&reader);
         extra--;
+    }
+    if (extra > 1) {
+        pack_read_text_copy(&reader, out->door.address, sizeof out->door.address);
+        pack_read_bin_exact(&reader, out->door.certificate, sizeof out->door.certificate);
+        extra -= 2;
     }
     return fact_body_close_unkeyed(&reader, extra, record);
 }

@@ -105,6 +105,7 @@ struct daemon_api {
     uint64_t tokens_refused; /* requests by the HTTP door without a valid token */
     uint64_t secret_due_ms;  /* since when a member has lacked copies of secrets (secrets.c); 0: none lacks one */
     uint16_t http_port;      /* where the HTTP door listens; 0: nowhere */
+    bool http_is_tls;        /* it speaks HTTPS */
 };
 
 /* Adds a client to daemon->api->clients, with a new serial. `client` is the door's and all zero before. */

@@ -129,7 +129,9 @@ bool tokens_door_address(const struct daemon *daemon, char out[CONTROL_ADDRESS_B
         return false;
     }
     (void)control_address_split(daemon->options.http, host, &port);
-    (void)snprintf(out, CONTROL_ADDRESS_BYTES, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host, (unsigned)daemon->api->http_port);
+    bool is_any = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0; /* this machine's own name will do */
+    (void)snprintf(out, CONTROL_ADDRESS_BYTES, strchr(host, ':') != NULL && !is_any ? "[%s]:%u" : "%s:%u", is_any ? "localhost" : host,
+                   (unsigned)daemon->api->http_port);
     return true;
 }
 
@@ -151,7 +153,7 @@ void tokens_login_code(struct daemon *daemon, struct client_request *request, in
     oldest->expires_ms = daemon_now_ms() + TOKENS_LOGIN_MS;
     oldest->read_only = request_flag(&request->map, "read_only");
     bytes_to_hex(hex, oldest->code, sizeof oldest->code);
-    (void)snprintf(address, sizeof address, "http://%s", door);
+    (void)snprintf(address, sizeof address, "%s://%s", daemon->api->http_is_tls ? "https" : "http", door);
     struct client_reply reply;
     if (client_reply_begin(&reply, request->id, true, 3)) {
         pack_text(&reply.writer, "address");

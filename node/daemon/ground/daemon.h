@@ -63,6 +63,7 @@ struct daemon_options {
     const char *http_hosts[DAEMON_HTTP_HOSTS_MAX]; /* further names that browsers may use for this machine */
     uint32_t http_host_count;
     const char *http; /* where the HTTP door listens, HOST:PORT; "off" or NULL: nowhere */
+    bool http_plain; /* plain HTTP for other machines, too */
     const char *slots;
     const char *name; /* node name; NULL: the name stored by init or join */
     const char *nvml_path; /* path of libnvidia-ml; NULL: the loader searches */

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "gossip/control_address.h"
 #include "node/daemon/api/client.h"
+#include "node/daemon/local/certificate.h"
 #include "node/keep/processes.h"
 
 #define CONTROL_FD 3 /* in shoal-http */
@@ -32,7 +33,23 @@ struct daemon_http {
     pid_t pid;
     uint64_t started_ms, next_ms;
     uint64_t wait_ms; /* before the next start */
+    char pem[CERTIFICATE_BYTES_MAX]; /* of a door for other machines: the certificate and its key */
+    size_t pem_bytes;
 };
+
+/* Whether a checked address is one that other machines reach, or "off": false. */
+static bool is_for_others(const char *listen)
+{
+    char host[CONTROL_HOST_BYTES];
+    uint16_t port;
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (!control_address_split(listen, host, &port)) {
+        return false;
+    }
+    return inet_pton(AF_INET, host, &v4) == 1 ? ntohl(v4.s_addr) >> 24 != IN_LOOPBACKNET
+                                              : inet_pton(AF_INET6, host, &v6) == 1 && !IN6_IS_ADDR_LOOPBACK(&v6);
+}
 
 int http_check(const char *listen, char error[256])
 {
@@ -54,15 +71,16 @@ int http_check(const char *listen, char error[256])
                        listen);
         return ERR_USAGE;
     }
-    if (is_v4 ? ntohl(v4.s_addr) >> 24 != IN_LOOPBACKNET : !IN6_IS_ADDR_LOOPBACK(&v6)) {
-        (void)snprintf(
-            error, 256,
-            "--http %.60s: the door speaks plain HTTP, so it listens on this machine only; give an address such as "
-            "127.0.0.1, and come from elsewhere by ssh -L",
-            listen);
+    if (port == 0 && is_for_others(listen)) {
+        (void)snprintf(error, 256, "--http %.60s: other machines have to know the port; give one, such as 7412", listen);
         return ERR_USAGE;
     }
     return 0;
+}
+
+bool http_is_tls(const struct daemon_options *options)
+{
+    return options->http != NULL && !options->http_plain && is_for_others(options->http);
 }
 
 /* ---- start ----------------------------------------------------------------------------------------------------- */
@@ -70,6 +88,13 @@ int http_check(const char *listen, char error[256])
 static bool is_wanted(const struct daemon *daemon)
 {
     return daemon->options.http != NULL && strcmp(daemon->options.http, "off") != 0;
+}
+
+static void forget(struct daemon *daemon)
+{
+    explicit_bzero(daemon->http->pem, sizeof daemon->http->pem);
+    free(daemon->http);
+    daemon->http = NULL;
 }
 
 /* shoal-http lies where shoal-keep does. */
@@ -106,14 +131,17 @@ static int start_process(struct daemon *daemon, struct daemon_http *http, int en
     bool is_default =
         strcmp(daemon->options.http, HTTP_DEFAULT) == 0; /* several daemons of a machine have a door each */
     bytes_to_hex(node, daemon->keys.id.bytes, 4);
-    const char *arguments[2 * DAEMON_HTTP_HOSTS_MAX + 9] = {"shoal-http", "--listen", daemon->options.http, "--node",
+    const char *arguments[2 * DAEMON_HTTP_HOSTS_MAX + 10] = {"shoal-http", "--listen", daemon->options.http, "--node",
                                                             node,         "--host",   daemon->name};
     size_t count = 7;
     for (uint32_t i = 0; i < daemon->options.http_host_count; i++) {
         arguments[count++] = "--host";
         arguments[count++] = daemon->options.http_hosts[i];
     }
-    arguments[count] = is_default ? "--or-any" : NULL;
+    if (is_default || http->pem_bytes > 0) {
+        arguments[count++] = is_default ? "--or-any" : "--tls";
+    }
+    arguments[count] = NULL;
     static char *const environment[] = {NULL};
     posix_spawn_file_actions_t actions;
     int error = posix_spawn_file_actions_init(&actions);
@@ -136,7 +164,8 @@ static void start(struct daemon *daemon, struct daemon_http *http, uint64_t now_
     int error = make_pair(ends);
     if (error == 0) {
         http->pid = 0;
-        error = start_process(daemon, http, ends[1]);
+        bool is_sent = http->pem_bytes == 0 || send(ends[0], http->pem, http->pem_bytes, MSG_NOSIGNAL) >= 0;
+        error = is_sent ? start_process(daemon, http, ends[1]) : errno;
         (void)close(ends[1]);
         http->fd = error == 0 ? ends[0] : -1;
         if (error != 0) {
@@ -150,9 +179,9 @@ static void start(struct daemon *daemon, struct daemon_http *http, uint64_t now_
     }
 }
 
-void http_open(struct daemon *daemon)
+void http_prepare(struct daemon *daemon, struct fact_door *door)
 {
-    char program[sizeof((struct daemon_http *)0)->program];
+    char program[sizeof((struct daemon_http *)0)->program], why[128];
     if (!is_wanted(daemon)) {
         return;
     }
@@ -167,7 +196,22 @@ void http_open(struct daemon *daemon)
     bytes_copy_text(http->program, sizeof http->program, program);
     http->fd = -1;
     http->wait_ms = AGAIN_MS_MIN;
-    start(daemon, http, daemon_now_ms());
+    if (!http_is_tls(&daemon->options)) {
+        return;
+    }
+    if (!certificate_get(daemon, program, http->pem, &http->pem_bytes, door->certificate, why)) {
+        daemon_line(daemon, "no HTTP door: there is no certificate for it: %s", why);
+        forget(daemon);
+        return;
+    }
+    bytes_copy_text(door->address, sizeof door->address, daemon->options.http);
+}
+
+void http_open(struct daemon *daemon)
+{
+    if (daemon->http != NULL) {
+        start(daemon, daemon->http, daemon_now_ms());
+    }
 }
 
 /* ---- end ------------------------------------------------------------------------------------------------------- */
@@ -227,8 +271,7 @@ void http_close(struct daemon *daemon)
         (void)kill(http->pid, SIGKILL);
         (void)waitpid(http->pid, NULL, 0);
     }
-    free(http);
-    daemon->http = NULL;
+    forget(daemon);
 }
 
 /* ---- messages -------------------------------------------------------------------------------------------------- */
@@ -280,6 +323,7 @@ void http_process(struct daemon *daemon, http_add_fn *add)
             daemon_line(daemon, "HTTP: %.*s", (int)count - 1, bytes + 1);
         } else if (bytes[0] == HTTP_PORT && count == 3) {
             daemon->api->http_port = bytes_get_u16((const uint8_t *)bytes + 1);
+            daemon->api->http_is_tls = http->pem_bytes > 0;
         }
         if (passed >= 0) {
             (void)close(passed);

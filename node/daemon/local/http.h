@@ -5,6 +5,8 @@
  * client of the table of requests like those of the local socket, but each of its requests carries a token and has that
  * token's rights (api/tokens.h).
  *
+ * Of a door for other machines the first message on the pair is the daemon's: the certificate and its key, as text.
+ *
  * Messages from shoal-http to the daemon, on a socket pair of packets: HTTP_CHANNEL with a descriptor, the daemon's end
  * of a new connection; HTTP_LINE and a text, an event line; HTTP_PORT and a port (2 bytes, big-endian), where it
  * listens. */
@@ -19,11 +21,19 @@
 #define HTTP_MESSAGE_BYTES_MAX 512
 #define HTTP_DEFAULT "127.0.0.1:7412"
 
-/* Whether the door may listen there: "off", or a numeric address of this machine only and a port. 0, or ERR_USAGE:
- * `error` says what is wrong. */
+/* Whether the door may listen there: "off", or a numeric address and a port, which may be 0 on this machine only. 0, or
+ * ERR_USAGE: `error` says what is wrong. */
 int http_check(const char *listen, char error[256]);
 
-/* Starts shoal-http, if the options want it. Whatever fails is an event line: a daemon works without its HTTP door. */
+/* Whether the door that the options want is one for other machines, which speaks HTTPS, and nothing else. */
+bool http_is_tls(const struct daemon_options *options);
+
+/* Finds shoal-http, if the options want it, and has it make the certificate where there is none that will do. `*door`
+ * is what others have to know. Called before http_open. Whatever fails, here and there, is an event line: a daemon works
+ * without its HTTP door. */
+void http_prepare(struct daemon *daemon, struct fact_door *door);
+
+/* Starts shoal-http. */
 void http_open(struct daemon *daemon);
 
 /* Closes the door, after its clients. Waits for a second at most until the process has passed on what it was told, and

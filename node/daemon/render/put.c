@@ -70,7 +70,7 @@ void render_put_string(msgpack_packer *packer, const char *text)
 
 void render_put_hex(msgpack_packer *packer, const uint8_t *bytes, size_t count)
 {
-    char text[2 * MESH_ID_BYTES + 1];
+    char text[2 * RENDER_HEX_BYTES_MAX + 1];
     bytes_to_hex(text, bytes, count);
     render_put_string(packer, text);
 }

@@ -34,7 +34,9 @@ bool render_list_took_row(struct render_list *list);
 /* Fills in the array's length. */
 void render_list_close(struct render_list *list);
 
-/* Each writes one value. put_hex: at most MESH_ID_BYTES, as hexadecimal digits. put_text_or_nil: an empty text is nil.
+#define RENDER_HEX_BYTES_MAX 32
+
+/* Each writes one value. put_hex: at most RENDER_HEX_BYTES_MAX, as hexadecimal digits. put_text_or_nil: an empty text is nil.
  * put_packed: `bytes` are MessagePack already. */
 void render_put_string(msgpack_packer *packer, const char *text);
 void render_put_hex(msgpack_packer *packer, const uint8_t *bytes, size_t count);

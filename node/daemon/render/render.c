@@ -130,12 +130,26 @@ static void put_versions(const struct node_core *core, node_id node, msgpack_pac
     }
 }
 
+/* The door for other machines; NULL, or without an address: there is none. */
+static void put_door(const struct fact_door *door, msgpack_packer *packer)
+{
+    render_put_string(packer, "https");
+    if (door == NULL || door->address[0] == '\0') {
+        (void)msgpack_pack_nil(packer);
+        return;
+    }
+    (void)msgpack_pack_map(packer, 2);
+    render_put_text(packer, "address", door->address);
+    render_put_string(packer, "certificate");
+    render_put_hex(packer, door->certificate, sizeof door->certificate);
+}
+
 static void put_node(const struct node_core *core, const struct view_member *member, msgpack_packer *packer)
 {
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
     struct fact_drain drain = view_member_drain(member);
-    (void)msgpack_pack_map(packer, 13 + (member->evicted ? 1 : 0));
+    (void)msgpack_pack_map(packer, 14 + (member->evicted ? 1 : 0));
     render_put_string(packer, "id");
     render_put_node_id(packer, member->id);
     render_put_text(packer, "label", render_node_label(core, member->id).text);
@@ -157,6 +171,7 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     } else {
         (void)msgpack_pack_nil(packer);
     }
+    put_door(has_fact ? &fact.door : NULL, packer);
     render_put_string(packer, "voucher");
     render_put_node_id(packer, member->voucher);
     if (member->evicted) {

@@ -1,0 +1,232 @@
+#include "node/daemon/local/certificate.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/address.h"
+#include "base/bytes.h"
+#include "gossip/control_address.h"
+#include "node/daemon/peers/peers.h"
+#include "node/keep/processes.h"
+
+#define NAMES_MAX (DAEMON_HTTP_HOSTS_MAX + FACT_ANNOUNCED_MAX + 5)
+#define WAIT_MS 10000
+#define DER_BYTES_MAX 8192
+#define PATH_BYTES (KEEP_PATH_BYTES + 32)
+
+/* ---- names ----------------------------------------------------------------------------------------------------- */
+
+struct names {
+    const char *items[NAMES_MAX];
+    size_t count;
+    char hosts[FACT_ANNOUNCED_MAX + 1][FACT_ADDRESS_BYTES];
+};
+
+static void add(struct names *names, const char *name)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        if (strcmp(names->items[i], name) == 0) {
+            return;
+        }
+    }
+    if (name[0] != '\0' && names->count < NAMES_MAX) {
+        names->items[names->count++] = name;
+    }
+}
+
+/* By what the door is reached: names of this machine, and the address where it listens; if it listens at all of them,
+ * those that the node announces. */
+static void collect(const struct daemon *daemon, struct names *out)
+{
+    const struct fact_addresses *own = &daemon->peers->own.announced.announced;
+    char *host = out->hosts[FACT_ANNOUNCED_MAX];
+    uint16_t port;
+    out->count = 0;
+    (void)control_address_split(daemon->options.http, host, &port);
+    add(out, "localhost");
+    add(out, "127.0.0.1");
+    add(out, "::1");
+    add(out, daemon->name);
+    for (uint32_t i = 0; i < daemon->options.http_host_count; i++) {
+        add(out, daemon->options.http_hosts[i]);
+    }
+    bool is_v4 = strcmp(host, "0.0.0.0") == 0;
+    if (!is_v4 && strcmp(host, "::") != 0) {
+        add(out, host);
+        return;
+    }
+    for (uint32_t i = 0; i < own->count; i++) {
+        address_host(own->items[i].text, out->hosts[i], sizeof out->hosts[i]);
+        if (!is_v4 || strchr(out->hosts[i], ':') == NULL) {
+            add(out, out->hosts[i]);
+        }
+    }
+}
+
+/* ---- the process ----------------------------------------------------------------------------------------------- */
+
+/* Starts shoal-http so that it reads the file at `path`, if there is one, and writes to `out`. Returns errno. */
+static int start(const struct daemon *daemon, const char *program, const struct names *names, const char *path, int out,
+                 pid_t *pid)
+{
+    static char *const environment[] = {NULL};
+    char node[2 * NODE_ID_BYTES + 1];
+    const char *arguments[2 * NAMES_MAX + 5] = {"shoal-http", "--certify", "--node", node};
+    size_t count = 4;
+    bytes_to_hex(node, daemon->keys.id.bytes, NODE_ID_BYTES);
+    for (size_t i = 0; i < names->count; i++) {
+        arguments[count++] = "--host";
+        arguments[count++] = names->items[i];
+    }
+    posix_spawn_file_actions_t actions;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0) {
+        return error;
+    }
+    const char *in = access(path, R_OK) == 0 ? path : "/dev/null";
+    if ((error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, in, O_RDONLY, 0)) == 0 &&
+        (error = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO)) == 0 &&
+        (error = posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)) == 0) {
+        error = keep_process_start(pid, program, &actions, (char *const *)(uintptr_t)arguments, environment);
+    }
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+/* Reads until the end. False: it did not come in time, or there is too much. */
+static bool read_all(int fd, char out[CERTIFICATE_BYTES_MAX], size_t *count)
+{
+    uint64_t until_ms = daemon_now_ms() + WAIT_MS;
+    for (*count = 0; *count < CERTIFICATE_BYTES_MAX - 1;) {
+        uint64_t now_ms = daemon_now_ms();
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        if (now_ms >= until_ms || (poll(&wait, 1, (int)(until_ms - now_ms)) <= 0 && errno != EINTR)) {
+            return false;
+        }
+        ssize_t bytes = read(fd, out + *count, CERTIFICATE_BYTES_MAX - 1 - *count);
+        if (bytes == 0) {
+            out[*count] = '\0';
+            return true;
+        }
+        if (bytes < 0 && errno != EINTR) {
+            return false;
+        }
+        *count += bytes > 0 ? (size_t)bytes : 0;
+    }
+    return false;
+}
+
+/* What shoal-http makes of the file. */
+static bool ask(const struct daemon *daemon, const char *program, const char *path, char pem[CERTIFICATE_BYTES_MAX],
+                size_t *count, char why[128])
+{
+    struct names names;
+    int ends[2], status = 0;
+    pid_t pid = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        (void)snprintf(why, 128, "%s", strerror(errno));
+        return false;
+    }
+    collect(daemon, &names);
+    int error = start(daemon, program, &names, path, ends[1], &pid);
+    (void)close(ends[1]);
+    bool is_read = error == 0 && read_all(ends[0], pem, count);
+    (void)close(ends[0]);
+    if (error != 0) {
+        (void)snprintf(why, 128, "shoal-http cannot be started: %s", strerror(error));
+        return false;
+    }
+    if (!is_read) {
+        (void)kill(pid, SIGKILL);
+    }
+    (void)waitpid(pid, &status, 0);
+    bool is_done = is_read && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!is_done) {
+        (void)snprintf(why, 128, "shoal-http has not made it: %.80s", is_read ? pem : "it did not answer in time");
+    }
+    return is_done;
+}
+
+/* ---- the file -------------------------------------------------------------------------------------------------- */
+
+bool certificate_hash(const char *pem, size_t count, uint8_t hash[FACT_CERTIFICATE_HASH_BYTES])
+{
+    static const char begin[] = "-----BEGIN CERTIFICATE-----\n", end[] = "-----END CERTIFICATE-----";
+    uint8_t der[DER_BYTES_MAX];
+    size_t bytes;
+    const char *from = memmem(pem, count, begin, sizeof begin - 1);
+    from = from != NULL ? from + sizeof begin - 1 : NULL;
+    const char *to = from != NULL ? memmem(from, count - (size_t)(from - pem), end, sizeof end - 1) : NULL;
+    if (to == NULL || sodium_base642bin(der, sizeof der, from, (size_t)(to - from), "\r\n", &bytes, NULL,
+                                        sodium_base64_VARIANT_ORIGINAL) != 0) {
+        return false;
+    }
+    (void)crypto_hash_sha256(hash, der, bytes);
+    return true;
+}
+
+static bool is_stored(const char *path, const char *pem, size_t count)
+{
+    char stored[CERTIFICATE_BYTES_MAX];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t bytes = fd >= 0 ? read(fd, stored, sizeof stored) : -1;
+    bool is_same = bytes >= 0 && (size_t)bytes == count && memcmp(stored, pem, count) == 0;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    explicit_bzero(stored, sizeof stored);
+    return is_same;
+}
+
+static bool store(const char *path, const char *pem, size_t count)
+{
+    char draft[PATH_BYTES + 8];
+    (void)snprintf(draft, sizeof draft, "%s.new", path);
+    (void)unlink(draft);
+    int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool is_written = fd >= 0 && write(fd, pem, count) == (ssize_t)count && fsync(fd) == 0;
+    int error = errno;
+    if (fd >= 0 && close(fd) != 0) {
+        is_written = false;
+    }
+    if (is_written && rename(draft, path) == 0) {
+        return true;
+    }
+    error = is_written ? errno : error;
+    (void)unlink(draft);
+    errno = error;
+    return false;
+}
+
+bool certificate_get(struct daemon *daemon, const char *program, char pem[CERTIFICATE_BYTES_MAX], size_t *count,
+                     uint8_t hash[FACT_CERTIFICATE_HASH_BYTES], char why[128])
+{
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s/http.pem", daemon->dir);
+    if (!ask(daemon, program, path, pem, count, why)) {
+        return false;
+    }
+    if (!certificate_hash(pem, *count, hash)) {
+        (void)snprintf(why, 128, "shoal-http has made none that can be read");
+        return false;
+    }
+    if (is_stored(path, pem, *count)) {
+        return true;
+    }
+    bool is_first = access(path, F_OK) != 0;
+    if (!store(path, pem, *count)) {
+        (void)snprintf(why, 128, "http.pem cannot be written to the data directory: %s", strerror(errno));
+        return false;
+    }
+    daemon_line(daemon, "the HTTPS door has a new certificate%s",
+                is_first ? "" : ", since the old one lacks a name or an address, or ends soon: shoal connect fetches it");
+    return true;
+}
