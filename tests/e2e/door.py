@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 import socket
+import ssl
 import subprocess
 import time
 from pathlib import Path
@@ -31,13 +32,26 @@ class Door:
 
     def __init__(self, node, token=None):
         self.node = node
+        self.tls = None
         self.host, self.port = self.find()
         self.token = token if token is not None else new_token(node, "tests")
 
     def find(self):
         url = wait_until(lambda: self.node.json("open")["url"], 20, f"the door of {self.node.name}")
-        host, port = re.match(r"http://([^/]+):(\d+)/login\?code=[0-9a-f]{32}$", url).groups()
+        scheme, host, port = re.match(r"(https?)://([^/]+):(\d+)/login\?code=[0-9a-f]{32}$", url).groups()
+        if scheme == "https":
+            self.tls = ssl.create_default_context(cafile=self.node.dir / "http.pem")
         return host, int(port)
+
+    def connect(self, timeout=5):
+        """A connection; by TLS, if the door speaks it."""
+        connection = socket.create_connection((self.host, self.port), timeout=timeout)
+        return connection if self.tls is None else self.tls.wrap_socket(connection, server_hostname=self.host)
+
+    def client(self, timeout):
+        if self.tls is None:
+            return http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        return http.client.HTTPSConnection(self.host, self.port, timeout=timeout, context=self.tls)
 
     def ask(self, method, path, body=None, token=True, timeout=30, **fields):
         """One request; `token`: ours, none (None) or another one. Names of fields have _ for -."""
@@ -47,7 +61,7 @@ class Door:
         if body is not None and not isinstance(body, (bytes, str)):
             body = json.dumps(body)
             fields.setdefault("Content-Type", "application/json")
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        connection = self.client(timeout)
         try:
             connection.request(method, path, body=body, headers=fields)
             response = connection.getresponse()
@@ -68,7 +82,7 @@ class Door:
 
     def raw(self, *parts, timeout=5, pause_s=0.0):
         """Sends bytes as they are, and returns all that comes back until the other end hangs up."""
-        with socket.create_connection((self.host, self.port), timeout=timeout) as connection:
+        with self.connect(timeout) as connection:
             with contextlib.suppress(ConnectionError):
                 for part in parts:
                     connection.sendall(part)
@@ -98,7 +112,7 @@ class Stream:
 
     def __init__(self, door, path, timeout, fields):
         fields = {name.replace("_", "-"): value for name, value in fields.items()}
-        self.connection = http.client.HTTPConnection(door.host, door.port, timeout=timeout)
+        self.connection = door.client(timeout)
         self.connection.request("GET", f"/api/v1{path}", headers={
             "Authorization": f"Bearer {door.token}", "Accept": "text/event-stream", **fields})
         self.response = self.connection.getresponse()

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
-#include "node/daemon/local/certificate.h"
+#include "gossip/fingerprint.h"
 #include "node/http/certificate.h"
 
 #define NOW_S UINT64_C(1800000000)
@@ -93,14 +93,14 @@ static void the_hash_is_that_of_the_certificate_alone(void **state)
     (void)state;
     static const char text[] = "words\n-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n"
                                "-----BEGIN CERTIFICATE-----\nZGVm\n-----END CERTIFICATE-----\n"; /* abc, def */
-    uint8_t hash[FACT_CERTIFICATE_HASH_BYTES];
+    uint8_t hash[FINGERPRINT_BYTES];
     char hex[2 * sizeof hash + 1];
-    assert_true(certificate_hash(text, sizeof text - 1, hash));
+    assert_true(fingerprint_of_pem(text, sizeof text - 1, hash));
     bytes_to_hex(hex, hash, sizeof hash);
     assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"); /* FIPS 180-2, B.1 */
-    assert_false(certificate_hash(text, 40, hash));
-    assert_false(certificate_hash("", 0, hash));
-    assert_false(certificate_hash("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", 56, hash));
+    assert_false(fingerprint_of_pem(text, 40, hash));
+    assert_false(fingerprint_of_pem("", 0, hash));
+    assert_false(fingerprint_of_pem("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", 56, hash));
 }
 
 int main(void)

@@ -22,6 +22,9 @@ static const struct option_rule open_options[] = {
     {"read-only", NULL, "the session may change nothing"},
     {"print", NULL, "print the link only; start no browser"},
     {NULL, NULL, NULL}};
+static const struct option_rule connect_options[] = {
+    {"out", "FILE", "where the certificate goes; default: the node's name and .pem"},
+    {NULL, NULL, NULL}};
 static const struct option_rule token_options[] = {
     {"name", "NAME", "what the token is for, as shoal token ls shows it"},
     {"read-only", NULL, "the token may change nothing"},
@@ -226,6 +229,10 @@ const struct command cli_commands[] = {
      "Prints a link that opens one session, within a minute. From another machine: ssh -L 7412:127.0.0.1:7412 HOST, and open the link\n"
      "there.\n",
      open_options, 0, 1, command_open},
+    {"connect", "NODE", "trust the HTTPS door of a node from this machine",
+     "Fetches the certificate of the door (shoald --http 0.0.0.0:7412), compares it with what the node has told the mesh, and writes it to\n"
+     "a file. Prints what curl, Python and MLflow's client have to be told; eval \"$(shoal connect NODE)\" sets it in a shell.\n",
+     connect_options, 1, 1, command_connect},
     {"token create", "", "make a token for a program that uses the HTTP API",
      "The token is shown this once. It works at the HTTP door of every node: Authorization: Bearer TOKEN.\n", token_options, 0, 0,
      command_token_create},

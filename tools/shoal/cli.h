@@ -57,6 +57,7 @@ int command_invite(struct cli *cli, const struct arguments *arguments);
 int command_leave(struct cli *cli, const struct arguments *arguments);
 int command_evict(struct cli *cli, const struct arguments *arguments); /* command_evict.c */
 int command_open(struct cli *cli, const struct arguments *arguments); /* command_door.c */
+int command_connect(struct cli *cli, const struct arguments *arguments); /* command_connect.c */
 int command_token_create(struct cli *cli, const struct arguments *arguments);
 int command_secret_set(struct cli *cli, const struct arguments *arguments); /* command_secret.c */
 int command_secret_ls(struct cli *cli, const struct arguments *arguments);

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -14,12 +13,12 @@
 #include "base/address.h"
 #include "base/bytes.h"
 #include "gossip/control_address.h"
+#include "gossip/fingerprint.h"
 #include "node/daemon/peers/peers.h"
 #include "node/keep/processes.h"
 
 #define NAMES_MAX (DAEMON_HTTP_HOSTS_MAX + FACT_ANNOUNCED_MAX + 5)
 #define WAIT_MS 10000
-#define DER_BYTES_MAX 8192
 #define PATH_BYTES (KEEP_PATH_BYTES + 32)
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */
@@ -157,22 +156,6 @@ static bool ask(const struct daemon *daemon, const char *program, const char *pa
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
 
-bool certificate_hash(const char *pem, size_t count, uint8_t hash[FACT_CERTIFICATE_HASH_BYTES])
-{
-    static const char begin[] = "-----BEGIN CERTIFICATE-----\n", end[] = "-----END CERTIFICATE-----";
-    uint8_t der[DER_BYTES_MAX];
-    size_t bytes;
-    const char *from = memmem(pem, count, begin, sizeof begin - 1);
-    from = from != NULL ? from + sizeof begin - 1 : NULL;
-    const char *to = from != NULL ? memmem(from, count - (size_t)(from - pem), end, sizeof end - 1) : NULL;
-    if (to == NULL || sodium_base642bin(der, sizeof der, from, (size_t)(to - from), "\r\n", &bytes, NULL,
-                                        sodium_base64_VARIANT_ORIGINAL) != 0) {
-        return false;
-    }
-    (void)crypto_hash_sha256(hash, der, bytes);
-    return true;
-}
-
 static bool is_stored(const char *path, const char *pem, size_t count)
 {
     char stored[CERTIFICATE_BYTES_MAX];
@@ -214,7 +197,7 @@ bool certificate_get(struct daemon *daemon, const char *program, char pem[CERTIF
     if (!ask(daemon, program, path, pem, count, why)) {
         return false;
     }
-    if (!certificate_hash(pem, *count, hash)) {
+    if (!fingerprint_of_pem(pem, *count, hash)) {
         (void)snprintf(why, 128, "shoal-http has made none that can be read");
         return false;
     }

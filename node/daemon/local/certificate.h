@@ -13,7 +13,4 @@
 bool certificate_get(struct daemon *daemon, const char *program, char pem[CERTIFICATE_BYTES_MAX], size_t *count,
                      uint8_t hash[FACT_CERTIFICATE_HASH_BYTES], char why[128]);
 
-/* The SHA-256 of the first certificate in a text. False: there is none. */
-bool certificate_hash(const char *pem, size_t count, uint8_t hash[FACT_CERTIFICATE_HASH_BYTES]);
-
 #endif
