@@ -54,7 +54,8 @@ static void connect_peer(struct daemon *daemon, const struct node_effect *effect
     control_expect(daemon->control, members > peers ? members : peers);
     int code = control_peer(daemon->control, effect->u.peer.node, effect->u.peer.public_key, effect->u.peer.address);
     if (code != 0) {
-        daemon_line(daemon, "cannot use the address %s of a peer: %s", effect->u.peer.address, err_text(code));
+        daemon_line_of(daemon, event_of_node(EVENT_NODE_ADDRESS, effect->u.peer.node),
+                       "cannot use the address %s of a peer: %s", effect->u.peer.address, err_text(code));
     }
 }
 
@@ -196,6 +197,7 @@ static void take_bulk(struct daemon *daemon)
             daemon_workers_settled(daemon, event.id);
             query_series_answered(daemon, &event);
             query_usage_answered(daemon, &event);
+            query_events_answered(daemon, &event);
             daemon_blocked_answered(daemon, event.id);
             break;
         case BULK_VERIFIED:
@@ -209,15 +211,16 @@ static void take_bulk(struct daemon *daemon)
             daemon_blocked_way(daemon, &event);
             break;
         case BULK_STORE_FAILED:
-            daemon_line(daemon, "%s", event.text);
+            daemon_line_of(daemon, event_of(EVENT_NODE_DISK_FAILED), "%s", event.text);
             daemon->disk->check_ms = 0;
             break;
         case BULK_CORRUPT: {
             char hex[17];
             bytes_to_hex(hex, event.hash.bytes, 8);
             bool is_here = node_id_equal(event.node, daemon->keys.id);
-            daemon_line(daemon, "chunk %s... is damaged on %s and was dropped; another copy is used", hex,
-                        is_here ? "this disk" : render_node_label(daemon->core, event.node).text);
+            daemon_line_of(daemon, event_of_node(EVENT_NODE_DISK_DAMAGED, event.node),
+                           "chunk %s... is damaged on %s and was dropped; another copy is used", hex,
+                           is_here ? "this disk" : render_node_label(daemon->core, event.node).text);
             if (is_here) {
                 daemon_scrub_corrupt(daemon, event.hash);
             }
@@ -381,7 +384,9 @@ static long poll_timeout_ms(const struct daemon *daemon)
     uint64_t others[] = {control_next_ms(daemon->control), daemon->second_ms,
                          daemon->beacon != NULL ? beacon_next_ms(daemon->beacon) : UINT64_MAX,
                          daemon_own_addresses_next_ms(daemon),
-                         daemon->api->series != NULL || daemon->api->watch_ms != 0 ? now_ms + 200 : UINT64_MAX};
+                         daemon->api->series != NULL || daemon->api->events != NULL || daemon->api->watch_ms != 0
+                             ? now_ms + 200
+                             : UINT64_MAX};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;
     }

@@ -13,6 +13,7 @@
 #include "base/address.h"
 #include "base/err.h"
 #include "node/bulk/wire.h"
+#include "node/daemon/api/query.h"
 #include "node/daemon/api/table.h"
 #include "node/daemon/disk/disk.h"
 #include "node/daemon/local/http.h"
@@ -108,10 +109,10 @@ static void warn_of_ports(struct daemon *daemon)
     if (ports_ephemeral(&ephemeral) == 0 && ports_overlap(daemon->options.ports, ephemeral)) {
         ports_write(daemon->options.ports, ours);
         ports_write(ephemeral, theirs);
-        daemon_line(daemon,
-                    "the ports %s overlap %s, from which the system serves all programs (net.ipv4.ip_local_port_range): "
-                    "choose others with --ports, or reserve them in net.ipv4.ip_local_reserved_ports",
-                    ours, theirs);
+        daemon_line_of(daemon, event_of(EVENT_NODE_PORTS),
+                       "the ports %s overlap %s, from which the system serves all programs (net.ipv4.ip_local_port_range): "
+                       "choose others with --ports, or reserve them in net.ipv4.ip_local_reserved_ports",
+                       ours, theirs);
     }
 }
 
@@ -121,12 +122,20 @@ static void take_stored(void *context, struct chunks *chunks, const struct serie
     series_hooks_stored(&daemon->disk->log_bounds, chunks, entries, count);
 }
 
-/* Answers a peer, or this node: what the slots use, else from a series. */
+static bool is_prefix(const uint8_t *prefix, size_t bytes, const char *wanted)
+{
+    return bytes == strlen(wanted) && memcmp(prefix, wanted, bytes) == 0;
+}
+
+/* Answers a peer, or this node: what the slots use, what happened here, else from a series. */
 static int answer(void *context, struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t from_sequence,
                   const uint8_t *question, size_t question_bytes, size_t bytes_max, struct pack_writer *out, bool *more)
 {
     const struct daemon *daemon = context;
-    if (prefix_bytes != sizeof SLOT_USAGE_PREFIX - 1 || memcmp(prefix, SLOT_USAGE_PREFIX, prefix_bytes) != 0) {
+    if (is_prefix(prefix, prefix_bytes, EVENTS_PREFIX)) {
+        return query_events_answer(&daemon->journal, from_sequence, question, question_bytes, bytes_max, out, more);
+    }
+    if (!is_prefix(prefix, prefix_bytes, SLOT_USAGE_PREFIX)) {
         return series_hooks_answer(chunks, prefix, prefix_bytes, from_sequence, question, question_bytes, bytes_max, out, more);
     }
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
@@ -191,8 +200,9 @@ static int open_bulk(struct daemon *daemon, const char *host, char error[256])
     char text[PORTS_TEXT_BYTES];
     ports_write(range, text);
     error[0] = '\0';
-    daemon_line(daemon, "each of the ports %s is in use on this machine: bulk data goes to any other port, which a firewall "
-                        "may block; give shoald a wider range with --ports", text);
+    daemon_line_of(daemon, event_of(EVENT_NODE_PORTS),
+                   "each of the ports %s is in use on this machine: bulk data goes to any other port, which a firewall "
+                   "may block; give shoald a wider range with --ports", text);
     return open_bulk_at(daemon, host, 0, error);
 }
 
@@ -242,7 +252,7 @@ static int open_sockets(struct daemon *daemon, char error[256])
         char why[256];
         if (beacon_open(daemon->options.beacon_port, daemon->mesh, daemon->keys.id, control_port(daemon->control),
                         &daemon->beacon, why) != 0) {
-            daemon_line(daemon, "no beacon: %s", why);
+            daemon_line_of(daemon, event_of(EVENT_NODE_PORTS), "no beacon: %s", why);
         }
     }
     return code;
@@ -479,7 +489,7 @@ static void stop(struct daemon *daemon)
     if (daemon->effects.items != NULL) {
         (void)munmap(daemon->effects.items, EFFECTS_BYTES);
     }
-    journal_close(&daemon->journal);
+    lines_close(daemon);
     if (daemon->lock_fd >= 0) {
         (void)close(daemon->lock_fd);
     }
@@ -500,18 +510,21 @@ static int live(struct daemon *daemon, int signal_fd, char error[256])
         bytes_to_hex(id, daemon->keys.id.bytes, 6);
         char mesh[13];
         bytes_to_hex(mesh, daemon->mesh.bytes, 6);
-        daemon_line(daemon, "node %s (%s) of mesh %s on %s:%u with %zu slots", daemon->name, id,
-                    daemon->mesh_name[0] != '\0' ? daemon->mesh_name : mesh, daemon->host,
-                    (unsigned)control_port(daemon->control), daemon->slot_count);
+        daemon_line_of(daemon, event_of_node(EVENT_NODE_STARTED, daemon->keys.id),
+                       "node %s (%s) of mesh %s on %s:%u with %zu slots", daemon->name, id,
+                       daemon->mesh_name[0] != '\0' ? daemon->mesh_name : mesh, daemon->host,
+                       (unsigned)control_port(daemon->control), daemon->slot_count);
         struct node_event event = {.kind = NODE_EVENT_START};
         daemon_event(daemon, &event);
         daemon_workers_deliver_ended(daemon);
         daemon_peer_hints_remembered(daemon);
         daemon_loop(daemon, signal_fd);
         if (daemon->rekeys) {
-            daemon_line(daemon, "stops, and starts again as another node");
+            daemon_line_of(daemon, event_of_node(EVENT_NODE_STOPPED, daemon->keys.id),
+                           "stops, and starts again as another node");
         } else {
-            daemon_line(daemon, "stops; workers go on for %u s", LEASE_MS / 1000);
+            daemon_line_of(daemon, event_of_node(EVENT_NODE_STOPPED, daemon->keys.id),
+                           "stops; workers go on for %u s", LEASE_MS / 1000);
         }
     }
     stop(daemon);

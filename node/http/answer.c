@@ -319,6 +319,9 @@ static bool write_event(struct stream *stream, int code, msgpack_object *reply)
         stream->is_over = true;
     } else {
         uint64_t seq = last_seq(reply);
+        if (document_true(reply, "reset")) {
+            (void)fputs("event: reset\ndata: {}\n\n", out);
+        }
         if (seq != 0) {
             (void)fprintf(out, "id: %llu\n", (unsigned long long)seq);
         }

@@ -17,6 +17,8 @@ static const struct route rows[] = {
     {"GET", "/stats", "stats", ROUTE_DOCUMENT, "", "What this node has counted, as /metrics has it", NULL},
     {"GET", "/prometheus/targets", "scrape_targets", ROUTE_TARGETS, "", "The targets of Prometheus (http_sd)", NULL},
     {"GET", "/events", "events", ROUTE_STREAM, "from:u since_ms:u follow:b", "Event lines of this node", NULL},
+    {"GET", "/events", "events", ROUTE_STREAM, "from:u since_ms:u follow:b kind:t experiment:t node:t",
+     "What happened on this node, or on another one", NULL},
 
     {"GET", "/experiments", "ls", ROUTE_DOCUMENT, "", "The experiments", NULL},
     {"POST", "/experiments", "submit", ROUTE_SUBMIT, "config!:t overrides:a file:t",

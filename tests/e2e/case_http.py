@@ -283,6 +283,7 @@ def a_stream_of_events_goes_on_where_it_was_cut(lab):
                     break
             stream.close()
         ahead = door.stream("/events?follow=true", Last_Event_ID="999999999999")  # of another daemon, which had this port
+        expect(next(ahead)[1] == "reset", "it is not told that it has other events")
         expect(next(data for _, _, data in ahead if data["events"])["events"][0]["seq"] > last, "it gets what comes")
         ahead.close()
     finally:

@@ -20,8 +20,9 @@ void sim_trace(struct sim *sim, int node, const char *format, ...)
     }
 }
 
-void trace_core_line(void *context, const char *text)
+void trace_core_line(void *context, const struct event_about *about, const char *text)
 {
+    (void)about;
     struct sim *sim = context;
     sim_trace(sim, sim->tracing_node, "%s", text);
 }

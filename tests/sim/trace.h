@@ -18,7 +18,7 @@ void trace_event(struct sim *sim, const struct node_event *event);
 void trace_effect(struct sim *sim, const struct node_effect *effect, const struct node_effect *before);
 
 /* A line of the core that is at work; the context is the sim. */
-void trace_core_line(void *context, const char *text);
+void trace_core_line(void *context, const struct event_about *about, const char *text);
 
 /* The last lines. Calls nothing that a signal's handler may not call. */
 void trace_write(const struct sim *sim, int file);

@@ -44,6 +44,9 @@ static const struct option_rule evict_options[] = {
 static const struct option_rule events_options[] = {
     {"follow", NULL, "go on as events happen"},
     {"from", "N", "begin with event number N"},
+    {"kind", "KIND", "only events of this kind, or of this area: trial.failed, node.dead, trial, slot, experiment"},
+    {"experiment", "EXP", "only events of this experiment"},
+    {"node", "NODE", "those of another node"},
     {"since", "TIME", "begin a time ago, e.g. 2h or 7d, or at a time, e.g. '2026-11-25 16:00'; 30 days are kept"},
     {NULL, NULL, NULL},
 };
@@ -400,7 +403,7 @@ const struct command cli_commands[] = {
     {"output get", "EXP/TRIAL [PATH] [DIR]", "write these files, or those below PATH, into DIR",
      "DIR is made if it is not there; default: EXP-TRIAL. Files that are there already are replaced.\n" OUTPUT_DETAILS, no_options,
      1, 3, command_output_get},
-    {"events", "", "what happened on this node", NULL, events_options, 0, 0, command_events},
+    {"events", "", "what happened on this node, or on another one", NULL, events_options, 0, 0, command_events},
     {"withhold", "[SLOT]...", "take slots of this node back from the mesh; default: all",
      "SLOT is a slot's index in shoal slots. A worker there is asked to save a checkpoint and leave, and killed after\n"
      "its experiment's preemption_timeout; its trial goes on elsewhere. Slots stay withheld when the daemon is restarted;\n"

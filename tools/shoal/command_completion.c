@@ -60,12 +60,13 @@ static bool next_operand(const char **at, struct operand *out)
 }
 
 /* What operands and values are completed with, by their names. */
-enum kind { KIND_NONE, KIND_EXPERIMENT, KIND_TRIAL, KIND_NODE, KIND_SLOT, KIND_INVITE, KIND_KEY, KIND_FILE, KIND_DIR, KIND_SHELL, KIND_STATE, KIND_COLUMN };
+enum kind { KIND_NONE, KIND_EXPERIMENT, KIND_TRIAL, KIND_NODE, KIND_SLOT, KIND_INVITE, KIND_KEY, KIND_FILE, KIND_DIR, KIND_SHELL, KIND_STATE, KIND_COLUMN, KIND_EVENT };
 
 #define STATE_WORDS "queued running paused completed cancelled failed"
 #define COLUMN_WORDS \
     "id name state trials total queued running completed failed stopped best metric best_trial coordinator term submitted " \
     "labels description pinned archived priority waiting"
+#define EVENT_WORDS "node slot experiment trial worker checkpoint"
 
 static enum kind kind_of(const char *name)
 {
@@ -74,7 +75,8 @@ static enum kind kind_of(const char *name)
         enum kind kind;
     } rows[] = {{"EXP", KIND_EXPERIMENT}, {"EXP/TRIAL", KIND_TRIAL}, {"EXP/TRIAL@STEP", KIND_TRIAL}, {"NODE", KIND_NODE},
                 {"SLOT", KIND_SLOT},      {"ID", KIND_INVITE},       {"KEY=VALUE", KIND_KEY},        {"FILE", KIND_FILE},
-                {"DIR", KIND_DIR},        {"SHELL", KIND_SHELL},     {"STATE", KIND_STATE},        {"COLUMN", KIND_COLUMN}};
+                {"DIR", KIND_DIR},        {"SHELL", KIND_SHELL},     {"STATE", KIND_STATE},        {"COLUMN", KIND_COLUMN},
+                {"KIND", KIND_EVENT}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(name, rows[i].name) == 0) {
             return rows[i].kind;
@@ -155,6 +157,7 @@ static const char bash_engine[] =
     "    SHELL) _shoal_words 'bash zsh fish' ;;\n"
     "    STATE) _shoal_words '" STATE_WORDS "' ;;\n"
     "    COLUMN) _shoal_words '" COLUMN_WORDS "' ;;\n"
+    "    KIND) _shoal_words '" EVENT_WORDS "' ;;\n"
     "    DIR)\n"
     "        mapfile -t COMPREPLY < <(compgen -d -- \"$current\")\n"
     "        compopt -o filenames 2>/dev/null\n"
@@ -166,7 +169,9 @@ static const char bash_engine[] =
     "    esac\n"
     "    return 0\n"
     "}\n"
-    "\n"
+    "\n";
+
+static const char bash_walk[] =
     "_shoal() {\n"
     "    local current=${COMP_WORDS[COMP_CWORD]} options='' operands='' command='' first='' word='' name i\n"
     "    local -a dir=() places=() found=()\n"
@@ -269,6 +274,7 @@ static void write_bash(FILE *out)
     (void)fputs("    *) return 1 ;;\n    esac\n}\n\n", out);
     write_sources(out, bash_source);
     (void)fputs(bash_engine, out);
+    (void)fputs(bash_walk, out);
 }
 
 /* ---- zsh --------------------------------------------------------------------------------------------------------------- */
@@ -334,7 +340,8 @@ static const char *zsh_action(const char *value)
         [KIND_NONE] = " ",          [KIND_EXPERIMENT] = "_shoal_experiments", [KIND_TRIAL] = "_shoal_trials",
         [KIND_NODE] = "_shoal_nodes", [KIND_SLOT] = "_shoal_slots",           [KIND_INVITE] = "_shoal_invites",
         [KIND_KEY] = "_shoal_keys -S =", [KIND_FILE] = "_files",              [KIND_DIR] = "_files -/",
-        [KIND_SHELL] = "(bash zsh fish)",  [KIND_STATE] = "(" STATE_WORDS ")", [KIND_COLUMN] = "(" COLUMN_WORDS ")"};
+        [KIND_SHELL] = "(bash zsh fish)",  [KIND_STATE] = "(" STATE_WORDS ")", [KIND_COLUMN] = "(" COLUMN_WORDS ")",
+        [KIND_EVENT] = "(" EVENT_WORDS ")"};
     return actions[kind_of(value)];
 }
 
@@ -488,7 +495,8 @@ static const char *fish_candidates(const char *value)
                                              [KIND_DIR] = " -x -a '(__fish_complete_directories)'",
                                              [KIND_SHELL] = " -x -a 'bash zsh fish'",
                                              [KIND_STATE] = " -x -a '" STATE_WORDS "'",
-                                             [KIND_COLUMN] = " -x -a '" COLUMN_WORDS "'"};
+                                             [KIND_COLUMN] = " -x -a '" COLUMN_WORDS "'",
+                                             [KIND_EVENT] = " -x -a '" EVENT_WORDS "'"};
     return candidates[kind_of(value)];
 }
 

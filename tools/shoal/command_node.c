@@ -1,7 +1,6 @@
-/* status, nodes, slots, events: the mesh as this node knows it. */
+/* status, nodes, slots: the mesh as this node knows it. */
 
 #include <string.h>
-#include <time.h>
 
 #include "base/document.h"
 #include "tools/shoal/client.h"
@@ -259,63 +258,4 @@ int command_slots(struct cli *cli, const struct arguments *arguments)
 {
     (void)arguments;
     return print_simple(cli, "slots", render_slots);
-}
-
-static void write_event(struct cli *cli, const msgpack_object *item)
-{
-    char when[RENDER_UNIT_BYTES], text[512];
-    if (cli->json) {
-        (void)document_write_json(cli->out, item);
-        return;
-    }
-    render_time(when, document_number(item, "wall_ms"));
-    document_text(item, "text", text, sizeof text);
-    (void)fprintf(cli->out, "%5llu  ", (unsigned long long)document_number(item, "seq"));
-    render_text(cli->out, cli->colours, RENDER_DIM, when);
-    (void)fprintf(cli->out, "  %s\n", text);
-}
-
-int command_events(struct cli *cli, const struct arguments *arguments)
-{
-    uint64_t from = 0;
-    bool follow = options_has(arguments, "follow");
-    const char *from_text = options_value(arguments, "from");
-    if (from_text != NULL && options_number(from_text, UINT64_MAX, &from) != 0) {
-        return cli_fail(cli, CLI_USAGE, "--from %.40s is no number of an event", from_text);
-    }
-    uint64_t since_ms = 0;
-    const char *since = options_value(arguments, "since");
-    if (since != NULL && options_since(since, (uint64_t)time(NULL), &since_ms) != 0) {
-        return cli_fail(cli, CLI_USAGE, "--since %.40s is no time; allowed are 90s, 15m, 24h, 7d, or a local time such as "
-                                        "'2026-11-25 16:00'", since);
-    }
-    struct client client;
-    int code = client_open(cli, &client);
-    if (code != CLI_DONE) {
-        return code;
-    }
-    client_begin(&client, "events", since != NULL ? 3 : 2);
-    if (since != NULL) {
-        pack_text(&client.request, "since_ms");
-        pack_u64(&client.request, since_ms);
-    }
-    pack_text(&client.request, "from");
-    pack_u64(&client.request, from);
-    pack_text(&client.request, "follow");
-    pack_bool(&client.request, follow);
-    code = client_send(&client, -1);
-    struct reply reply = {.end = false};
-    while (code == CLI_DONE && !reply.end) {
-        code = client_next(&client, follow ? -1 : CLIENT_ANSWER_MS, false, &reply);
-        if (code == CLI_DONE && document_has(&reply.document, "events")) {
-            msgpack_object_array list = document_list(&reply.document, "events");
-            for (uint32_t i = 0; i < list.size; i++) {
-                const msgpack_object *item = &list.ptr[i];
-                write_event(cli, item);
-            }
-            (void)fflush(cli->out);
-        }
-    }
-    client_close(&client);
-    return code;
 }

@@ -1,5 +1,6 @@
 /* Living attempts: as the coordinator sees them, the end of an attempt, and the verdict (DESIGN 7, 8). */
 
+#include "base/check.h"
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
 #include "node/core/coordinator/elastic.h"
@@ -46,6 +47,16 @@ static bool any_unstarted(const struct view_attempt *attempt)
     return any;
 }
 
+static enum event_kind verdict_kind(enum fact_reason reason)
+{
+    static const enum event_kind kinds[] = {[FACT_COMPLETED] = EVENT_TRIAL_COMPLETED,
+                                            [FACT_FAILED] = EVENT_TRIAL_FAILED,
+                                            [FACT_STOPPED] = EVENT_TRIAL_STOPPED,
+                                            [FACT_LOST] = EVENT_TRIAL_LOST};
+    CHECK(reason < FACT_REASONS);
+    return kinds[reason];
+}
+
 static void put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason, bool is_hung,
                         const char *why)
 {
@@ -74,9 +85,10 @@ static void put_verdict(struct node_core *core, const struct view_attempt *attem
     if (!is_published) {
         return; /* the next pass judges the attempt again */
     }
-    TRACE(&core->options.trace, "%s trial %u attempt %u: %s, %s",
-          coordinator_name(view_find_experiment(&core->view, attempt->id.experiment)), attempt->id.trial,
-          attempt->id.number, fact_reason_name(reason), why);
+    TRACE_EVENT(&core->options.trace, event_of_attempt(verdict_kind(reason), &attempt->id),
+                "%s trial %u attempt %u: %s, %s",
+                coordinator_name(view_find_experiment(&core->view, attempt->id.experiment)), attempt->id.trial,
+                attempt->id.number, fact_reason_name(reason), why);
     const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->id.experiment);
     struct core_coordination *coordination = core_find_coordination(core, attempt->id.experiment);
     if (coordination != NULL) {

@@ -77,9 +77,10 @@ static bool leads(const struct core_coordination *coordination)
 
 static void yield(struct node_core *core, struct core_coordination *coordination)
 {
-    TRACE(&core->options.trace, "another node coordinates %s now, with term %llu",
-          coordinator_name(view_find_experiment(&core->view, coordination->experiment)),
-          (unsigned long long)coordination->election.highest.term);
+    TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_HANDED_OVER, coordination->experiment),
+                "another node coordinates %s now, with term %llu",
+                coordinator_name(view_find_experiment(&core->view, coordination->experiment)),
+                (unsigned long long)coordination->election.highest.term);
     coordination->claiming = false;
     gangs_drop(core, coordination);
     elastic_drop(core, coordination);
@@ -134,7 +135,8 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
         return;
     }
     election_led(&coordination->election, claim);
-    TRACE(&core->options.trace, "coordinates %s with term %llu", coordinator_name(row), (unsigned long long)term);
+    TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_COORDINATED, experiment),
+                "coordinates %s with term %llu", coordinator_name(row), (unsigned long long)term);
     coordination->renew_ms = core->now_ms;
     coordination->renew_from = 0;
     coordination->log_next = 0;
@@ -186,9 +188,9 @@ static void doubt(struct node_core *core, struct core_coordination *coordination
         coordination->unconfirmed = highest;
     } else if (core->now_ms - coordination->unconfirmed_ms >= CORE_UNCONFIRMED_MS) {
         MARK(claim_without_record);
-        TRACE(&core->options.trace,
-              "no record confirms the claim to coordinate %s with term %llu: the claim counts as released",
-              coordinator_name(experiment), (unsigned long long)highest.term);
+        TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_HANDED_OVER, coordination->experiment),
+                    "no record confirms the claim to coordinate %s with term %llu: the claim counts as released",
+                    coordinator_name(experiment), (unsigned long long)highest.term);
         observe(core, coordination, highest, true);
     }
 }
@@ -234,8 +236,9 @@ static void elect(struct node_core *core, struct core_coordination *coordination
     for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
         if (claim_is_replaced(core, coordination, claim)) {
             MARK(claim_replaced_by_an_earlier_one);
-            TRACE(&core->options.trace, "an older claim to %s has replaced the claim of this node: claims it again",
-                  coordinator_name(experiment));
+            TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_HANDED_OVER, coordination->experiment),
+                        "an older claim to %s has replaced the claim of this node: claims it again",
+                        coordinator_name(experiment));
             coordination->claiming = false;
             gangs_drop(core, coordination);
             elastic_drop(core, coordination);
@@ -342,9 +345,9 @@ static void stale(struct node_core *core, struct core_coordination *coordination
     }
     if (claim.term > base && claim.term - base > LAMPORT_JUMP_MAX / 2) {
         core->counters.malformed++;
-        TRACE(&core->options.trace,
-              "an owner says that it obeys a term more than %u above all claims: ignored",
-              LAMPORT_JUMP_MAX / 2);
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_FALSE, from),
+                    "an owner says that it obeys a term more than %u above all claims: ignored",
+                    LAMPORT_JUMP_MAX / 2);
         return;
     }
     observe(core, coordination, claim, false);
@@ -449,7 +452,8 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
     gangs_tick(core, coordination, experiment);
     if (wants_to_hand_over(core, coordination)) {
         if (coordination->gangs == NULL && leads(coordination)) { /* gangs on their way come first */
-            TRACE(&core->options.trace, "hands %s over: this node is drained", coordinator_name(experiment));
+            TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_HANDED_OVER, coordination->experiment),
+                        "hands %s over: this node is drained", coordinator_name(experiment));
             coordination->hand_over_ms = core->now_ms + CORE_HAND_OVER_MS;
             hand_over(core, coordination);
         }

@@ -108,8 +108,10 @@ static void fail(struct node_core *core, struct core_coordination *coordination,
     wait_ms = wait_ms < AGAIN_MS_MAX ? wait_ms : AGAIN_MS_MAX;
     searcher->failures++;
     searcher->is_given_up = searcher->failures >= FAILURES_MAX;
-    TRACE(&core->options.trace, "the program of the search %s %s; %s", name, why,
-          searcher->is_given_up ? "it is not started again (pause and resume the experiment to try once more)" : "it is started again");
+    TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_SEARCHER, coordination->experiment),
+                "the program of the search %s %s; %s", name, why,
+                searcher->is_given_up ? "it is not started again (pause and resume the experiment to try once more)"
+                                      : "it is started again");
     end(core, coordination, core->now_ms + wait_ms);
     tell(core, coordination, why);
 }
@@ -238,7 +240,9 @@ static void put_finish(struct node_core *core, struct core_coordination *coordin
                                          .boot = core->options.boot,
                                          .has_answer = true,
                                          .answer = {.finishes = true}};
-    TRACE(&core->options.trace, "the program of the search %s creates no further trials: all that it has created are over", experiment->config->name);
+    TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_SEARCHER, experiment->id),
+                "the program of the search %s creates no further trials: all that it has created are over",
+                experiment->config->name);
     (void)search_put_answer(core, coordination, experiment, &fact);
 }
 
@@ -557,8 +561,9 @@ static void answered(struct node_core *core, struct core_coordination *coordinat
         bool differs = is_own_event && (taking->differs || !is_same(&taking->answer, &recorded.answer));
         if (differs && !searcher->differs) {
             MARK(searcher_answers_otherwise);
-            TRACE(&core->options.trace, "the program of the search %s answers event %u otherwise than before; the first answer stands",
-                  experiment->config->name, searcher->told);
+            TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_SEARCHER, experiment->id),
+                        "the program of the search %s answers event %u otherwise than before; the first answer stands",
+                        experiment->config->name, searcher->told);
         }
         bool is_news = searcher->is_told && searcher->failures > 0 && !taking->is_replay;
         searcher->failures = taking->is_replay ? searcher->failures : 0;

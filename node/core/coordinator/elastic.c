@@ -268,8 +268,9 @@ bool elastic_record_joiners(struct node_core *core, struct core_coordination *co
         fact.joiners[fact.joiner_count++] =
             (struct fact_place){gang->members[i].node, gang->members[i].slot, gang->first_number + i, false};
     }
-    TRACE(&core->options.trace, "trial %u attempt %u: %u more on their way to join generation %u", gang->attempt.trial,
-          gang->attempt.number, gang->member_count, fact.generation);
+    TRACE_EVENT(&core->options.trace, event_of_attempt(EVENT_TRIAL_REGROUPED, &gang->attempt),
+                "trial %u attempt %u: %u more on their way to join generation %u", gang->attempt.trial,
+                gang->attempt.number, gang->member_count, fact.generation);
     struct core_pending *pending = put(core, attempt, &fact);
     if (pending == NULL) {
         return false;
@@ -471,9 +472,10 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
     regroup->on_disk = false;
     core_secret(core, regroup->key, sizeof regroup->key);
     MARK(group_goes_on);
-    TRACE(&core->options.trace, "trial %u attempt %u: generation %u of %u members (before: %u), from step %llu",
-          attempt->id.trial, attempt->id.number, fact.generation, fact.member_count, attempt->member_count,
-          (unsigned long long)fact.start_step);
+    TRACE_EVENT(&core->options.trace, event_of_attempt(EVENT_TRIAL_REGROUPED, &attempt->id),
+                "trial %u attempt %u: generation %u of %u members (before: %u), from step %llu",
+                attempt->id.trial, attempt->id.number, fact.generation, fact.member_count, attempt->member_count,
+                (unsigned long long)fact.start_step);
     struct core_pending *pending = put(core, attempt, &fact);
     regroup->recorded = (struct record_version){0};
     if (pending != NULL) {

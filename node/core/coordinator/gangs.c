@@ -280,8 +280,9 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
         format_text(where + used, sizeof where - used, " %s/%u", view_label(&core->view, gang->members[i].node).text,
                     gang->members[i].slot);
     }
-    TRACE(&core->options.trace, "%s trial %u attempt %u from step %llu on%s", coordinator_name(experiment),
-          gang->attempt.trial, gang->attempt.number, (unsigned long long)fact.start_step, where);
+    TRACE_EVENT(&core->options.trace, event_of_attempt(EVENT_TRIAL_STARTED, &gang->attempt),
+                "%s trial %u attempt %u from step %llu on%s", coordinator_name(experiment),
+                gang->attempt.trial, gang->attempt.number, (unsigned long long)fact.start_step, where);
 }
 
 /* If we are an owner, the answer is taken before coordinator_ask_owner returns, and can end the gang: hence the copy, and the

@@ -433,7 +433,7 @@ static void tell_apart(struct node_core *core, const node_id apart[2])
     char text[256];
     if (!was_told && write_apart(core, apart, text, sizeof text)) {
         coordinator->apart_told_ms = core->now_ms;
-        TRACE(&core->options.trace, "%s", text);
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_UNREACHABLE, apart[1]), "%s", text);
     }
 }
 

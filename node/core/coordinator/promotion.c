@@ -94,8 +94,9 @@ void promotion_pause_trials(struct node_core *core, const struct view_experiment
         struct pack_writer writer;
         pack_writer_init(&writer, bytes, sizeof bytes);
         fact_search_pause_pack(&writer, &fact);
-        TRACE(&core->options.trace, "%s trial %u is paused by the search at rung %u (step %llu)", experiment->config->name, t, fact.rung,
-              (unsigned long long)paused->fact.step);
+        TRACE_EVENT(&core->options.trace, event_of_trial(EVENT_TRIAL_PAUSED, experiment->id, t),
+                    "%s trial %u is paused by the search at rung %u (step %llu)", experiment->config->name, t, fact.rung,
+                    (unsigned long long)paused->fact.step);
         (void)core_put(core, FACT_SEARCH_PAUSE, fact_key_trial(experiment->id, t), &writer);
     }
 }

@@ -351,9 +351,10 @@ static void stop_decided(struct node_core *core, const struct view_experiment *e
                                           .writer = last->log->writer,
                                           .log = last->log->name,
                                           .record = last->number};
-    TRACE(&core->options.trace, "%s trial %u %s at rung %u (step %llu)", experiment->config->name, t,
-          fact.is_top ? "has reached its whole length" : "is stopped by the search", fact.rung,
-          (unsigned long long)last->fact.step);
+    TRACE_EVENT(&core->options.trace, event_of_trial(EVENT_TRIAL_STOPPED, experiment->id, t),
+                "%s trial %u %s at rung %u (step %llu)", experiment->config->name, t,
+                fact.is_top ? "has reached its whole length" : "is stopped by the search", fact.rung,
+                (unsigned long long)last->fact.step);
     stop_trial(core, experiment, t, &fact);
 }
 

@@ -157,8 +157,9 @@ void core_code_pushed(struct node_core *core, const struct node_event *event)
             refused(core, copy);
         } else {
             if (is_code && !copy->has_code) {
-                TRACE(&core->options.trace, "the code of %s is on %s", experiment->config->name,
-                      view_label(&core->view, copy->node).text);
+                TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_COPIED, experiment->id),
+                            "the code of %s is on %s", experiment->config->name,
+                            view_label(&core->view, copy->node).text);
             }
             copy->has_code |= is_code;
             copy->has_config_text |= is_text;

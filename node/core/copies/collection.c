@@ -406,8 +406,9 @@ static void let_go_of_rows(struct node_core *core, const struct view_experiment 
             row->is_passed_over = true;
         } else if (core_has_room(core, 256, 1u << 18)) {
             if (row->part == 0) { /* of several parts one tells */
-                TRACE(&core->options.trace, "%s trial %u: the checkpoint of step %llu is kept no longer",
-                      experiment->config->name, trial->index, (unsigned long long)row->step);
+                TRACE_EVENT(&core->options.trace, event_of_trial(EVENT_CHECKPOINT_DELETED, experiment->id, trial->index),
+                            "%s trial %u: the checkpoint of step %llu is kept no longer",
+                            experiment->config->name, trial->index, (unsigned long long)row->step);
             }
             MARK(checkpoint_let_go);
             let_go(core, row);
@@ -583,7 +584,8 @@ static void collect(struct node_core *core)
     CHECK(core->copies->named == NULL);
     core->copies->named = arena_take(&core->arena, (size_t)counted * HASH_BYTES);
     if (core->copies->named == NULL || !core_has_room(core, 64, 1u << 18)) {
-        TRACE(&core->options.trace, "no chunk is deleted: there is no memory to list the %u blobs that records name", counted);
+        TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_MEMORY_FULL),
+                    "no chunk is deleted: there is no memory to list the %u blobs that records name", counted);
         arena_give(&core->arena, core->copies->named, (size_t)counted * HASH_BYTES);
         core->copies->named = NULL;
         core->counters.full++;

@@ -146,8 +146,9 @@ static void use(struct node_core *core, struct core_peer *peer, const char *text
     struct core_address *former = find(peer, peer->address);
     if (former != NULL && strcmp(peer->address, text) != 0) {
         MARK(address_changed_over);
-        TRACE(&core->options.trace, "%s is used at %s, not at %s any more", view_label(&core->view, peer->id).text, text,
-              peer->address);
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_ADDRESS, peer->id),
+                    "%s is used at %s, not at %s any more", view_label(&core->view, peer->id).text, text,
+                    peer->address);
     }
     members_set_address(core, peer, member->public_key, text);
     if (former != NULL && former->source == CORE_ADDRESS_FORMER && !is_used(peer, former)) {

@@ -116,7 +116,8 @@ void core_members_update_roster(struct node_core *core)
                 core->counters.full++;
                 continue;
             }
-            TRACE(&core->options.trace, "%s is on the roster", view_label(&core->view, member->id).text);
+            TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_JOINED, member->id),
+                        "%s is on the roster", view_label(&core->view, member->id).text);
             members->changed = true;
         }
         if (!core_has_room(core, CORE_ROSTER_ROOM, 0)) {
@@ -313,6 +314,15 @@ static void check_addresses(struct node_core *core, struct core_peer *peer)
     addresses_check(core, peer, &left);
 }
 
+static enum event_kind state_kind(enum swim_state state)
+{
+    static const enum event_kind kinds[SWIM_STATE_COUNT] = {[SWIM_ALIVE] = EVENT_NODE_ALIVE,
+                                                            [SWIM_SUSPECT] = EVENT_NODE_SUSPECT,
+                                                            [SWIM_DEAD] = EVENT_NODE_DEAD,
+                                                            [SWIM_LEFT] = EVENT_NODE_LEFT};
+    return kinds[state];
+}
+
 static void perform_swim(struct node_core *core)
 {
     struct core_members *members = core->members;
@@ -335,7 +345,8 @@ static void perform_swim(struct node_core *core)
             core_send(core, peer->id, &message);
             continue;
         }
-        TRACE(&core->options.trace, "%s is %s", view_label(&core->view, peer->id).text, swim_state_name(effect->new_state));
+        TRACE_EVENT(&core->options.trace, event_of_node(state_kind(effect->new_state), peer->id),
+                    "%s is %s", view_label(&core->view, peer->id).text, swim_state_name(effect->new_state));
         peer->state = effect->new_state;
         members->changed = true;
         bool was_there = effect->old_state == SWIM_ALIVE || effect->old_state == SWIM_SUSPECT;
@@ -541,8 +552,9 @@ static void sync_progress(struct node_core *core)
     if (done) {
         members->syncing = false;
         members->changed = true;
-        TRACE(&core->options.trace, "in step with %u of %u other nodes: may grant and coordinate", alive,
-              members->peer_count);
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_IN_STEP, core->options.self),
+                    "in step with %u of %u other nodes: may grant and coordinate", alive,
+                    members->peer_count);
     }
 }
 

@@ -177,11 +177,13 @@ bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
     members_drop_peer(core, peer);
     const struct view_member *evictor = member->evicted ? view_find_member(&core->view, member->evictor) : NULL;
     if (evictor != NULL) {
-        TRACE(&core->options.trace, "%s is evicted by %s", view_label(&core->view, member->id).text,
-              view_label(&core->view, evictor->id).text);
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_EVICTED, member->id),
+                    "%s is evicted by %s", view_label(&core->view, member->id).text,
+                    view_label(&core->view, evictor->id).text);
     } else {
-        TRACE(&core->options.trace, "nobody's word for %s stands any more: it is out",
-              view_label(&core->view, member->id).text);
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_EVICTED, member->id),
+                    "nobody's word for %s stands any more: it is out",
+                    view_label(&core->view, member->id).text);
     }
     return true;
 }

@@ -149,9 +149,10 @@ static bool put_death(struct node_core *core, const struct view_experiment *expe
     if (!is_published) {
         return false;
     }
-    TRACE(&core->options.trace, "%s trial %u attempt %u: its host %s died %llu s after its start", experiment->config->name,
-          attempt->id.trial, attempt->id.number, view_label(&core->view, worker->writer).text,
-          (unsigned long long)fact.lived_ms / 1000);
+    TRACE_EVENT(&core->options.trace, event_of_attempt(EVENT_TRIAL_LOST, &attempt->id),
+                "%s trial %u attempt %u: its host %s died %llu s after its start", experiment->config->name,
+                attempt->id.trial, attempt->id.number, view_label(&core->view, worker->writer).text,
+                (unsigned long long)fact.lived_ms / 1000);
     core_quarantine_told(core, experiment, attempt->id.trial);
     return true;
 }
@@ -224,7 +225,8 @@ void core_quarantine_told(struct node_core *core, const struct view_experiment *
     char text[256];
     const struct view_trial *trial = view_find_trial(experiment, index);
     if (trial != NULL && core_quarantine_reason(core, trial, experiment->config->retry, text, sizeof text)) {
-        TRACE(&core->options.trace, "%s trial %u is %s", experiment->config->name, index, text);
+        TRACE_EVENT(&core->options.trace, event_of_trial(EVENT_TRIAL_FAILED, experiment->id, index),
+                    "%s trial %u is %s", experiment->config->name, index, text);
     }
 }
 
@@ -281,10 +283,12 @@ void core_quarantine_record(struct node_core *core, node_id node, const struct f
         return;
     }
     if (member->quarantine.is_active) {
-        TRACE(&core->options.trace, "%s is quarantined for %u min: %s", view_label(&core->view, node).text,
-              member->quarantine.minutes, member->quarantine.why);
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_QUARANTINED, node),
+                    "%s is quarantined for %u min: %s", view_label(&core->view, node).text,
+                    member->quarantine.minutes, member->quarantine.why);
     } else {
-        TRACE(&core->options.trace, "%s is quarantined no more", view_label(&core->view, node).text);
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_TRUSTED, node),
+                    "%s is quarantined no more", view_label(&core->view, node).text);
     }
     for (uint32_t i = 0; i < core->view.experiment_count; i++) {
         core->view.experiments[i]->changed = true;
@@ -491,13 +495,14 @@ void core_quarantine_equivocated(struct node_core *core, node_id node)
 {
     struct core_peer *peer = core_find_peer(core, node);
     if (node_id_equal(node, core->options.self)) {
-        TRACE(&core->options.trace, "two records of one version by this node differ: a copy of this running machine runs, too; "
-                                    "end one of them, and start it with a new data directory");
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_FALSE, node),
+                    "two records of one version by this node differ: a copy of this running machine runs, too; "
+                    "end one of them, and start it with a new data directory");
     } else if (peer == NULL || !core_quarantine_is_false(core, node)) {
-        TRACE(&core->options.trace,
-              "two records of one version by %s differ: its running machine has been copied, or it lies; quarantined here for "
-              "%u minutes",
-              view_label(&core->view, node).text, CORE_EQUIVOCATION_MS / 60000);
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_FALSE, node),
+                    "two records of one version by %s differ: its running machine has been copied, or it lies; quarantined "
+                    "here for %u minutes",
+                    view_label(&core->view, node).text, CORE_EQUIVOCATION_MS / 60000);
     }
     if (peer != NULL) {
         peer->equivocated_ms = core->now_ms;

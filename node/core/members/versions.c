@@ -58,6 +58,7 @@ void core_versions_foreign(struct node_core *core, node_id from, uint32_t versio
     format_versions(theirs_text, core_node_versions(core, from));
     format_versions(ours_text, ours);
     struct view_label label = view_label(&core->view, from);
-    TRACE(&core->options.trace, "%s speaks %s and this node %s, so they do not understand each other: update %s",
-          label.text, theirs_text, ours_text, version > ours.newest ? "this node" : label.text);
+    TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_FOREIGN, from),
+                "%s speaks %s and this node %s, so they do not understand each other: update %s",
+                label.text, theirs_text, ours_text, version > ours.newest ? "this node" : label.text);
 }

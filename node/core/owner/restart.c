@@ -89,7 +89,8 @@ static void slot_is_gone(struct node_core *core, uint32_t slot)
     if (!is_taken(before)) {
         return;
     }
-    TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
+    TRACE_EVENT(&core->options.trace, event_of_worker(EVENT_SLOT_LOST, &before->attempt, slot),
+                "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
     put_lost(core, slot, before);
     (void)owner_put_slot(core, slot); /* free: no coordinator asks for a slot beyond the node's count */
 }
@@ -113,14 +114,16 @@ void core_owner_start(struct node_core *core)
         struct core_worker *worker = &core->owner->workers[slot];
         const struct view_slot *before = own_slot(core, slot);
         if (worker->phase == CORE_WORKER_RUNNING) {
-            TRACE(&core->options.trace, "adopted the worker of trial %u in slot %u", worker->attempt.trial, slot);
+            TRACE_EVENT(&core->options.trace, event_of_worker(EVENT_WORKER_ADOPTED, &worker->attempt, slot),
+                        "adopted the worker of trial %u in slot %u", worker->attempt.trial, slot);
             owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL); /* under this boot */
             (void)owner_put_slot(core, slot);
         } else if (worker->phase == CORE_WORKER_ENDING) {
             (void)owner_put_slot(core, slot);
             owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
         } else if (is_taken(before)) {
-            TRACE(&core->options.trace, "the worker of trial %u in slot %u did not survive", before->attempt.trial, slot);
+            TRACE_EVENT(&core->options.trace, event_of_worker(EVENT_WORKER_ENDED, &before->attempt, slot),
+                        "the worker of trial %u in slot %u did not survive", before->attempt.trial, slot);
             worker->attempt = before->attempt;
             worker->number = (uint16_t)before->rank;
 #ifdef SHOAL_BUGS

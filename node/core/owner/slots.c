@@ -366,13 +366,15 @@ void core_owner_tick(struct node_core *core)
     lease_tick(&core->owner->lease, core->now_ms, &changes);
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         if (was_withheld[slot] && !core->owner->lease.holds[slot].withheld) {
-            TRACE(&core->options.trace, "slot %u is returned: its time is over", slot);
+            TRACE_EVENT(&core->options.trace, event_of_slot(EVENT_SLOT_RETURNED, slot),
+                        "slot %u is returned: its time is over", slot);
             (void)owner_put_slot(core, slot);
         }
     }
     for (uint32_t i = 0; i < changes.count; i++) {
         if (changes.items[i].to == LEASE_RELEASING) {
-            TRACE(&core->options.trace, "the lease of slot %u ended: no coordinator renewed it", changes.items[i].slot);
+            TRACE_EVENT(&core->options.trace, event_of_slot(EVENT_SLOT_EXPIRED, changes.items[i].slot),
+                        "the lease of slot %u ended: no coordinator renewed it", changes.items[i].slot);
         }
     }
     owner_perform_changes(core, &changes);
@@ -401,7 +403,8 @@ static void publish_idle(struct node_core *core)
     if (core_put(core, FACT_DRAIN, key, &writer) != NULL) {
         records_find(&core->records, ident)->is_asked = is_asked; /* still the user's request */
     }
-    TRACE(&core->options.trace, "drained: no worker runs here any more");
+    TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_EMPTIED, core->options.self),
+                "drained: no worker runs here any more");
 }
 
 static void look_again(struct node_core *core, uint32_t slot)
@@ -443,7 +446,8 @@ struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, 
         return owner_put_slot(core, slot);
     }
     (void)lease_withhold(&core->owner->lease, core->now_ms, slot, for_s * 1000, &changes);
-    TRACE(&core->options.trace, "slot %u is withheld by its owner", slot);
+    TRACE_EVENT(&core->options.trace, event_of_slot(EVENT_SLOT_WITHHELD, slot),
+                "slot %u is withheld by its owner", slot);
     look_again(core, slot);
     core->owner->asked_slots |= UINT64_C(1) << slot;
     return owner_put_slot(core, slot);
@@ -454,7 +458,8 @@ struct core_pending *core_owner_return(struct node_core *core, uint32_t slot)
     struct lease_changes changes;
     (void)lease_return(&core->owner->lease, slot, &changes);
     core->owner->asked_slots |= UINT64_C(1) << slot;
-    TRACE(&core->options.trace, "slot %u is returned by its owner", slot);
+    TRACE_EVENT(&core->options.trace, event_of_slot(EVENT_SLOT_RETURNED, slot),
+                "slot %u is returned by its owner", slot);
     return owner_put_slot(core, slot);
 }
 
@@ -462,8 +467,9 @@ void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy)
 {
     struct lease_changes changes;
     if (lease_busy(&core->owner->lease, slot, is_busy, &changes) == 0 && changes.count > 0) {
-        TRACE(&core->options.trace, is_busy ? "slot %u is in use by a program outside Shoal" : "slot %u is free again",
-              slot);
+        TRACE_EVENT(&core->options.trace, event_of_slot(is_busy ? EVENT_SLOT_BUSY : EVENT_SLOT_FREE, slot),
+                    is_busy ? "slot %u is in use by a program outside Shoal" : "slot %u is free again",
+                    slot);
         (void)owner_put_slot(core, slot);
     }
 }

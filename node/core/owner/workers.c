@@ -350,8 +350,10 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         return; /* in a large mesh the record may take longer than the coordinator's message */
     }
     if (worker->phase == CORE_WORKER_RUNNING && !owner_has_draw(worker, attempt)) {
-        TRACE(&core->options.trace, "%s trial %u: rank %u ends, since attempt %u has other values by now: its coordinator came back with an old disk",
-              experiment->config->name, attempt->id.trial, worker->number, attempt->id.number);
+        TRACE_EVENT(&core->options.trace, event_of_worker(EVENT_WORKER_ENDED, &attempt->id, slot),
+                    "%s trial %u: rank %u ends, since attempt %u has other values by now: its coordinator came back with an "
+                    "old disk",
+                    experiment->config->name, attempt->id.trial, worker->number, attempt->id.number);
         worker_end(core, slot, FACT_LOST);
         return;
     }
@@ -377,8 +379,9 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
     }
     if (worker->phase == CORE_WORKER_RUNNING && address_is_gone(core, slot, attempt)) {
         MARK(member_lost_its_address);
-        TRACE(&core->options.trace, "%s trial %u: rank %u ends, since this node has lost the address that its group uses",
-              experiment->config->name, attempt->id.trial, rank);
+        TRACE_EVENT(&core->options.trace, event_of_worker(EVENT_WORKER_ENDED, &attempt->id, slot),
+                    "%s trial %u: rank %u ends, since this node has lost the address that its group uses",
+                    experiment->config->name, attempt->id.trial, rank);
         worker_end(core, slot, FACT_LOST);
         return;
     }
@@ -426,9 +429,10 @@ static void tell_of_the_rest(const struct node_core *core, const struct core_wor
                   (other == NULL || other->state != FACT_WORKER_ENDED);
     }
     if (others > 0) {
-        TRACE(&core->options.trace, "%s trial %u: rank %u ended with status 0, %u other%s of its attempt %s on",
-              experiment_name(core, worker), worker->attempt.trial, worker->number, others, others == 1 ? "" : "s",
-              others == 1 ? "runs" : "run");
+        TRACE_EVENT(&core->options.trace, event_of_attempt(EVENT_WORKER_ENDED, &worker->attempt),
+                    "%s trial %u: rank %u ended with status 0, %u other%s of its attempt %s on",
+                    experiment_name(core, worker), worker->attempt.trial, worker->number, others, others == 1 ? "" : "s",
+                    others == 1 ? "runs" : "run");
     }
 }
 
@@ -478,8 +482,9 @@ static void prepared(struct node_core *core, const struct node_event *event)
     if (worker->phase == CORE_WORKER_DROPPED) {
         owner_worker_gone(core, slot, worker->end_reason, 0, NULL);
     } else if (event->u.worker.code != 0) {
-        TRACE(&core->options.trace, "trial %u cannot start here: %s", worker->attempt.trial,
-              event->u.worker.text != NULL ? event->u.worker.text : err_text(event->u.worker.code));
+        TRACE_EVENT(&core->options.trace, event_of_worker(EVENT_WORKER_FAILED, &worker->attempt, slot),
+                    "trial %u cannot start here: %s", worker->attempt.trial,
+                    event->u.worker.text != NULL ? event->u.worker.text : err_text(event->u.worker.code));
         core_quarantine_unstarted(core, &worker->attempt, true);
         worker_end(core, slot, FACT_LOST);
         if (worker->phase == CORE_WORKER_DROPPED) {
@@ -502,8 +507,10 @@ static void stalled(struct node_core *core, const struct node_event *event)
     bool is_still = event->u.worker.stall == FACT_IDLE || event->u.worker.stall == FACT_SUSPENDED;
     bool was_still = worker->stall == FACT_IDLE || worker->stall == FACT_SUSPENDED;
     if (worker->stall != event->u.worker.stall && (is_still || was_still)) { /* silence alone is no event */
-        TRACE(&core->options.trace, "%s trial %u: rank %u %s", experiment_name(core, worker), worker->attempt.trial,
-              worker->number, texts[event->u.worker.stall]);
+        TRACE_EVENT(&core->options.trace, event_of_worker(is_still ? EVENT_WORKER_IDLE : EVENT_WORKER_ACTIVE, &worker->attempt,
+                                                         event->u.worker.slot),
+                    "%s trial %u: rank %u %s", experiment_name(core, worker), worker->attempt.trial,
+                    worker->number, texts[event->u.worker.stall]);
     }
     worker->stall = event->u.worker.stall;
     worker->stall_s = event->u.worker.stall_s;

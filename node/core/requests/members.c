@@ -160,8 +160,9 @@ void requests_evict(struct node_core *core, const struct node_event *event)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_eviction_pack(&writer, &fact);
-    TRACE(&core->options.trace, "%s is to be evicted, %u whom it vouched for stay", view_label(&core->view, node).text,
-          fact.standing_count);
+    TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_EVICTED, node),
+                "%s is to be evicted, %u whom it vouched for stay", view_label(&core->view, node).text,
+                fact.standing_count);
     (void)core_ack_begin(core, client, core_put(core, FACT_EVICTION, key, &writer), no_blob, no_blob);
 }
 
@@ -239,7 +240,7 @@ static void refuse_join(struct node_core *core, uint64_t client, const char *why
     effect->u.reply.client = client;
     effect->u.reply.code = ERR_REFUSED;
     bytes_copy_text(effect->u.reply.text, sizeof effect->u.reply.text, why);
-    TRACE(&core->options.trace, "a join was refused: %s", why);
+    TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_REFUSED), "a join was refused: %s", why);
 }
 
 /* Welcomes the joiner once `pending` is on disk. */

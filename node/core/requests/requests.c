@@ -360,7 +360,8 @@ static void submit(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_MEMORY, 0, "The daemon's memory for records is full; delete experiments that are over, and submit again.");
         return;
     }
-    TRACE(&core->options.trace, "%s is submitted", config.name);
+    TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_SUBMITTED, event->u.request.experiment),
+                "%s is submitted", config.name);
     (void)core_ack_begin(core, client, core_put(core, kind, key, &writer), fact.code, fact.config_text);
 }
 
@@ -416,6 +417,9 @@ static void control(struct node_core *core, const struct node_event *event)
     bool is_for_good = event->u.request.kind == NODE_REQUEST_CANCEL;
     is_for_good |= is_pause && BUG(pause_for_good, "a pause ends nothing for good");
     struct core_pending *pending = is_for_good ? put_cancel(core, experiment->id) : put_pause(core, experiment, is_pause);
+    enum event_kind kind = is_for_good ? EVENT_EXPERIMENT_CANCELLED : is_pause ? EVENT_EXPERIMENT_PAUSED : EVENT_EXPERIMENT_RESUMED;
+    TRACE_EVENT(&core->options.trace, event_of_experiment(kind, experiment->id), "%s is %s", experiment->config->name,
+                is_for_good ? "cancelled" : is_pause ? "paused" : "resumed");
     (void)core_ack_begin(core, client, pending, no_blob, no_blob);
 }
 
@@ -648,7 +652,8 @@ static void delete(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_REFUSED, 0, text);
         return;
     }
-    TRACE(&core->options.trace, "%s is deleted", experiment->config->name);
+    TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_DELETED, experiment->id),
+                "%s is deleted", experiment->config->name);
     uint8_t bytes[8];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
@@ -721,7 +726,8 @@ static struct core_pending *put_drain(struct node_core *core, const struct view_
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_drain_pack(&writer, &fact);
-    TRACE(&core->options.trace, "%s is %s", view_label(&core->view, member->id).text, drained ? "drained" : "undrained");
+    TRACE_EVENT(&core->options.trace, event_of_node(drained ? EVENT_NODE_DRAINED : EVENT_NODE_UNDRAINED, member->id),
+                "%s is %s", view_label(&core->view, member->id).text, drained ? "drained" : "undrained");
     return core_put(core, FACT_DRAIN, fact_key_node_id(member->id), &writer);
 }
 

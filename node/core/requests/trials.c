@@ -47,7 +47,9 @@ struct core_pending *requests_put_stop(struct node_core *core, const struct view
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_stop_pack(&writer, &fact);
-    TRACE(&core->options.trace, "%s trial %u is %s", experiment->config->name, index, stopped ? "stopped" : "retried");
+    enum event_kind kind = stopped ? EVENT_TRIAL_STOPPED : EVENT_TRIAL_RETRIED;
+    TRACE_EVENT(&core->options.trace, event_of_trial(kind, experiment->id, index),
+                "%s trial %u is %s", experiment->config->name, index, stopped ? "stopped" : "retried");
     return core_put(core, FACT_STOP, fact_key_trial(experiment->id, index), &writer);
 }
 

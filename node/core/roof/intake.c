@@ -27,9 +27,10 @@ void intake_record_put(struct node_core *core, struct records_entry *entry)
     uint64_t jumps = core->view.jump_count;
     int error = view_apply(&core->view, entry);
     if (core->view.jump_count > jumps) {
-        TRACE(&core->options.trace, "%s has written a %s record whose clock is more than %u ahead of all others: not counted",
-              view_label(&core->view, entry->record.writer).text, fact_kind_name(entry->record.kind),
-              LAMPORT_JUMP_MAX);
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_FALSE, entry->record.writer),
+                    "%s has written a %s record whose clock is more than %u ahead of all others: not counted",
+                    view_label(&core->view, entry->record.writer).text, fact_kind_name(entry->record.kind),
+                    LAMPORT_JUMP_MAX);
     }
     entry->is_unfolded = error == ERR_FULL;
     if (entry->is_unfolded) {
@@ -37,7 +38,8 @@ void intake_record_put(struct node_core *core, struct records_entry *entry)
         core->memory.refold_bytes = core->arena.used_bytes - core->arena.used_bytes / CORE_MEMORY_REFOLD;
     }
     if (error != 0) {
-        TRACE(&core->options.trace, "a %s record cannot be used: %s", fact_kind_name(entry->record.kind), err_text(error));
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_OTHER, entry->record.writer),
+                    "a %s record cannot be used: %s", fact_kind_name(entry->record.kind), err_text(error));
     }
     if (entry->record.kind == FACT_WORKER) {
         core_quarantine_worker(core, &entry->record);

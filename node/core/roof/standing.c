@@ -39,18 +39,21 @@ void standing_update(struct node_core *core)
     core->owner->lease.granting = false; /* the next step decides anew */
     if (!is_out) {
         core->view.roster_changed = true; /* connections are made again */
-        TRACE(&core->options.trace, "this node is a member again");
+        TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_JOINED, core->options.self),
+                    "this node is a member again");
         return;
     }
     const struct view_member *evictor = self->evicted ? view_find_member(&core->view, self->evictor) : NULL;
     node_id cause = evictor != NULL ? evictor->id : self->voucher;
     char hex[13];
     bytes_to_hex(hex, cause.bytes, 6);
-    TRACE(&core->options.trace, "THIS NODE IS OUT OF THE MESH: %s %s (%s)%s",
-          evictor != NULL ? "it was evicted by" : "the word of", view_label(&core->view, cause).text, hex,
-          evictor != NULL ? "" : ", which vouched for it, does not stand any more");
-    TRACE(&core->options.trace, "its workers end, and it takes part in nothing; to come back, end this daemon, ask a member "
-                                "for `shoal invite`, and run `shoal --dir NEW_DIR join TOKEN`: this key cannot return");
+    TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_EVICTED, core->options.self),
+                "THIS NODE IS OUT OF THE MESH: %s %s (%s)%s",
+                evictor != NULL ? "it was evicted by" : "the word of", view_label(&core->view, cause).text, hex,
+                evictor != NULL ? "" : ", which vouched for it, does not stand any more");
+    TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_EVICTED, core->options.self),
+                "its workers end, and it takes part in nothing; to come back, end this daemon, ask a member "
+                "for `shoal invite`, and run `shoal --dir NEW_DIR join TOKEN`: this key cannot return");
     core_coordinator_out(core);
     core_owner_out(core);
     core_acks_refuse(core);

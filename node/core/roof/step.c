@@ -36,8 +36,9 @@ static void look_at_memory(struct node_core *core)
     bool is_short = free_bytes < core->arena.capacity_bytes / (core->memory.is_short ? CORE_MEMORY_ENOUGH : CORE_MEMORY_SHORT);
     if (is_short != core->memory.is_short) {
         core->memory.is_short = is_short;
-        TRACE(&core->options.trace, is_short ? "memory is nearly full: nothing new begins until experiments are deleted"
-                                             : "memory has room again");
+        TRACE_EVENT(&core->options.trace, event_of(is_short ? EVENT_NODE_MEMORY_FULL : EVENT_NODE_MEMORY_FREE),
+                    is_short ? "memory is nearly full: nothing new begins until experiments are deleted"
+                    : "memory has room again");
     }
 }
 
@@ -149,8 +150,8 @@ static void put_own(struct node_core *core)
 
 static void restate(struct node_core *core)
 {
-    TRACE(&core->options.trace,
-          "other nodes hold newer records of this node than its disk: publishes its node, slots and quarantine again");
+    TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_RESTATED, core->options.self),
+                "other nodes hold newer records of this node than its disk: publishes its node, slots and quarantine again");
     put_own(core);
     links_restate(core);
     core_owner_restate(core);
@@ -397,9 +398,10 @@ static void step(struct node_core *core, const struct node_event *event)
     case NODE_EVENT_DISK:
         if (core->disk_full != event->u.disk.full) {
             core->disk_full = event->u.disk.full;
-            TRACE(&core->options.trace, core->disk_full
-                                            ? "the disk is full: nothing new is granted, checkpoints wait for room"
-                                            : "the disk has room again");
+            TRACE_EVENT(&core->options.trace, event_of(core->disk_full ? EVENT_NODE_DISK_FULL : EVENT_NODE_DISK_FREE),
+                        core->disk_full
+                        ? "the disk is full: nothing new is granted, checkpoints wait for room"
+                        : "the disk has room again");
         }
         break;
     case NODE_EVENT_SECRET_COPIES:
@@ -438,7 +440,8 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
         uint64_t gap_ms = event->now_ms - core->now_ms;
         core->now_ms = event->now_ms;
         if (core->started && gap_ms > CORE_STALL_MS) {
-            TRACE(&core->options.trace, "stalled for %llu ms: nobody is accused for it", (unsigned long long)gap_ms);
+            TRACE_EVENT(&core->options.trace, event_of_node(EVENT_NODE_STALLED, core->options.self),
+                        "stalled for %llu ms: nobody is accused for it", (unsigned long long)gap_ms);
             core->woke_ms = core->now_ms;
             stall_shift(core, gap_ms);
             MARK(stalled);

@@ -79,7 +79,8 @@ bool client_reply_begin(struct client_reply *reply, uint64_t id, bool end, uint3
 void client_reply_send(struct daemon *daemon, struct client *client, struct client_reply *reply, int file)
 {
     if (reply->writer.failed) {
-        daemon_line(daemon, "an answer on the local socket was too large and was dropped");
+        daemon_line_of(daemon, event_of(EVENT_NODE_DOOR),
+                       "an answer on the local socket was too large and was dropped");
         client->broken = true;
         if (file >= 0) {
             (void)close(file);
@@ -102,7 +103,7 @@ void client_reply_error(struct daemon *daemon, struct client *client, uint64_t i
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (id == 0) {
-        daemon_line(daemon, "a message on the local socket was refused: %.200s", text);
+        daemon_line_of(daemon, event_of(EVENT_NODE_DOOR), "a message on the local socket was refused: %.200s", text);
         return;
     }
     uint8_t bytes[sizeof text + 256];
@@ -193,5 +194,24 @@ bool client_argument_experiment(struct daemon *daemon, struct client_request *re
         return false;
     }
     *out = experiment;
+    return true;
+}
+
+bool client_argument_node(struct daemon *daemon, const struct client_request *request, node_id *out)
+{
+    char hex[2 * NODE_ID_BYTES + 1];
+    node_id node = daemon->keys.id;
+    bool is_given = !pack_find(&request->map, "node").failed;
+    if (is_given && (!request_text(&request->map, "node", hex, sizeof hex) ||
+                     bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "The request names no node; give its id of 32 hexadecimal digits.");
+        return false;
+    }
+    if (is_given && view_find_member(node_core_view(daemon->core), node) == NULL && !node_id_equal(node, daemon->keys.id)) {
+        client_reply_unknown(daemon, request, "node", hex, "nodes");
+        return false;
+    }
+    *out = node;
     return true;
 }

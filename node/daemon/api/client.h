@@ -12,6 +12,7 @@
 
 #include "node/daemon/ground/daemon.h"
 #include "node/daemon/render/choice.h"
+#include "node/daemon/wire/event.h"
 
 /* ---- what a door supplies -------------------------------------------------------------------------------------- */
 
@@ -44,11 +45,13 @@ struct client_stream {
     uint64_t until_ms; /* WAIT: deadline; 0: none */
     /* When the stream is looked at next. */
     uint64_t next_ms;
-    uint64_t seq; /* EVENTS: the next line to send */
-    uint64_t since_ms;           /* EVENTS: older lines are not sent */
-    bool reads_journal;          /* EVENTS: lines before the ring's are wanted, from `place` on */
+    uint64_t seq; /* EVENTS: the next one to send */
+    struct event_choice events; /* EVENTS: which */
+    bool reads_journal;         /* EVENTS: lines before the ring's are wanted, from `place` on */
     struct journal_place place;
     uint64_t journal_seq; /* the highest number of a line that the journal gave */
+    bool is_reset;        /* EVENTS: the next reply says that events which the client asked for are not here */
+    bool was_answered;    /* EVENTS: a reply was sent */
     bool follow;
     struct render_wish wish; /* WATCH: which trials */
     bool has_curves;    /* WATCH: documents have the curves, too */
@@ -75,6 +78,7 @@ struct query_series;
 struct query_blob;
 struct query_verify_run;
 struct query_usage_run;
+struct query_events_run;
 struct curves;
 
 /* A code that opens one session (tokens.c); expires_ms 0: a free place. */
@@ -95,6 +99,7 @@ struct daemon_api {
     struct query_blob *blob_requests;
     struct query_verify_run *verifies;
     struct query_usage_run *usages;
+    struct query_events_run *events; /* of other nodes */
     struct curves *curves; /* render/curves.h; NULL: not made yet, or no memory is left */
     uint64_t curves_ms;    /* when the trials are looked at next */
     uint64_t watch_ms; /* when streams were last looked at; 0: no stream is open */
@@ -146,6 +151,9 @@ bool client_argument_any_experiment(struct daemon *daemon, const struct client_r
 /* As client_argument_any_experiment, for experiments known here. False, too, for an unknown experiment; the answer is
  * then client_reply_unknown_experiment. `*out` is the core's, valid until its next step. */
 bool client_argument_experiment(struct daemon *daemon, struct client_request *request, struct view_experiment **out);
+
+/* Reads the argument `node`; without it, it is this node. False: it is no id, or no node's; the request is then answered. */
+bool client_argument_node(struct daemon *daemon, const struct client_request *request, node_id *out);
 
 /* ---- answers --------------------------------------------------------------------------------------------------- */
 

@@ -16,7 +16,6 @@
 #include "node/daemon/workers/warm.h"
 
 #define STREAM_MS 500
-#define JOURNAL_REPLY_BYTES (256u * 1024) /* of the journal in one reply: decoded lines are a little larger */
 #define CURVES_MS 1000 /* a worker's record changes at most every 2 s */
 #define WAIT_S_MAX UINT32_MAX /* cap, so that no sum of times overflows */
 
@@ -254,7 +253,7 @@ static void reply_parts(struct daemon *daemon, struct client *client, uint64_t i
 
 /* ---- streams of documents -------------------------------------------------------------------------------------- */
 
-static struct client_stream *new_stream(struct daemon *daemon, const struct client_request *request, enum stream_kind kind)
+struct client_stream *query_new_stream(struct daemon *daemon, const struct client_request *request, enum stream_kind kind)
 {
     for (int i = 0; i < CLIENT_STREAMS_MAX; i++) {
         struct client_stream *stream = &request->client->streams[i];
@@ -338,100 +337,6 @@ static void stream_watch(struct daemon *daemon, struct client *client, struct cl
     stream->kind = over ? STREAM_NONE : stream->kind;
 }
 
-static void put_line(struct pack_writer *writer, uint64_t seq, uint64_t wall_ms, const char *text)
-{
-    pack_map(writer, 3);
-    pack_text(writer, "seq");
-    pack_u64(writer, seq);
-    pack_text(writer, "wall_ms");
-    pack_u64(writer, wall_ms);
-    pack_text(writer, "text");
-    pack_text(writer, text);
-}
-
-/* Lines of the journal on their way into a reply. */
-struct journal_reply {
-    struct client_stream *stream;
-    uint64_t newest; /* line; a higher number is no line's */
-    struct pack_writer lines;
-    uint32_t count;
-};
-
-static void take_journal_line(void *context, uint64_t seq, uint64_t wall_ms, const char *text)
-{
-    struct journal_reply *reply = context;
-    struct client_stream *stream = reply->stream;
-    if (seq >= stream->seq && seq <= reply->newest && wall_ms >= stream->since_ms) {
-        put_line(&reply->lines, seq, wall_ms, text);
-        stream->journal_seq = seq > stream->journal_seq ? seq : stream->journal_seq;
-        reply->count++;
-    }
-}
-
-/* Sends the next piece of the journal; behind the last piece the ring has the rest, such as lines that a full disk refused. */
-static void stream_journal(struct daemon *daemon, struct client *client, struct client_stream *stream)
-{
-    struct client_reply reply;
-    struct journal_reply journal = {.stream = stream, .newest = daemon->line_seq};
-    uint8_t *bytes = malloc(FRAME_BYTES_MAX - 1024);
-    if (bytes == NULL || !client_reply_begin(&reply, stream->id, false, 1)) {
-        free(bytes);
-        client->broken = true;
-        return;
-    }
-    pack_writer_init(&journal.lines, bytes, FRAME_BYTES_MAX - 1024);
-    stream->reads_journal =
-        journal_read(&daemon->journal, &stream->place, JOURNAL_REPLY_BYTES, take_journal_line, &journal);
-    stream->next_ms = 0;
-    if (!stream->reads_journal && stream->seq <= stream->journal_seq) {
-        stream->seq = stream->journal_seq + 1;
-    }
-    pack_text(&reply.writer, "events");
-    pack_array(&reply.writer, journal.count);
-    pack_raw(&reply.writer, bytes, journal.lines.used_bytes);
-    reply.writer.failed |= journal.lines.failed;
-    client_reply_send(daemon, client, &reply, -1);
-    free(bytes);
-}
-
-static bool line_is_wanted(const struct client_stream *stream, const struct daemon_line *line)
-{
-    return line != NULL && line->wall_ms >= stream->since_ms;
-}
-
-static void stream_events(struct daemon *daemon, struct client *client, struct client_stream *stream)
-{
-    uint64_t oldest = daemon->line_seq > DAEMON_EVENTS_MAX ? daemon->line_seq - DAEMON_EVENTS_MAX + 1 : 1;
-    uint64_t from = stream->seq < oldest ? oldest : stream->seq;
-    bool end = !stream->follow;
-    if (stream->reads_journal) {
-        stream_journal(daemon, client, stream);
-        return;
-    }
-    if (from > daemon->line_seq && !end) {
-        return;
-    }
-    struct client_reply reply;
-    if (!client_reply_begin(&reply, stream->id, end, 1)) {
-        return;
-    }
-    uint32_t count = 0;
-    for (uint64_t seq = from; seq <= daemon->line_seq; seq++) {
-        count += line_is_wanted(stream, lines_find(daemon, seq));
-    }
-    pack_text(&reply.writer, "events");
-    pack_array(&reply.writer, count);
-    for (uint64_t seq = from; seq <= daemon->line_seq; seq++) {
-        const struct daemon_line *line = lines_find(daemon, seq);
-        if (line_is_wanted(stream, line)) {
-            put_line(&reply.writer, line->seq, line->wall_ms, line->text);
-        }
-    }
-    stream->seq = daemon->line_seq + 1;
-    client_reply_send(daemon, client, &reply, -1);
-    stream->kind = end ? STREAM_NONE : stream->kind;
-}
-
 static void stream_step(struct daemon *daemon, struct client *client, struct client_stream *stream, uint64_t now_ms)
 {
     if (now_ms < stream->next_ms || !client_may_stream(client)) {
@@ -439,7 +344,7 @@ static void stream_step(struct daemon *daemon, struct client *client, struct cli
     }
     stream->next_ms = now_ms + STREAM_MS;
     if (stream->kind == STREAM_EVENTS) {
-        stream_events(daemon, client, stream);
+        query_events_stream(daemon, client, stream);
         return;
     }
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), stream->experiment);
@@ -451,6 +356,11 @@ static void stream_step(struct daemon *daemon, struct client *client, struct cli
     } else {
         stream_watch(daemon, client, stream, experiment);
     }
+}
+
+void query_step_stream(struct daemon *daemon, struct client *client, struct client_stream *stream)
+{
+    stream_step(daemon, client, stream, daemon_now_ms());
 }
 
 void query_reply_no_trial(struct daemon *daemon, const struct client_request *request, const struct view_experiment *experiment,
@@ -654,32 +564,23 @@ void query_stream(struct daemon *daemon, struct client_request *request, int arg
     enum stream_kind kind = (enum stream_kind)argument;
     struct view_experiment *experiment = NULL;
     struct render_wish wish = {0};
-    if (kind != STREAM_EVENTS && !client_argument_experiment(daemon, request, &experiment)) {
+    if (!client_argument_experiment(daemon, request, &experiment)) {
         return;
     }
     if (kind == STREAM_WATCH && !read_wish(daemon, request, &wish)) {
         return;
     }
-    struct client_stream *stream = new_stream(daemon, request, kind);
+    struct client_stream *stream = query_new_stream(daemon, request, kind);
     if (stream == NULL) {
         return;
     }
     uint64_t timeout_s = 0;
-    if (experiment != NULL) {
-        stream->experiment = experiment->id;
-    }
+    stream->experiment = experiment->id;
     if (kind == STREAM_WAIT && client_argument_u64(request, "timeout_s", &timeout_s)) {
         stream->until_ms = daemon_now_ms() + (timeout_s < WAIT_S_MAX ? timeout_s : WAIT_S_MAX) * 1000;
     }
-    stream->follow = request_flag(&request->map, "follow");
     stream->wish = wish;
     stream->has_curves = request_flag(&request->map, "curves");
-    bool has_from = client_argument_u64(request, "from", &stream->seq) && stream->seq > 0;
-    bool is_since = client_argument_u64(request, "since_ms", &stream->since_ms);
-    if (stream->seq > daemon->line_seq + 1) { /* counted by a daemon on another directory, or before lines were lost */
-        stream->seq = daemon->line_seq + 1;
-    }
-    stream->reads_journal = kind == STREAM_EVENTS && (is_since || has_from);
     stream_step(daemon, request->client, stream, daemon_now_ms());
 }
 
@@ -697,6 +598,7 @@ void query_tick(struct daemon *daemon, uint64_t now_ms)
     daemon->api->watch_ms = any ? now_ms : 0;
     query_series_tick(daemon, now_ms);
     query_usage_tick(daemon, now_ms);
+    query_events_tick(daemon, now_ms);
     if (now_ms >= daemon->api->curves_ms) {
         daemon->api->curves_ms = now_ms + CURVES_MS;
         daemon->api->curves = daemon->api->curves != NULL ? daemon->api->curves : curves_new();
@@ -712,6 +614,7 @@ void query_close(struct daemon *daemon)
     query_checkpoint_close(daemon);
     query_verify_close(daemon);
     query_usage_close(daemon);
+    query_events_close(daemon);
     curves_free(daemon->api->curves);
     daemon->api->curves = NULL;
 }

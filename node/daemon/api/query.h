@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_API_QUERY_H
 #define NODE_DAEMON_API_QUERY_H
 /* Requests that read: documents out of the core's state and streams of them (query.c), metric points and logs
- * (query_series.c), checkpoints (query_checkpoint.c, verify.c), use of slots (query_usage.c). Data that is not on this node is
+ * (query_series.c), checkpoints (query_checkpoint.c, verify.c), use of slots (query_usage.c), events (query_events.c). Data that is not on this node is
  * fetched from other nodes first. */
 
 #include "node/daemon/api/client.h"
@@ -24,6 +24,10 @@ void query_stream(struct daemon *daemon, struct client_request *request, int kin
 
 /* Writes `blocked` (RENDER_BLOCKED_PAIRS): the ports of living nodes that cannot be used from here. */
 void query_put_blocked(const struct daemon *daemon, struct pack_writer *writer);
+
+/* Gives a client's stream a place; NULL, after an error reply: there is none. query_step_stream sends what there is at once. */
+struct client_stream *query_new_stream(struct daemon *daemon, const struct client_request *request, enum stream_kind kind);
+void query_step_stream(struct daemon *daemon, struct client *client, struct client_stream *stream);
 
 /* Sends the news of open streams; sets daemon->api->watch_ms while a stream is open. */
 void query_tick(struct daemon *daemon, uint64_t now_ms);
@@ -127,5 +131,28 @@ void query_usage_close(struct daemon *daemon);
 
 /* A handler of the table; `argument` is not used. Answers at once. */
 void query_calendar(struct daemon *daemon, struct client_request *request, int argument);
+
+/* ---- query_events.c --------------------------------------------------------------------------------------------- */
+
+/* A handler of the table; `argument` is not used. A stream of what happened on this node, or on another one. */
+void query_events(struct daemon *daemon, struct client_request *request, int argument);
+
+/* Goes on with a stream of this node's events. */
+void query_events_stream(struct daemon *daemon, struct client *client, struct client_stream *stream);
+
+/* Answers a question for this node's events (wire/event.h), in any thread: entries of bulk, each a map, its number the event's. An
+ * entry without bytes tells where the next question goes on. One of a single nil says that events before it, which were asked for,
+ * are not here. ERR_MALFORMED. */
+int query_events_answer(const struct journal *journal, uint64_t from, const uint8_t *question, size_t question_bytes,
+                        size_t bytes_max, struct pack_writer *out, bool *more);
+
+/* Takes an answer of bulk (BULK_SERIES). Ignored unless query_events made the request. */
+void query_events_answered(struct daemon *daemon, const struct bulk_event *answer);
+
+/* Asks other nodes again, and ends requests whose client is gone. */
+void query_events_tick(struct daemon *daemon, uint64_t now_ms);
+
+/* Frees all such requests, without answers. */
+void query_events_close(struct daemon *daemon);
 
 #endif

@@ -24,7 +24,7 @@ static const struct api_row rows[] = {
     {"rungs", API_READS, query_rungs, 0},
     {"wait", API_READS, query_stream, STREAM_WAIT},
     {"watch", API_READS, query_stream, STREAM_WATCH},
-    {"events", API_READS, query_stream, STREAM_EVENTS},
+    {"events", API_READS, query_events, 0},
     {"metrics", API_READS, query_series_request, 'm'},
     {"logs", API_READS, query_series_request, 'l'},
     {"tail", API_READS, query_series_request, 't'},

@@ -411,8 +411,9 @@ static void save_done(void *context, struct job *job)
         tally_saved(&daemon->workers->tally, save->slot, &save->attempt, save->wanted.step, save->wanted.bytes, daemon_now_ms());
         daemon_event(daemon, &event);
     } else {
-        daemon_line(daemon, "the checkpoint of trial %u at step %llu could not be stored: %s", save->attempt.trial,
-                    (unsigned long long)save->wanted.step, save->error);
+        daemon_line_of(daemon, event_of_attempt(EVENT_CHECKPOINT_FAILED, &save->attempt),
+                       "the checkpoint of trial %u at step %llu could not be stored: %s", save->attempt.trial,
+                       (unsigned long long)save->wanted.step, save->error);
     }
     if (client != NULL && save->result == 0) {
         client_reply_empty(daemon, client, save->id);

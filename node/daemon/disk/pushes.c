@@ -51,7 +51,8 @@ void daemon_pushes_answered(struct daemon *daemon, uint64_t request, int code, c
     /* The core pushes an experiment's code without knowing whether this node has it: a missing blob is no failure then. */
     bool is_code = experiment_id_is_none(push->effect.u.push.attempt.experiment);
     if (code != 0 && !(is_code && code == ERR_NOT_FOUND)) {
-        daemon_line(daemon, "a copy for another node could not be made: %s", text);
+        daemon_line_of(daemon, event_of_node(EVENT_CHECKPOINT_FAILED, push->effect.u.push.to),
+                       "a copy for another node could not be made: %s", text);
     }
     struct node_event event = {.kind = NODE_EVENT_PUSHED};
     event.u.blob.blob = push->effect.u.push.blob;

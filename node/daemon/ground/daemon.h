@@ -129,7 +129,8 @@ struct daemon {
 
     uint64_t request_id; /* the last number given to a bulk request, to a request to the core or to a client */
     struct daemon_line *lines;
-    uint64_t line_seq;
+    uint64_t line_count; /* lines that the ring has had */
+    uint64_t line_seq;   /* the number of the last line */
     struct journal journal; /* the lines on disk */
     uint64_t second_ms; /* when the once-a-second work is due next */
     bool stopping;

@@ -174,7 +174,7 @@ static void start(struct daemon *daemon, struct daemon_http *http, uint64_t now_
     }
     http->started_ms = now_ms;
     if (error != 0) {
-        daemon_line(daemon, "the HTTP door cannot be started: %s", strerror(error));
+        daemon_line_of(daemon, event_of(EVENT_NODE_DOOR), "the HTTP door cannot be started: %s", strerror(error));
         http->next_ms = now_ms + AGAIN_MS_MAX;
     }
 }
@@ -186,7 +186,8 @@ void http_prepare(struct daemon *daemon, struct fact_door *door)
         return;
     }
     if (!find_program(daemon, program, sizeof program)) {
-        daemon_line(daemon, "no HTTP door: there is no program shoal-http beside %s", daemon->keep_program);
+        daemon_line_of(daemon, event_of(EVENT_NODE_DOOR),
+                       "no HTTP door: there is no program shoal-http beside %s", daemon->keep_program);
         return;
     }
     struct daemon_http *http = daemon->http = calloc(1, sizeof *daemon->http);
@@ -320,7 +321,7 @@ void http_process(struct daemon *daemon, http_add_fn *add)
             add(daemon, passed);
             passed = -1;
         } else if (bytes[0] == HTTP_LINE) {
-            daemon_line(daemon, "HTTP: %.*s", (int)count - 1, bytes + 1);
+            daemon_line_of(daemon, event_of(EVENT_NODE_DOOR), "HTTP: %.*s", (int)count - 1, bytes + 1);
         } else if (bytes[0] == HTTP_PORT && count == 3) {
             daemon->api->http_port = bytes_get_u16((const uint8_t *)bytes + 1);
             daemon->api->http_is_tls = http->pem_bytes > 0;

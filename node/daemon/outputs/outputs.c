@@ -286,7 +286,8 @@ void daemon_outputs_watch(struct daemon *daemon, uint32_t slot, const attempt_id
     if (output == NULL || watched == NULL) {
         free(output);
         free(watched);
-        daemon_line(daemon, "the files of trial %u are not kept: no memory is left", attempt->trial);
+        daemon_line_of(daemon, event_of_attempt(EVENT_CHECKPOINT_FAILED, attempt),
+                       "the files of trial %u are not kept: no memory is left", attempt->trial);
         return;
     }
     bytes_copy_text(watched->directory, sizeof watched->directory, directory);
@@ -332,7 +333,8 @@ static void say(struct daemon *daemon, struct daemon_output *output, const char 
     (void)snprintf(text, sizeof text, "%s%.200s", what, why);
     if (strcmp(text, output->said) != 0) {
         bytes_copy_text(output->said, sizeof output->said, text);
-        daemon_line(daemon, "trial %u: %s%s", output->attempt.trial, what, why);
+        daemon_line_of(daemon, event_of_attempt(EVENT_CHECKPOINT_FAILED, &output->attempt),
+                       "trial %u: %s%s", output->attempt.trial, what, why);
     }
 }
 
@@ -376,8 +378,9 @@ static void set_aside(struct daemon *daemon, const struct daemon_output *output)
         return;
     }
     bytes_to_hex(experiment, output->attempt.experiment.bytes, 8);
-    daemon_line(daemon, "%s has the last files of trial %u of %s %.8s, which could not be copied, until you remove them", to,
-                output->attempt.trial, config != NULL ? config->name : "experiment", experiment);
+    daemon_line_of(daemon, event_of_attempt(EVENT_CHECKPOINT_FAILED, &output->attempt),
+                   "%s has the last files of trial %u of %s %.8s, which could not be copied, until you remove them", to,
+                   output->attempt.trial, config != NULL ? config->name : "experiment", experiment);
 }
 
 static void watch_done(void *context, struct job *job)

@@ -77,7 +77,7 @@ static void note(struct daemon *daemon, struct daemon_blocked entry)
         if (describe(daemon, &entry, &blocked)) {
             char text[DAEMON_EVENT_BYTES];
             render_blocked_text(daemon->core, &blocked, text, sizeof text);
-            daemon_line(daemon, "%s", text);
+            daemon_line_of(daemon, event_of_node(EVENT_NODE_UNREACHABLE, entry.node), "%s", text);
         }
     }
 }
@@ -87,7 +87,8 @@ void daemon_blocked_way(struct daemon *daemon, const struct bulk_event *event)
     struct daemon_blocked *known = find(daemon, event->node, 0);
     if (event->way == BULK_WAY_GOOD) {
         if (known != NULL) {
-            daemon_line(daemon, "data passes between here and %s again", render_node_label(daemon->core, event->node).text);
+            daemon_line_of(daemon, event_of_node(EVENT_NODE_REACHABLE, event->node),
+                           "data passes between here and %s again", render_node_label(daemon->core, event->node).text);
             forget(daemon, known);
         }
         return;

@@ -144,7 +144,8 @@ static bool tell_changes(struct daemon *daemon, const struct node_addresses *bef
     for (uint32_t i = 0; i < before->announced.count; i++) {
         is_one_gone |= !has(now, before->announced.items[i].text);
     }
-    daemon_line(daemon, "the addresses of this node have changed:%s", line);
+    daemon_line_of(daemon, event_of_node(EVENT_NODE_ADDRESS, daemon->keys.id),
+                   "the addresses of this node have changed:%s", line);
     return is_one_gone;
 }
 

@@ -20,7 +20,7 @@ void daemon_new_key_effect(struct daemon *daemon, const struct node_effect *effe
         memcpy(event.u.key.public_key, keys.sign_public, sizeof event.u.key.public_key);
         keys_wipe(&keys);
     } else {
-        daemon_line(daemon, "%s", error);
+        daemon_line_of(daemon, event_of(EVENT_NODE_TWIN), "%s", error);
     }
     daemon_event(daemon, &event);
 }
@@ -58,7 +58,8 @@ void daemon_rekey_effect(struct daemon *daemon, const struct node_effect *effect
         code = keys_replace(daemon->dir, error);
     }
     if (code != 0 && !daemon->rekey_failed) {
-        daemon_line(daemon, "cannot become another node yet, and will try again: %s", error);
+        daemon_line_of(daemon, event_of(EVENT_NODE_TWIN),
+                       "cannot become another node yet, and will try again: %s", error);
     }
     daemon->rekey_failed = code != 0;
     daemon->rekeys = code == 0;
@@ -91,23 +92,24 @@ void daemon_load_was(struct daemon *daemon)
     /* The daemon that keeps the key keeps the name, too. */
     (void)format_text(daemon->name + length, sizeof daemon->name - length, "-%s", hex);
     bytes_to_hex(hex, was.bytes, 6);
-    daemon_line(daemon,
-                "THIS NODE WAS %s until another daemon with the same key was found at %s: the data directory had been copied; "
-                "this node has a new key now, vouched for by the old key",
-                hex, address);
+    daemon_line_of(daemon, event_of_node(EVENT_NODE_TWIN, was),
+                   "THIS NODE WAS %s until another daemon with the same key was found at %s: the data directory had been "
+                   "copied; this node has a new key now, vouched for by the old key",
+                   hex, address);
 }
 
 void daemon_begin_anew(struct daemon *daemon)
 {
     const struct daemon_options options = daemon->options;
     struct daemon_line *lines = daemon->lines;
-    uint64_t line_seq = daemon->line_seq;
+    uint64_t line_seq = daemon->line_seq, line_count = daemon->line_count;
     char dir[KEEP_PATH_BYTES];
     bytes_copy_text(dir, sizeof dir, daemon->dir);
     memset(daemon, 0, sizeof *daemon);
     daemon->options = options;
     daemon->lines = lines;
     daemon->line_seq = line_seq;
+    daemon->line_count = line_count;
     daemon->lock_fd = -1;
     daemon->listen_fd = -1;
     daemon->started_ms = daemon_now_ms();

@@ -159,8 +159,9 @@ static bool has_orphans(struct daemon *daemon, uint32_t slot)
     worker->is_lost = count > 0;
     worker->orphans_ms = now_ms + ORPHANS_MS;
     if (count > 0) {
-        daemon_line(daemon, "shoal-keep of trial %u is gone: %zu process%s of its worker %s ended",
-                    worker->prepare.u.worker.attempt.trial, count, count == 1 ? "" : "es", count == 1 ? "is" : "are");
+        daemon_line_of(daemon, event_of_attempt(EVENT_WORKER_ENDED, &worker->prepare.u.worker.attempt),
+                       "shoal-keep of trial %u is gone: %zu process%s of its worker %s ended",
+                       worker->prepare.u.worker.attempt.trial, count, count == 1 ? "" : "es", count == 1 ? "is" : "are");
     }
     return worker->is_lost;
 }
@@ -285,7 +286,8 @@ bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
         worker->last.is_unstarted = true;
         (void)snprintf(tail, sizeof tail, "another program has port %u, which was its MASTER_PORT; it gets another port",
                        (unsigned)worker->port);
-        daemon_line(daemon, "the worker of slot %u has failed: %s", slot, tail);
+        daemon_line_of(daemon, event_of_worker(EVENT_WORKER_FAILED, &worker->prepare.u.worker.attempt, slot),
+                       "the worker of slot %u has failed: %s", slot, tail);
     }
     bytes_copy_text(worker->last.tail, sizeof worker->last.tail, tail);
     settle(daemon, worker);

@@ -183,7 +183,8 @@ static void prepared(struct daemon *daemon, uint32_t slot, int code, uint32_t po
     event.u.worker.port = port;
     event.u.worker.text = text;
     if (code != 0) {
-        daemon_line(daemon, "slot %u cannot be prepared: %s", slot, text);
+        daemon_line_of(daemon, event_of_worker(EVENT_WORKER_FAILED, &worker->prepare.u.worker.attempt, slot),
+                       "slot %u cannot be prepared: %s", slot, text);
         daemon_workers_remove_later(daemon, worker->directory);
         worker_clear(worker);
     } else {
@@ -235,7 +236,8 @@ void daemon_workers_follow_packages(struct daemon *daemon, uint32_t slot)
     }
     worker->lacks_packages = state == PACKAGES_FAILED;
     if (worker->lacks_packages) {
-        daemon_line(daemon, "the packages of the worker of slot %u cannot be made ready; its log says why", slot);
+        daemon_line_of(daemon, event_of_worker(EVENT_WORKER_FAILED, &worker->prepare.u.worker.attempt, slot),
+                       "the packages of the worker of slot %u cannot be made ready; its log says why", slot);
     }
     prepared(daemon, slot, 0, worker->port, NULL);
 }
@@ -258,8 +260,9 @@ static void unpack_done(void *context, struct job *job)
     if (unpack->refetch && worker->fetch_tries + 1 < FETCH_TRIES) {
         char hex[17];
         bytes_to_hex(hex, unpack->blamed.bytes, 8);
-        daemon_line(daemon, "chunk %s... is %s on this disk; another copy is used", hex,
-                    unpack->result == ERR_CORRUPT ? "damaged" : "missing");
+        daemon_line_of(daemon, event_of(EVENT_NODE_DISK_DAMAGED),
+                       "chunk %s... is %s on this disk; another copy is used", hex,
+                       unpack->result == ERR_CORRUPT ? "damaged" : "missing");
         worker->fetch_tries++;
         worker->asked_rounds = 0;
         worker_move(worker, WORKER_FETCHING);
@@ -273,7 +276,8 @@ static void unpack_done(void *context, struct job *job)
     } else {
         worker->port_until_ms = daemon_now_ms() + PORT_WAIT_MS;
         say_no_port(daemon, ERR_FULL, unpack->error, sizeof unpack->error);
-        daemon_line(daemon, "slot %u waits for a port: %s", slot, unpack->error);
+        daemon_line_of(daemon, event_of_worker(EVENT_WORKER_FAILED, &worker->prepare.u.worker.attempt, slot),
+                       "slot %u waits for a port: %s", slot, unpack->error);
     }
     free(unpack);
 }
@@ -635,7 +639,8 @@ static void spawn_done(void *context, struct job *job)
         daemon_workers_spawn_again(daemon, spawn->slot);
         return;
     } else if (spawn->code != 0) {
-        daemon_line(daemon, "a worker could not be started: %s", spawn->error);
+        daemon_line_of(daemon, event_of_slot(EVENT_WORKER_FAILED, spawn->slot),
+                       "a worker could not be started: %s", spawn->error);
         daemon_workers_not_started(daemon, spawn->slot, spawn->error);
     } else {
         worker->link = spawn->link;

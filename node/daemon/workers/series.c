@@ -182,8 +182,9 @@ int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, ui
         }
     }
     if (walk.failed || writer.failed) {
-        daemon_line(daemon, "a metric report of trial %u is malformed or too large and was dropped",
-                    worker->prepare.u.worker.attempt.trial);
+        daemon_line_of(daemon, event_of_attempt(EVENT_METRICS_LOST, &worker->prepare.u.worker.attempt),
+                       "a metric report of trial %u is malformed or too large and was dropped",
+                       worker->prepare.u.worker.attempt.trial);
         free(bytes);
         return ERR_MALFORMED;
     }
@@ -191,7 +192,8 @@ int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, ui
                                      worker->series_seq++, bytes, writer.used_bytes);
     free(bytes);
     if (error != 0) { /* api_must_wait has made sure of room */
-        daemon_line(daemon, "a metric report of trial %u is lost: %s", worker->prepare.u.worker.attempt.trial, err_text(error));
+        daemon_line_of(daemon, event_of_attempt(EVENT_METRICS_LOST, &worker->prepare.u.worker.attempt),
+                       "a metric report of trial %u is lost: %s", worker->prepare.u.worker.attempt.trial, err_text(error));
     } else if (source.session != 0) {
         worker->reported = source;
     }
@@ -283,8 +285,9 @@ void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, c
         uint64_t now_ms = daemon_now_ms();
         if (now_ms - worker->metric_second_ms >= 1000) {
             if (worker->metric_dropped > 0) {
-                daemon_line(daemon, "trial %u: %u metric lines of its output were dropped, since more than %u came in a second",
-                            worker->prepare.u.worker.attempt.trial, worker->metric_dropped, METRIC_LINES_SECOND);
+                daemon_line_of(daemon, event_of_attempt(EVENT_METRICS_LOST, &worker->prepare.u.worker.attempt),
+                               "trial %u: %u metric lines of its output were dropped, since more than %u came in a second",
+                               worker->prepare.u.worker.attempt.trial, worker->metric_dropped, METRIC_LINES_SECOND);
             }
             worker->metric_second_ms = now_ms;
             worker->metric_count = worker->metric_dropped = 0;
@@ -299,8 +302,10 @@ void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, c
     }
     if (worker->metric_lines.is_malformed && !worker->is_malformed_told) {
         worker->is_malformed_told = true;
-        daemon_line(daemon, "trial %u: a metric line of its output is malformed, not as in '::shoal metric validation loss=0.5 step=10': '%s'; "
-                    "later ones are not told",
-                    worker->prepare.u.worker.attempt.trial, worker->metric_lines.malformed);
+        daemon_line_of(daemon, event_of_attempt(EVENT_METRICS_LOST, &worker->prepare.u.worker.attempt),
+                       "trial %u: a metric line of its output is malformed, not as in '::shoal metric validation loss=0.5 step=10': "
+                       "'%s'; "
+                       "later ones are not told",
+                       worker->prepare.u.worker.attempt.trial, worker->metric_lines.malformed);
     }
 }

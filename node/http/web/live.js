@@ -11,7 +11,8 @@ let current = null;
 let questions = 0;
 
 /* Follows a stream. `onDocument(document)` gets each document and returns true for the last; `onOpen()` is called
-   whenever the stream begins anew. A stream that another page had is closed. */
+   whenever the stream begins anew, also where it could not go on because what was missed is not kept any more. A stream that
+   another page had is closed. */
 export function follow(address, query, onDocument, onOpen = () => {}) {
   current?.close();
   current = new Stream(url(address, query), onDocument, onOpen);
@@ -46,6 +47,7 @@ class Stream {
         this.close();
       }
     };
+    this.source.addEventListener("reset", () => this.onOpen());
     this.source.addEventListener("end", () => this.close());
     this.source.addEventListener("refused", (message) => this.refused(JSON.parse(message.data)));
     this.source.addEventListener("lost", () => this.lost());

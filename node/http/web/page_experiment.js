@@ -44,7 +44,7 @@ class ExperimentPage {
     this.notes = h("div");
     this.buttons = h("div", { class: "buttons" });
     this.buttonsFor = "";
-    const context = { id, selection: this.selection, query, latest: () => this.experiment, pages: this.pages() };
+    const context = { id, selection: this.selection, query, pages: this.pages() };
     this.tabs = new Tabs([
       { id: "trials", title: "Trials", make: () => trialsPart(context) },
       { id: "charts", title: "Charts", make: () => chartsPart(context) },
@@ -202,15 +202,15 @@ class ExperimentPage {
   }
 }
 
-/* Events of this node that name the experiment. */
-function eventsPart({ id, latest }) {
-  const list = eventList("Events of this experiment", (event) => event.text.includes(id)
-    || (latest() && event.text.includes(latest().name)));
-  const note = h("p", { class: "quiet" }, "Events of this node that name the experiment.");
+/* Events of this node that are about the experiment. */
+function eventsPart({ id }) {
+  const list = eventList("Events of this experiment");
+  const note = h("p", { class: "quiet" }, "Events of this node that are about the experiment, of the last 30 days.");
+  let next = 1;
   const poll = repeat(3000, async () => {
-    const { events } = await get("/events");
+    const { events } = await get("/events", { experiment: id, from: next });
+    next = 1 + (events ?? []).reduce((last, event) => Math.max(last, event.seq), next - 1);
     list.add(events ?? []);
-    setText(note, `Events of this node that name the experiment, of the last ${events?.length ?? 0}.`);
   });
   return { element: h("div", {}, note, list.element), close: () => poll.stop() };
 }
