@@ -33,7 +33,7 @@ MAY_INCLUDE = {
 # called from outside. In a house with a room "." they are that room instead: no other may call or include them.
 ROOMS = {
     "node/core": ["roof", "requests", "coordinator", "owner", "copies", "members", "ground", "view", "facts"],
-    "node/daemon": [".", "local", "api", "workers", "outputs", "disk", "peers", "render", "wire", "ground"],
+    "node/daemon": [".", "local", "relay", "api", "workers", "outputs", "disk", "peers", "render", "wire", "ground"],
     "train": ["trainer", "shoal", "group", "plan", "search"],
 }
 

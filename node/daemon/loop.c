@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "node/daemon/api/change.h"
+#include "node/daemon/api/elsewhere.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/api/searcher.h"
 #include "node/daemon/api/secrets.h"
@@ -18,6 +19,7 @@
 #include "node/daemon/local/local.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/outputs/outputs.h"
+#include "node/daemon/relay/relay.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/workers/end.h"
 #include "node/daemon/workers/launch.h"
@@ -198,6 +200,7 @@ static void take_bulk(struct daemon *daemon)
             query_series_answered(daemon, &event);
             query_usage_answered(daemon, &event);
             query_events_answered(daemon, &event);
+            elsewhere_answered(daemon, &event);
             daemon_blocked_answered(daemon, event.id);
             break;
         case BULK_VERIFIED:
@@ -386,7 +389,8 @@ static long poll_timeout_ms(const struct daemon *daemon)
                          daemon_own_addresses_next_ms(daemon),
                          daemon->api->series != NULL || daemon->api->events != NULL || daemon->api->watch_ms != 0
                              ? now_ms + 200
-                             : UINT64_MAX};
+                             : UINT64_MAX,
+                         daemon->api->elsewhere != NULL ? now_ms + 100 : UINT64_MAX};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;
     }
@@ -401,6 +405,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         add_item(items, &count, signal_fd);
         add_item(items, &count, signer_fd(daemon->signer));
         add_item(items, &count, bulk_fd(daemon->bulk));
+        add_item(items, &count, relay_fd(daemon->relay));
         add_item(items, &count, jobs_fd(daemon->persist_jobs));
         add_item(items, &count, jobs_fd(daemon->file_jobs));
         add_item(items, &count, jobs_fd(daemon->blob_jobs));
@@ -449,6 +454,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         daemon_peer_hints_beacon(daemon);
         daemon_own_addresses_tick(daemon, daemon_now_ms());
         local_process(daemon, items + first_client, count - first_client);
+        relay_process(daemon, daemon_now_ms());
         daemon_searcher_poll(daemon);
         daemon_warm_poll(daemon); /* first: why a warm process has not begun a worker */
         for (uint32_t i = first_worker; i < first_client; i++) {

@@ -21,6 +21,8 @@
 #include "node/daemon/loop.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/outputs/outputs.h"
+#include "node/daemon/relay/relay.h"
+#include "node/daemon/wire/relayed.h"
 #include "node/daemon/workers/platform.h"
 #include "node/daemon/workers/workers.h"
 #include "node/series/hooks.h"
@@ -127,13 +129,18 @@ static bool is_prefix(const uint8_t *prefix, size_t bytes, const char *wanted)
     return bytes == strlen(wanted) && memcmp(prefix, wanted, bytes) == 0;
 }
 
-/* Answers a peer, or this node: what the slots use, what happened here, else from a series. */
+/* Answers a peer, or this node: what the slots use, what happened here, what came of a request of another
+ * node, else from a series. */
 static int answer(void *context, struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t from_sequence,
                   const uint8_t *question, size_t question_bytes, size_t bytes_max, struct pack_writer *out, bool *more)
 {
     const struct daemon *daemon = context;
     if (is_prefix(prefix, prefix_bytes, EVENTS_PREFIX)) {
         return query_events_answer(&daemon->journal, from_sequence, question, question_bytes, bytes_max, out, more);
+    }
+    if (is_prefix(prefix, prefix_bytes, RELAYED_PREFIX)) {
+        *more = false;
+        return relay_answer(daemon->relay, question, question_bytes, out);
     }
     if (!is_prefix(prefix, prefix_bytes, SLOT_USAGE_PREFIX)) {
         return series_hooks_answer(chunks, prefix, prefix_bytes, from_sequence, question, question_bytes, bytes_max, out, more);
@@ -347,6 +354,8 @@ static void free_rooms(struct daemon *daemon)
     if (daemon->peers != NULL) {
         daemon_configs_close(daemon);
     }
+    relay_free(daemon, daemon->relay);
+    daemon->relay = NULL;
     free(daemon->api);
     free(daemon->workers);
     free(daemon->outputs);
@@ -361,7 +370,9 @@ static int make_rooms(struct daemon *daemon)
     daemon->outputs = calloc(1, sizeof *daemon->outputs);
     daemon->disk = calloc(1, sizeof *daemon->disk);
     daemon->peers = calloc(1, sizeof *daemon->peers);
-    if (daemon->api == NULL || daemon->workers == NULL || daemon->outputs == NULL || daemon->disk == NULL || daemon->peers == NULL) {
+    daemon->relay = relay_new();
+    if (daemon->relay == NULL || daemon->api == NULL || daemon->workers == NULL || daemon->outputs == NULL ||
+        daemon->disk == NULL || daemon->peers == NULL) {
         free_rooms(daemon);
         return ERR_MEMORY;
     }
@@ -449,6 +460,8 @@ static void stop(struct daemon *daemon)
     if (daemon->bulk != NULL) {
         bulk_stop(&daemon->bulk);
     }
+    relay_free(daemon, daemon->relay);
+    daemon->relay = NULL;
     log_bounds_close(&daemon->disk->log_bounds);
     slots_usage_close(&daemon->workers->usage);
     if (daemon->bulk_port_fd != 0) {

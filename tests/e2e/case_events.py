@@ -52,3 +52,26 @@ def another_node_tells_its_events(lab):
     later = wait_until(lambda: alder.json_lines("events", "--node", "birch", "--from", str(last + 1), check=False), 30, "birch's events")
     numbers = [event["seq"] for event in later]
     expect(min(numbers) > last and "node.started" in kinds(later) and numbers == sorted(set(numbers)), f"after {last}: {later}")
+
+
+def state_of(viewer, name, slot=0):
+    return next(row["state"] for row in viewer.json("slots")["slots"] if row["node_name"] == name and row["index"] == slot)
+
+
+@case(limit_s=90)
+def slots_of_another_node_are_withheld(lab):
+    """As if its owner had asked there; what that node refuses is refused, and a node that is not there is told of."""
+    mesh = lab.mesh(2, slots="cpu:2")
+    alder, birch = mesh.nodes
+    said = alder.json("withhold", "1", "--node", "birch", "--for", "1h")
+    expect(said["slots"] == [1] and said["stored_on"] == 2 and said["node"] == birch.json("status")["node"]["id"], f"{said}")
+    expect(state_of(birch, "birch", 1) == "withheld" and state_of(birch, "birch") == "free", "birch does not withhold its slot 1")
+    expect(state_of(birch, "alder", 1) == "free", "alder withholds a slot of its own")
+    wait_until(lambda: state_of(alder, "birch", 1) == "withheld", 20, "alder to know")
+    expect("slot 1 of node" in alder.run("withhold", "1", "--node", "birch", "--return"), "the sentence has no node")
+    expect(state_of(birch, "birch", 1) == "free", "birch still withholds its slot")
+    expect("birch: This node has no such slot" in refusal(alder, "withhold", "7", "--node", "birch", code=4), "slot 7")
+    told = alder.json_lines("events", "--node", "birch", "--kind", "slot")
+    expect([event["kind"] for event in told] == ["slot.withheld", "slot.returned"] and told[0]["slot"] == 1, f"{told}")
+    birch.kill_daemon(signal.SIGKILL)
+    wait_until(lambda: "not alive" in refusal(alder, "withhold", "--node", "birch", code=1), 30, "birch to be known dead")

@@ -36,8 +36,9 @@ struct tracer {
     uint32_t node;
 };
 
-static void trace_line(void *context, const char *text)
+static void trace_line(void *context, const struct event_about *about, const char *text)
 {
+    (void)about;
     struct tracer *tracer = context;
     world_say(tracer->world, tracer->node, ':', text);
 }

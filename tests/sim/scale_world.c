@@ -216,8 +216,9 @@ void scale_observe(struct scale_world *world)
 }
 
 /* Nodes are named n0, n1, ...; the core says "n7 is dead". */
-static void trace_line(void *context, const char *text)
+static void trace_line(void *context, const struct event_about *about, const char *text)
 {
+    (void)about;
     struct scale_world *world = context;
     uint32_t about = 0;
     const char *at = text + 1;

@@ -168,6 +168,7 @@ static const struct option_rule logs_options[] = {
 
 static const struct option_rule withhold_options[] = {
     {"for", "TIME", "for this time: 90s, 15m, 2h, 7d; default: until --return"},
+    {"node", "NODE", "slots of another node, which has to be alive; default: this one"},
     {"return", NULL, "give the slots back to the mesh"},
     {NULL, NULL, NULL},
 };
@@ -404,7 +405,7 @@ const struct command cli_commands[] = {
      "DIR is made if it is not there; default: EXP-TRIAL. Files that are there already are replaced.\n" OUTPUT_DETAILS, no_options,
      1, 3, command_output_get},
     {"events", "", "what happened on this node, or on another one", NULL, events_options, 0, 0, command_events},
-    {"withhold", "[SLOT]...", "take slots of this node back from the mesh; default: all",
+    {"withhold", "[SLOT]...", "take slots of a node back from the mesh; default: all of this one",
      "SLOT is a slot's index in shoal slots. A worker there is asked to save a checkpoint and leave, and killed after\n"
      "its experiment's preemption_timeout; its trial goes on elsewhere. Slots stay withheld when the daemon is restarted;\n"
      "the time of --for then begins anew.\n",

@@ -24,13 +24,16 @@ static void render_slots(struct cli *cli, const msgpack_object *document, const 
 {
     msgpack_object_array list = document_list(document, "slots");
     uint64_t stored_on = document_number(document, "stored_on");
+    char node[CLIENT_NODE_TEXT_BYTES];
+    document_text(document, "node", node, sizeof node);
     (void)fprintf(cli->out, list.size == 1 ? "slot" : "slots");
     for (uint32_t i = 0; i < list.size; i++) {
         char slot[32];
         document_value(&list.ptr[i], slot, sizeof slot);
         (void)fprintf(cli->out, " %s", slot);
     }
-    (void)fprintf(cli->out, " %s, stored on %llu %s\n", done, (unsigned long long)stored_on, nodes_text(stored_on));
+    (void)fprintf(cli->out, "%s%.8s %s, stored on %llu %s\n", node[0] != '\0' ? " of node " : "", node, done,
+                  (unsigned long long)stored_on, nodes_text(stored_on));
 }
 
 static void render_withheld(struct cli *cli, const msgpack_object *document)
@@ -46,7 +49,8 @@ static void render_returned(struct cli *cli, const msgpack_object *document)
 int command_withhold(struct cli *cli, const struct arguments *arguments)
 {
     bool returns = options_has(arguments, "return");
-    const char *time_text = options_value(arguments, "for");
+    const char *time_text = options_value(arguments, "for"), *name = options_value(arguments, "node");
+    char node[CLIENT_NODE_TEXT_BYTES];
     uint64_t for_s = 0, slots[OPERANDS_MAX];
     if (returns && time_text != NULL) {
         return cli_fail(cli, CLI_USAGE, "--for and --return do not go together: slots are returned at once");
@@ -56,7 +60,7 @@ int command_withhold(struct cli *cli, const struct arguments *arguments)
     }
     for (size_t i = 0; i < arguments->operand_count; i++) {
         if (options_number(arguments->operands[i], FACT_SLOTS_MAX - 1, &slots[i]) != 0) {
-            return cli_fail(cli, CLI_USAGE, "'%.40s' is no slot of this node; slots are numbers, shoal slots lists them",
+            return cli_fail(cli, CLI_USAGE, "'%.40s' is no slot of the node; slots are numbers, shoal slots lists them",
                             arguments->operands[i]);
         }
     }
@@ -65,7 +69,16 @@ int command_withhold(struct cli *cli, const struct arguments *arguments)
     if (code != CLI_DONE) {
         return code;
     }
-    client_begin(&client, returns ? "return" : "withhold", returns ? 1 : 2);
+    code = name != NULL ? client_find_node(&client, name, node) : CLI_DONE;
+    if (code != CLI_DONE) {
+        client_close(&client);
+        return code;
+    }
+    client_begin(&client, returns ? "return" : "withhold", (returns ? 1u : 2u) + (name != NULL));
+    if (name != NULL) {
+        pack_text(&client.request, "node");
+        pack_text(&client.request, node);
+    }
     pack_text(&client.request, "slots");
     pack_array(&client.request, (uint32_t)arguments->operand_count);
     for (size_t i = 0; i < arguments->operand_count; i++) {

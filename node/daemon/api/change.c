@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "node/daemon/api/elsewhere.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
@@ -324,6 +325,15 @@ void change_leave(struct daemon *daemon, struct client_request *request, int kin
 
 void change_slots(struct daemon *daemon, struct client_request *request, int kind)
 {
+    static const char *const arguments[] = {"slots", "for_s", NULL};
+    node_id node;
+    if (!client_argument_node(daemon, request, &node)) {
+        return;
+    }
+    if (!node_id_equal(node, daemon->keys.id)) {
+        elsewhere_ask(daemon, request, node, arguments);
+        return;
+    }
     struct pack_reader list = pack_find(&request->map, "slots");
     bool is_given = !list.failed;
     uint32_t count = is_given ? pack_read_array(&list) : 0;

@@ -79,6 +79,7 @@ struct query_blob;
 struct query_verify_run;
 struct query_usage_run;
 struct query_events_run;
+struct elsewhere;
 struct curves;
 
 /* A code that opens one session (tokens.c); expires_ms 0: a free place. */
@@ -100,6 +101,7 @@ struct daemon_api {
     struct query_verify_run *verifies;
     struct query_usage_run *usages;
     struct query_events_run *events; /* of other nodes */
+    struct elsewhere *elsewhere;     /* passed on to other nodes (elsewhere.h) */
     struct curves *curves; /* render/curves.h; NULL: not made yet, or no memory is left */
     uint64_t curves_ms;    /* when the trials are looked at next */
     uint64_t watch_ms; /* when streams were last looked at; 0: no stream is open */

@@ -16,6 +16,7 @@
 #define TAIL_LINE_BYTES 320u              /* of a line of the journal, about */
 #define NEAR_BYTES (16u * 1024)
 #define FOLLOW_MS 500
+#define UNKNOWN_MS 5000 /* so long the address of a node that has just come may not be known */
 
 /* Events of another node, for a client. */
 struct query_events_run {
@@ -23,7 +24,7 @@ struct query_events_run {
     uint64_t serial, id;
     node_id node;
     uint64_t request; /* number of the bulk request under way; 0: none */
-    uint64_t next_ms;
+    uint64_t next_ms, since_ms;
     uint64_t from;
     struct event_choice choice;
     bool follow, was_answered;
@@ -307,6 +308,10 @@ void query_events_answered(struct daemon *daemon, const struct bulk_event *answe
         return; /* the next tick frees the run */
     }
     run->request = 0;
+    if (answer->code == ERR_NOT_FOUND && daemon_now_ms() - run->since_ms < UNKNOWN_MS) {
+        run->next_ms = daemon_now_ms() + FOLLOW_MS;
+        return;
+    }
     if (answer->code != 0) {
         fail(daemon, client, run, answer->code);
         return;
@@ -380,6 +385,7 @@ static void begin_run(struct daemon *daemon, const struct client_request *reques
     *run = (struct query_events_run){.serial = request->client->serial,
                                      .id = request->id,
                                      .node = node,
+                                     .since_ms = daemon_now_ms(),
                                      .from = from,
                                      .choice = *choice,
                                      .follow = request_flag(&request->map, "follow"),

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "node/daemon/api/change.h"
+#include "node/daemon/api/elsewhere.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/api/searcher.h"
 #include "node/daemon/api/secrets.h"
@@ -139,11 +140,13 @@ bool api_must_wait(struct daemon *daemon, const struct client *client, const str
 void api_tick(struct daemon *daemon, uint64_t now_ms)
 {
     query_tick(daemon, now_ms);
+    elsewhere_tick(daemon, now_ms);
 }
 
 void api_close(struct daemon *daemon)
 {
     api_worker_close(daemon);
     change_close(daemon);
+    elsewhere_close(daemon);
     query_close(daemon);
 }

@@ -9,6 +9,7 @@
  *
  *   main.c, start.c, loop.c  options; start and stop; the loop, effects, input from the control sockets and from bulk
  *   local/                   the Unix socket: one door to the table of requests
+ *   relay/                   requests of other nodes' users: another door
  *   api/                     the table of requests and their handlers: table.h, client.h
  *   workers/                 the workers of this node: workers.h
  *   outputs/                 the files that workers leave: outputs.h
@@ -83,6 +84,7 @@ struct daemon_outputs; /* outputs/outputs.h */
 struct daemon_disk;    /* disk/disk.h */
 struct daemon_peers;   /* peers/peers.h */
 struct daemon_http;    /* local/http.c */
+struct relay;          /* relay/relay.c */
 
 struct client;
 struct daemon_worker;
@@ -126,6 +128,7 @@ struct daemon {
     struct daemon_peers *peers;
     int listen_fd; /* the local socket, listening; -1: closed */
     struct daemon_http *http; /* NULL: no HTTP door */
+    struct relay *relay;
 
     uint64_t request_id; /* the last number given to a bulk request, to a request to the core or to a client */
     struct daemon_line *lines;

@@ -129,7 +129,7 @@ class NodeCard {
     }
     const kept = new Map();
     for (const slot of slots.sort((a, b) => a.index - b.index)) {
-      const tile = this.tiles.get(slot.index) ?? makeTile(`${node.id}/${slot.index}`, isHere, this.changed);
+      const tile = this.tiles.get(slot.index) ?? makeTile(`${node.id}/${slot.index}`, this.changed);
       tile.update(slot);
       tile.setUsage(usage.get(tile.key));
       kept.set(slot.index, tile);
@@ -147,10 +147,10 @@ class NodeCard {
       clockText(node.clock_ahead_s)].filter(Boolean).join(" · "));
     fill(this.notes, node.quarantined && h("p", { class: "note" },
       `Trials avoid this node for ${plural(node.quarantined.minutes, "minute")}: ${node.quarantined.reason}`));
-    fillButtons(this.buttons, this.actions(node, isHere));
+    fillButtons(this.buttons, this.actions(node));
   }
 
-  actions(node, isHere) {
+  actions(node) {
     const act = (title, done, address, body, options = {}) => actionButton(title, async () => {
       await send("POST", address, body);
       return done;
@@ -166,11 +166,11 @@ class NodeCard {
         title: `Drain ${node.label} now?`, text: "Its workers save a checkpoint and go on elsewhere.",
           confirm: "Drain now" } }));
     }
-    if (isHere) {
-      buttons.push(act("Withhold all", "All slots of this node are withheld.", "/slots/withhold", {}, { question: {
-        title: "Withhold all slots of this node?", text: "Work in them saves a checkpoint and goes on elsewhere.",
+    if (node.state === "alive" && node.slots > 0) {
+      buttons.push(act("Withhold all", `All slots of ${node.label} are withheld.`, `${ofNode}/withhold`, {}, { question: {
+        title: `Withhold all slots of ${node.label}?`, text: "Work in them saves a checkpoint and goes on elsewhere.",
         confirm: "Withhold" } }));
-      buttons.push(act("Return all", "All slots of this node are back.", "/slots/return", {}));
+      buttons.push(act("Return all", `All slots of ${node.label} are back.`, `${ofNode}/return`, {}));
     }
     if (node.state === "dead") {
       buttons.push(act("Evict", `${node.label} is no member any more.`, `${ofNode}/evict`, {}, { danger: true, question: {

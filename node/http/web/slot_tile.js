@@ -1,14 +1,14 @@
 /* A slot as a tile: kind, state, the trial that has it, and what this uses. */
 
-import { send } from "./api.js";
+import { path, send } from "./api.js";
 import { actionButton } from "./dialog.js";
 import { fill, h, setText } from "./dom.js";
 import { bytes } from "./format.js";
 import { link } from "./router.js";
 import { stateBadge } from "./state.js";
 
-/* `isHere`: only the node itself can withhold its slots. `changed()` is called after a button did something. */
-export function makeTile(key, isHere, changed) {
+/* `changed()` is called after a button did something. */
+export function makeTile(key, changed) {
   const head = h("div", { class: "tile-head" });
   const body = h("div", { class: "tile-body" });
   const meters = { cpu: meter("CPU"), memory: meter("Memory"), gpu: meter("GPU"), gpuMemory: meter("GPU memory") };
@@ -31,7 +31,7 @@ export function makeTile(key, isHere, changed) {
       fill(body, slot.experiment ? h("a", { href: link(["experiments", slot.experiment, "trials", slot.trial]) },
         `${slot.experiment.slice(0, 4)}/${slot.trial}`) : h("span", { class: "quiet" }, slot.model || "no work"),
       slot.experiment && slot.attempt > 1 && h("span", { class: "quiet" }, ` attempt ${slot.attempt}`));
-      fill(foot, isHere && ownerButton(slot, changed));
+      fill(foot, slot.node_state === "alive" && ownerButton(slot, changed));
     },
     setUsage(usage) {
       const one = slot?.experiment ? usage ?? {} : {};
@@ -47,7 +47,7 @@ export function makeTile(key, isHere, changed) {
 /* The owner of a slot takes it back, or gives it to the mesh again. */
 function ownerButton(slot, after) {
   const act = (title, done, action, question) => actionButton(title, async () => {
-    await send("POST", `/slots/${action}`, { slots: [slot.index] });
+    await send("POST", `/nodes${path(slot.node)}/${action}`, { slots: [slot.index] });
     return done;
   }, { after, question });
   if (slot.state === "withheld") {
