@@ -277,6 +277,11 @@ static void command_free(struct bulk_command *command)
         bulk_job_free(command->job); /* frees the command, too */
         return;
     }
+    if (command->kind == BULK_DO_STREAM || command->kind == BULK_DO_STREAM_ANSWER) {
+        if (command->fd >= 0) {
+            (void)close(command->fd);
+        }
+    }
     free(command->event);
     free(command);
 }
@@ -304,6 +309,11 @@ static void command_do(struct bulk *bulk, struct bulk_command *command)
             bulk_unmap(buffer);
         }
         free(command);
+        break;
+    case BULK_DO_STREAM:
+    case BULK_DO_STREAM_ANSWER:
+    case BULK_DO_STREAM_CLOSE:
+        bulk_streams_command(bulk, command);
         break;
     default:
         bulk_jobs_command(bulk, command);
@@ -357,6 +367,11 @@ static long work_wait_ms(struct bulk *bulk)
 static long wait_ms(struct bulk *bulk)
 {
     long wait = work_wait_ms(bulk);
+    uint64_t stream_ms = bulk_streams_next_ms(bulk);
+    if (stream_ms != UINT64_MAX) {
+        uint64_t left_ms = stream_ms > bulk->now_ms ? stream_ms - bulk->now_ms : 0;
+        wait = wait < 0 || left_ms < (uint64_t)wait ? (long)left_ms : wait;
+    }
     bool is_watching = inflow_next_ms(&bulk->inflow) != UINT64_MAX;
     return is_watching && (wait < 0 || wait > INFLOW_LOOK_MS) ? INFLOW_LOOK_MS : wait;
 }
@@ -379,6 +394,8 @@ static bool turn_wait(struct bulk *bulk, zmq_pollitem_t *items, node_id *nodes)
         }
     }
     long timeout_ms = wait_ms(bulk);
+    int peer_items = count;
+    count += bulk_streams_poll(bulk, items + count);
     int ready = zmq_poll(items, count, timeout_ms);
     if (ready < 0) {
         return zmq_errno() != ETERM && zmq_errno() != ENOTSOCK;
@@ -393,7 +410,7 @@ static bool turn_wait(struct bulk *bulk, zmq_pollitem_t *items, node_id *nodes)
         eventfd_t ignored;
         (void)eventfd_read(bulk->pool->wake_fd, &ignored);
     }
-    for (int i = ITEMS_FIXED; i < count; i++) {
+    for (int i = ITEMS_FIXED; i < peer_items; i++) {
         struct bulk_peer_state *peer = items[i].revents != 0 ? bulk_link_peer(bulk, nodes[i]) : NULL;
         if (peer != NULL && (items[i].revents & ZMQ_POLLOUT) != 0) {
             peer->want_out = false;
@@ -408,7 +425,7 @@ static bool turn_wait(struct bulk *bulk, zmq_pollitem_t *items, node_id *nodes)
 static void *run(void *context)
 {
     struct bulk *bulk = context;
-    zmq_pollitem_t *items = calloc(ITEMS_FIXED + BULK_PEERS_MAX, sizeof *items);
+    zmq_pollitem_t *items = calloc(ITEMS_FIXED + BULK_PEERS_MAX + BULK_STREAMS_MAX, sizeof *items);
     node_id *nodes = calloc(ITEMS_FIXED + BULK_PEERS_MAX, sizeof *nodes);
     bool stopping = false;
     bulk->now_ms = bulk->budget_ms = clock_ms();
@@ -422,6 +439,7 @@ static void *run(void *context)
         bulk_count(bulk, &bulk->statistics.cut, cut);
         bulk_jobs_pump(bulk);
         bulk_link_pump(bulk);
+        bulk_streams_pump(bulk);
         bulk_serve_pump(bulk);
     }
     free(items);
@@ -451,6 +469,7 @@ static struct bulk_pool *pool_new(void)
 
 static void bulk_free(struct bulk *bulk)
 {
+    bulk_streams_close(bulk);
     bulk_link_close(bulk);
     bulk_jobs_close(bulk);
     bulk_serve_close(bulk);
@@ -745,6 +764,50 @@ int bulk_discard(struct bulk *bulk, hash256 hash)
         command->hash = hash;
     }
     return command_put(bulk, command);
+}
+
+/* A command about a stream; takes `fd` over. */
+static int stream_command(struct bulk *bulk, enum bulk_command_kind kind, uint64_t id, const void *bytes, size_t count, int fd, int code,
+                          node_id node)
+{
+    struct bulk_command *command = command_new(kind, count);
+    struct bulk_event_node *event = kind == BULK_DO_STREAM ? calloc(1, sizeof *event) : NULL;
+    if (command == NULL || (kind == BULK_DO_STREAM && event == NULL)) {
+        free(command);
+        free(event);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return ERR_MEMORY;
+    }
+    command->id = id;
+    command->nodes[0] = node;
+    command->event = event;
+    command->fd = fd;
+    command->code = code;
+    if (count > 0) {
+        memcpy(command->bytes, bytes, count);
+    }
+    return command_put(bulk, command);
+}
+
+int bulk_stream_open(struct bulk *bulk, uint64_t id, node_id node, const void *request, size_t request_bytes, int fd)
+{
+    if (request_bytes > BULK_STREAM_REQUEST_BYTES_MAX) {
+        (void)close(fd);
+        return ERR_USAGE;
+    }
+    return stream_command(bulk, BULK_DO_STREAM, id, request, request_bytes, fd, 0, node);
+}
+
+int bulk_stream_answer(struct bulk *bulk, uint64_t id, int fd, int code, const char *text)
+{
+    return stream_command(bulk, BULK_DO_STREAM_ANSWER, id, text, strlen(text), fd, code, (node_id){{0}});
+}
+
+int bulk_stream_close(struct bulk *bulk, uint64_t id, int code, const char *text)
+{
+    return stream_command(bulk, BULK_DO_STREAM_CLOSE, id, text, strlen(text), -1, code, (node_id){{0}});
 }
 
 /* ---- events ---- */

@@ -20,6 +20,9 @@
  * inbox with limits: BULK_INBOX_.... Connections that deliver bytes and no message are shut (gossip/inflow.h), and so
  * is a connection to a peer that sends more answers than it was asked for.
  *
+ * A stream holds 512 KiB, and bytes of it wait behind at most a chunk for the disk of either node. What streams send counts for
+ * `bytes_per_s_max`, and waits for that like all else.
+ *
  * Known weaknesses: a member that answers "wait" again and again holds a request up for ever, until bulk_peer sets its port
  * to 0. While the thread waits for the disk, libzmq receives as fast as the network delivers. */
 
@@ -54,6 +57,9 @@
 #define BULK_CURSORS_MAX 512        /* pairs of a series and a peer that has not received all of it. When all are in use,
                                        one of a peer without an address gives way to one of a peer with an address */
 #define BULK_SERIES_BYTES (256u << 10) /* size of a batch of entries, but one larger entry is sent alone */
+#define BULK_STREAMS_MAX 128        /* streams of bytes, of this node's programs and of peers together */
+#define BULK_STREAMS_PEER 32        /* streams that one peer has opened here */
+#define BULK_STREAM_REQUEST_BYTES_MAX 1024
 #define BULK_STALL_MS 10000         /* a peer that does not answer for this long has failed */
 #define BULK_CONNECT_MS 5000        /* a peer that cannot be connected for this long has failed */
 #define BULK_IDLE_MS 30000
@@ -159,6 +165,21 @@ int bulk_verify(struct bulk *bulk, uint64_t id, hash256 manifest, node_id node);
  * a good copy. ERR_FULL, ERR_MEMORY. */
 int bulk_discard(struct bulk *bulk, hash256 hash);
 
+/* Opens a stream of bytes to a node, perhaps this one (stream.h): what is written into the other end of the socket `fd`, a
+ * stream socket, comes out of the socket that the program of that node gives for `request` (BULK_STREAM_ASKED), and the other
+ * way round. Closing one direction (shutdown) closes it there. The bulk owns `fd` from now on, also after an error. The answer
+ * is BULK_STREAM_OPENED with `id`, unless the stream ends before; the last event is BULK_STREAM_ENDED, behind which the bulk
+ * does not use `fd`. ERR_FULL, ERR_USAGE (over BULK_STREAM_REQUEST_BYTES_MAX), ERR_MEMORY: there is no event then. */
+int bulk_stream_open(struct bulk *bulk, uint64_t id, node_id node, const void *request, size_t request_bytes, int fd);
+
+/* Answers BULK_STREAM_ASKED: accepts the stream with the socket `fd`, which is the bulk's from now on; or with `fd` -1
+ * refuses it with an error and one sentence, after which no BULK_STREAM_ENDED comes. Nothing happens if the stream has ended.
+ * ERR_FULL, ERR_MEMORY: the asker will hear of nothing until it gives up. */
+int bulk_stream_answer(struct bulk *bulk, uint64_t id, int fd, int code, const char *text);
+
+/* Ends a stream of either side now, with an error and one sentence for the other side. Bytes under way may be lost. */
+int bulk_stream_close(struct bulk *bulk, uint64_t id, int code, const char *text);
+
 /* What is known of the way to a peer's bulk socket. */
 enum bulk_way {
     BULK_WAY_GOOD,
@@ -174,6 +195,9 @@ enum bulk_event_kind {
     BULK_APPENDED,    /* id, code, text: of all entries with ids above the last such event's, up to this one. Code 0: they
                          are on this disk; else some of them may not be */
     BULK_VERIFIED,    /* id, code, text, hash, node */
+    BULK_STREAM_ASKED, /* id (made by the bulk, above all others), node, one item: the request. Call bulk_stream_answer */
+    BULK_STREAM_OPENED, /* id */
+    BULK_STREAM_ENDED,  /* id, code, text: 0 if both sides have closed their directions */
     BULK_CORRUPT,     /* hash, node (the node with the damaged chunk; this node has deleted its chunk) */
     BULK_WAY,     /* node, way: questions to the peer have failed for this reason, or are answered again (BULK_WAY_GOOD) */
     BULK_STORE_FAILED /* code (ERR_NO_SPACE, ERR_IO) and text, about this node's disk; at most one every 5 s */

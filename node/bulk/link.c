@@ -329,6 +329,7 @@ void bulk_link_peer_set(struct bulk *bulk, const struct bulk_command *command)
             peer_fail(bulk, node, ERR_CLOSED);
         }
         bulk_jobs_peer_gone(bulk, node);
+        bulk_streams_peer_gone(bulk, node);
         return;
     }
     if (peer == NULL) {
@@ -579,6 +580,21 @@ static void questions_send(struct bulk *bulk)
     }
 }
 
+bool bulk_link_stream_send(struct bulk *bulk, node_id node, const struct bulk_message *message)
+{
+    struct bulk_peer_state *peer = bulk_link_peer(bulk, node);
+    if (peer == NULL || !peer_open(bulk, peer)) {
+        return false;
+    }
+    if (!takes_more(peer->socket) || !bulk_link_send(peer->socket, message)) {
+        peer->want_out = true;
+        return false;
+    }
+    peer->connected = true;
+    peer->used_ms = bulk->now_ms;
+    return true;
+}
+
 /* ---- answers ---- */
 
 static void answer_take(struct bulk *bulk, struct bulk_peer_state *peer, const struct bulk_message *message)
@@ -646,7 +662,13 @@ void bulk_link_receive(struct bulk *bulk, struct bulk_peer_state *peer)
         if (frames <= 2 && bulk_wire_decode(zmq_msg_data(&parts[0]), zmq_msg_size(&parts[0]),
                                             frames == 2 ? zmq_msg_data(&parts[1]) : NULL,
                                             frames == 2 ? zmq_msg_size(&parts[1]) : 0, &message) == 0) {
-            answer_take(bulk, peer, &message);
+            bool is_of_stream = message.kind == BULK_SEGMENT || message.kind == BULK_RESET || message.kind == BULK_STATUS;
+            if (is_of_stream) {
+                bulk_streams_take(bulk, node, NULL, 0, &message);
+            }
+            if (message.kind != BULK_SEGMENT && message.kind != BULK_RESET) {
+                answer_take(bulk, peer, &message);
+            }
         } else {
             bulk_count(bulk, &bulk->statistics.malformed, 1);
         }
@@ -673,7 +695,7 @@ static void peer_watch(struct bulk *bulk, struct bulk_peer_state *peer)
 {
     struct peer_load load = peer_load(bulk, peer->node);
     if (load.sent + load.waiting == 0) {
-        if (bulk->now_ms - peer->used_ms >= bulk->idle_ms) {
+        if (bulk->now_ms - peer->used_ms >= bulk->idle_ms && !bulk_streams_use(bulk, peer->node)) {
             peer_shut(bulk, peer);
         }
         return;

@@ -375,11 +375,21 @@ static void serve(struct bulk *bulk, struct bulk_letter *letter, const struct bu
     case BULK_ASK:
         serve_ask(bulk, letter, message);
         break;
+    case BULK_OPEN:
+    case BULK_SEGMENT:
+    case BULK_RESET:
+        bulk_streams_take(bulk, letter->from.node, zmq_msg_data(&letter->parts[0]), zmq_msg_size(&letter->parts[0]), message);
+        return;
     default:
         bulk_count(bulk, &bulk->statistics.malformed, 1); /* an answer, where only questions are expected */
         return;
     }
     bulk_count(bulk, &bulk->statistics.questions, 1);
+}
+
+bool bulk_serve_stream_send(struct bulk *bulk, const uint8_t *routing_id, size_t routing_id_bytes, const struct bulk_message *message)
+{
+    return address(bulk, routing_id, routing_id_bytes) && bulk_link_send(bulk->router, message);
 }
 
 /* ---- inbox ---- */

@@ -7,6 +7,7 @@
  *   link.c         sockets, peers, and our open questions
  *   serve.c        answers to the questions of peers
  *   check.c        reads a blob again, chunk by chunk
+ *   streams.c      streams of bytes between sockets of programs on two nodes; stream.c: their core
  *   jobs.c         fetches, pushes, series fetches and checks; replication of series */
 
 #include <pthread.h>
@@ -86,7 +87,7 @@ struct bulk_check {
 
 /* One kind for each call of the API that changes something. */
 enum bulk_command_kind { BULK_DO_PEER, BULK_DO_FETCH, BULK_DO_PUSH, BULK_DO_APPEND, BULK_DO_READ, BULK_DO_VERIFY,
-                         BULK_DO_DISCARD };
+                         BULK_DO_DISCARD, BULK_DO_STREAM, BULK_DO_STREAM_ANSWER, BULK_DO_STREAM_CLOSE };
 
 /* A call of the API, on its way to the thread. */
 struct bulk_command {
@@ -103,8 +104,10 @@ struct bulk_command {
     uint64_t sequence;
     /* Allocated in advance, so that the thread cannot run out of memory: */
     struct bulk_job *job;          /* FETCH, PUSH, READ, VERIFY */
-    struct bulk_event_node *event; /* APPEND with an id */
-    size_t byte_count; /* APPEND: the entry; READ: the question, 0: all entries are wanted; FETCH: ranges, 0: all of the blob */
+    struct bulk_event_node *event; /* APPEND with an id; STREAM: of its end */
+    int fd;   /* STREAM, STREAM_ANSWER: owned, -1: none */
+    int code; /* STREAM_ANSWER, STREAM_CLOSE */
+    size_t byte_count; /* STREAM: the request; STREAM_ANSWER, STREAM_CLOSE: the sentence; APPEND: the entry; READ: the question, 0: all entries are wanted; FETCH: ranges, 0: all of the blob */
     _Alignas(struct blob_range) uint8_t bytes[];
 };
 
@@ -196,6 +199,38 @@ struct bulk_serve_check {
     uint64_t told_ms;
 };
 
+/* ---- streams ---- */
+
+enum bulk_stream_state {
+    BULK_STREAM_ASKS,  /* the other side has not answered yet: this side's program, or this side for a peer */
+    BULK_STREAM_RUNS,
+    BULK_STREAM_LINGERS /* it has ended: only late messages of the other side are answered */
+};
+
+/* One side of a stream (streams.c). */
+struct bulk_stream {
+    struct bulk_stream *next;
+    enum bulk_stream_state state;
+    uint64_t id;      /* the program's */
+    uint64_t key;     /* on the wire; together with the peer and the side it names the stream */
+    node_id node;     /* the other side's */
+    bool is_of_peer;  /* the peer has opened it */
+    uint32_t tag;     /* of an own one */
+    uint8_t routing_id[BULK_ROUTING_ID_BYTES]; /* of a peer's: where it was last heard */
+    size_t routing_id_bytes;
+    int fd; /* -1: none */
+    bool is_read_shut, is_write_shut; /* directions of `fd` that have ended */
+    bool has_stuck; /* the last segment could not be sent */
+    uint64_t asked_ms, looked_ms, ended_ms;
+    int code;                           /* LINGERS: of its end */
+    char text[BULK_WIRE_RESET_BYTES_MAX + 1];
+    struct stream ends;
+    uint8_t *rings; /* mapped: 2 * STREAM_RING_BYTES; NULL: it lingers */
+    struct bulk_event_node *event; /* of its end; NULL: put already */
+    size_t request_bytes;
+    uint8_t request[];
+};
+
 /* The bulk service. */
 struct bulk {
     void *context;
@@ -246,6 +281,10 @@ struct bulk {
     struct bulk_cursor cursors[BULK_CURSORS_MAX];
     uint32_t cursor_count; /* without those that wait for their peer */
     uint64_t last_wait;    /* the largest `waits` so far */
+    struct bulk_stream *streams;
+    uint32_t stream_count;    /* without those that linger */
+    uint32_t linger_count;
+    uint64_t stream_id;       /* of the last stream that a peer has opened */
     uint64_t store_failed_ms; /* when STORE_FAILED was last reported; 0: never */
     bool trim;                /* memory was used since the last trim */
     bool again;               /* this turn left work that need not wait for anything */
@@ -326,11 +365,39 @@ bool bulk_link_send(void *socket, const struct bulk_message *message);
 /* Drops one reference; the last one frees the pool. */
 void bulk_pool_release(struct bulk_pool *pool);
 
+/* Sends a message of a stream to a peer. False: not now, or the peer is unknown. */
+bool bulk_link_stream_send(struct bulk *bulk, node_id node, const struct bulk_message *message);
+
 /* serve.c: answers the questions of peers. */
+bool bulk_serve_stream_send(struct bulk *bulk, const uint8_t *routing_id, size_t routing_id_bytes, const struct bulk_message *message);
 void bulk_serve_open(struct bulk *bulk); /* call before the thread starts */
 void bulk_serve_receive(struct bulk *bulk);
 void bulk_serve_pump(struct bulk *bulk);
 void bulk_serve_close(struct bulk *bulk);
+
+/* streams.c */
+#define BULK_STREAM_IDS ((uint64_t)1 << 63) /* ids of streams of peers are above */
+
+/* Performs a command about a stream, and frees it. */
+void bulk_streams_command(struct bulk *bulk, struct bulk_command *command);
+
+/* Takes a message about a stream. `routing_id` NULL: it came over our connection to the node, else over the node's. */
+void bulk_streams_take(struct bulk *bulk, node_id node, const uint8_t *routing_id, size_t routing_id_bytes,
+                       const struct bulk_message *message);
+
+/* The peer has gone for good: its streams end. */
+void bulk_streams_peer_gone(struct bulk *bulk, node_id node);
+
+/* True while our connection to the node carries a stream. */
+bool bulk_streams_use(const struct bulk *bulk, node_id node);
+
+/* The sockets to poll, with what is wanted of each; returns how many, at most BULK_STREAMS_MAX. */
+int bulk_streams_poll(const struct bulk *bulk, zmq_pollitem_t *items);
+
+/* Moves bytes between the sockets and the peers. bulk_streams_next_ms: when to do so at the latest; UINT64_MAX: no stream is there. */
+void bulk_streams_pump(struct bulk *bulk);
+uint64_t bulk_streams_next_ms(const struct bulk *bulk);
+void bulk_streams_close(struct bulk *bulk);
 
 /* check.c */
 /* Checks one chunk more; damaged chunks are deleted and reported. ERR_AGAIN: there are more chunks. Otherwise the

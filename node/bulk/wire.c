@@ -22,9 +22,14 @@ static int argument_count(uint8_t kind)
     case BULK_ITEMS:
     case BULK_STATUS:
         return 1;
+    case BULK_OPEN:
+        return 2;
     case BULK_READ:
     case BULK_ASK:
+    case BULK_RESET:
         return 3;
+    case BULK_SEGMENT:
+        return 6;
     default:
         return -1;
     }
@@ -59,6 +64,23 @@ int bulk_wire_encode(const struct bulk_message *message, uint8_t *out, size_t ca
         pack_bin(&writer, message->prefix, message->prefix_bytes);
         pack_u64(&writer, message->from_sequence);
         pack_bin(&writer, message->question, message->question_bytes);
+        break;
+    case BULK_OPEN:
+        pack_u64(&writer, message->stream);
+        pack_bin(&writer, message->question, message->question_bytes);
+        break;
+    case BULK_SEGMENT:
+        pack_u64(&writer, message->stream);
+        pack_u64(&writer, message->offset);
+        pack_u64(&writer, message->received);
+        pack_u64(&writer, message->limit);
+        pack_bool(&writer, message->ends);
+        pack_bin(&writer, message->bytes, message->byte_count);
+        break;
+    case BULK_RESET:
+        pack_u64(&writer, message->stream);
+        pack_u64(&writer, message->code);
+        pack_bin(&writer, message->bytes, message->byte_count);
         break;
     case BULK_HELD:
         pack_bin(&writer, message->bits, message->bits_bytes);
@@ -152,6 +174,26 @@ static void read_arguments(struct pack_reader *reader, struct bulk_message *mess
         message->from_sequence = pack_read_u64(reader);
         message->question = pack_read_bin(reader, &message->question_bytes);
         reader->failed |= message->question_bytes > BULK_WIRE_QUESTION_BYTES_MAX;
+        break;
+    case BULK_OPEN:
+        message->stream = pack_read_u64(reader);
+        message->question = pack_read_bin(reader, &message->question_bytes);
+        reader->failed |= message->question_bytes > BULK_WIRE_QUESTION_BYTES_MAX;
+        break;
+    case BULK_SEGMENT:
+        message->stream = pack_read_u64(reader);
+        message->offset = pack_read_u64(reader);
+        message->received = pack_read_u64(reader);
+        message->limit = pack_read_u64(reader);
+        message->ends = pack_read_bool(reader);
+        message->bytes = pack_read_bin(reader, &message->byte_count);
+        reader->failed |= message->byte_count > STREAM_SEGMENT_BYTES;
+        break;
+    case BULK_RESET:
+        message->stream = pack_read_u64(reader);
+        message->code = (uint8_t)pack_read_u64_max(reader, UINT8_MAX);
+        message->bytes = pack_read_bin(reader, &message->byte_count);
+        reader->failed |= message->byte_count > BULK_WIRE_RESET_BYTES_MAX;
         break;
     case BULK_HELD:
         message->bits = pack_read_bin(reader, &message->bits_bytes);

@@ -9,6 +9,7 @@
 
 #include "base/id.h"
 #include "base/pack.h"
+#include "node/bulk/stream.h"
 
 #define BULK_WIRE_VERSION 1
 #define BULK_WIRE_HAS_MAX 1024
@@ -17,6 +18,7 @@
 #define BULK_WIRE_BODY_BYTES_MAX (4u << 20)
 #define BULK_WIRE_QUESTION_BYTES_MAX (24u << 10)
 #define BULK_WIRE_ENTRY_BYTES_MAX (1u << 20)
+#define BULK_WIRE_RESET_BYTES_MAX 223
 
 /* Behind each kind: the fields in use; questions first, then answers. */
 enum bulk_wire_kind {
@@ -27,6 +29,9 @@ enum bulk_wire_kind {
     BULK_READ = 5,     /* prefix, from_sequence, bytes_max; answer ITEMS or STATUS */
     BULK_VERIFY = 6,   /* hash of a manifest; answer STATUS */
     BULK_ASK = 7,      /* prefix, from_sequence, question; answer ITEMS or STATUS */
+    BULK_OPEN = 8,     /* stream, question; answer SEGMENT or RESET */
+    BULK_SEGMENT = 9,  /* stream, offset, received, limit, ends, bytes; both ways (stream.h) */
+    BULK_RESET = 10,   /* stream, code, bytes: a sentence; both ways, the stream has ended */
     BULK_DATA = 16,    /* body: the chunk */
     BULK_HELD = 17,    /* bits: the i-th hash is bit i % 8 of byte i / 8 */
     BULK_ITEMS = 18,   /* more, body: entries */
@@ -62,6 +67,12 @@ struct bulk_message {
     size_t bits_bytes;
     uint8_t status;
     bool more;
+    uint64_t stream; /* chosen by the asker, at random */
+    uint64_t offset, received, limit;
+    bool ends;
+    uint8_t code; /* RESET: the error's number without its sign; 0: none */
+    const uint8_t *bytes;
+    size_t byte_count;
     const uint8_t *body; /* NULL: none */
     size_t body_bytes;
 };

@@ -47,7 +47,8 @@ void fuzz_one(const uint8_t *data, size_t size)
 void fuzz_seeds(void)
 {
     static const uint8_t kinds[] = {BULK_GET,  BULK_PUT,  BULK_HAS,  BULK_APPEND, BULK_READ, BULK_ASK,
-                                    BULK_VERIFY, BULK_DATA, BULK_HELD, BULK_ITEMS,  BULK_STATUS};
+                                    BULK_VERIFY, BULK_DATA, BULK_HELD, BULK_ITEMS,  BULK_STATUS, BULK_OPEN,
+                                    BULK_SEGMENT, BULK_RESET};
     uint8_t hashes[3 * HASH_BYTES] = {1, 2, 3}, bits[] = {5}, entries[64];
     struct pack_writer writer;
     pack_writer_init(&writer, entries, sizeof entries);
@@ -57,7 +58,9 @@ void fuzz_seeds(void)
         struct bulk_message message = {.kind = kinds[i], .tag = 77, .hashes = hashes, .hash_count = 3,
                                        .prefix = (const uint8_t *)"m-prefix", .prefix_bytes = 8, .from_sequence = 4,
                                        .question = (const uint8_t *)"question", .question_bytes = 8,
-                                       .bytes_max = 65536, .bits = bits, .bits_bytes = 1, .status = BULK_FULL, .more = true};
+                                       .bytes_max = 65536, .bits = bits, .bits_bytes = 1, .status = BULK_FULL, .more = true,
+                                       .stream = 99, .offset = 70000, .received = 3, .limit = 200000, .ends = true, .code = 11,
+                                       .bytes = (const uint8_t *)"bytes", .byte_count = 5};
         uint8_t input[512];
         size_t head_bytes = 0, used = 0;
         CHECK(bulk_wire_encode(&message, input + 2, 256, &head_bytes) == 0);

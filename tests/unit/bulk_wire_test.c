@@ -26,7 +26,9 @@ static void sample_make(uint8_t kind, struct sample *sample)
     struct pack_writer writer;
     struct bulk_message message = {.kind = kind, .tag = 70000, .hash = {{1, 2, 3}}, .hashes = hashes, .hash_count = 5,
                                    .prefix = (const uint8_t *)"prefix", .prefix_bytes = 6, .from_sequence = 1ull << 40,
-                                   .bytes_max = 4096, .question = (const uint8_t *)"what is", .question_bytes = 6, .bits = hashes, .bits_bytes = 1, .status = BULK_BUSY, .more = true};
+                                   .bytes_max = 4096, .question = (const uint8_t *)"what is", .question_bytes = 6, .bits = hashes, .bits_bytes = 1, .status = BULK_BUSY, .more = true,
+                                   .stream = UINT64_MAX, .offset = 7, .received = 8, .limit = 9, .ends = true, .code = 5,
+                                   .bytes = (const uint8_t *)"bytes", .byte_count = 5};
     memset(sample, 0, sizeof *sample);
     assert_int_equal(bulk_wire_encode(&message, sample->head, sizeof sample->head, &sample->head_bytes), 0);
     if (kind == BULK_APPEND || kind == BULK_ITEMS) {
@@ -46,7 +48,7 @@ static int sample_decode(const struct sample *sample, struct bulk_message *out)
 }
 
 static const uint8_t kinds[] = {BULK_GET,  BULK_PUT,  BULK_HAS,   BULK_APPEND, BULK_READ, BULK_VERIFY, BULK_ASK,
-                                BULK_DATA, BULK_HELD, BULK_ITEMS, BULK_STATUS};
+                                BULK_DATA, BULK_HELD, BULK_ITEMS, BULK_STATUS, BULK_OPEN, BULK_SEGMENT, BULK_RESET};
 
 static void messages_survive_the_wire(void **state)
 {
@@ -62,7 +64,13 @@ static void messages_survive_the_wire(void **state)
         assert_int_equal(message.hash.bytes[2], hash ? 3 : 0);
         assert_int_equal(message.hash_count, kinds[k] == BULK_HAS ? 5 : 0);
         assert_int_equal(message.prefix_bytes, kinds[k] == BULK_APPEND || kinds[k] == BULK_READ || kinds[k] == BULK_ASK ? 6 : 0);
-        assert_int_equal(message.question_bytes, kinds[k] == BULK_ASK ? 6 : 0);
+        assert_int_equal(message.question_bytes, kinds[k] == BULK_ASK || kinds[k] == BULK_OPEN ? 6 : 0);
+        bool is_stream = kinds[k] == BULK_OPEN || kinds[k] == BULK_SEGMENT || kinds[k] == BULK_RESET;
+        assert_true(message.stream == (is_stream ? UINT64_MAX : 0));
+        assert_int_equal(message.limit, kinds[k] == BULK_SEGMENT ? 9 : 0);
+        assert_int_equal(message.ends, kinds[k] == BULK_SEGMENT);
+        assert_int_equal(message.code, kinds[k] == BULK_RESET ? 5 : 0);
+        assert_int_equal(message.byte_count, kinds[k] == BULK_SEGMENT || kinds[k] == BULK_RESET ? 5 : 0);
         assert_int_equal(message.from_sequence, kinds[k] == BULK_READ || kinds[k] == BULK_ASK ? 1ull << 40 : 0);
         assert_int_equal(message.status, kinds[k] == BULK_STATUS ? BULK_BUSY : 0);
         assert_int_equal(message.more, kinds[k] == BULK_ITEMS);
