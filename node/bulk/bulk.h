@@ -58,7 +58,7 @@
                                        one of a peer without an address gives way to one of a peer with an address */
 #define BULK_SERIES_BYTES (256u << 10) /* size of a batch of entries, but one larger entry is sent alone */
 #define BULK_STREAMS_MAX 128        /* streams of bytes, of this node's programs and of peers together */
-#define BULK_STREAMS_PEER 32        /* streams that one peer has opened here */
+#define BULK_STREAMS_PEER 64        /* streams that one peer has opened here */
 #define BULK_STREAM_REQUEST_BYTES_MAX 1024
 #define BULK_STALL_MS 10000         /* a peer that does not answer for this long has failed */
 #define BULK_CONNECT_MS 5000        /* a peer that cannot be connected for this long has failed */

@@ -432,7 +432,7 @@ bool bulk_streams_use(const struct bulk *bulk, node_id node)
 /* ---- the sockets ---- */
 
 /* Takes bytes of the program. */
-static void read_fd(struct bulk *bulk, struct bulk_stream *stream)
+static void read_fd(struct bulk_stream *stream)
 {
     uint8_t *at;
     size_t room;
@@ -440,18 +440,22 @@ static void read_fd(struct bulk *bulk, struct bulk_stream *stream)
         ssize_t n = recv(stream->fd, at, room, MSG_DONTWAIT);
         if (n > 0) {
             stream_took(&stream->ends, (size_t)n);
-        } else if (n == 0) {
+        } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return;
+        } else { /* after an error, too, the other program gets what this one has written before */
             stream->is_read_shut = true;
             stream_end(&stream->ends);
-        } else if (errno == EAGAIN || errno == EINTR) {
-            return;
-        } else {
-            break_off(bulk, stream, ERR_CLOSED, "The program has closed the connection.");
         }
     }
 }
 
-/* Gives bytes to the program. */
+/* True once the other side has all that the program has written. */
+static bool has_all(const struct stream *ends)
+{
+    return ends->out_ended && ends->acknowledged > ends->taken;
+}
+
+/* Gives bytes to the program. What a program that is gone does not take is dropped, until the other side has its last bytes. */
 static void write_fd(struct bulk *bulk, struct bulk_stream *stream)
 {
     const uint8_t *at;
@@ -462,8 +466,10 @@ static void write_fd(struct bulk *bulk, struct bulk_stream *stream)
             stream_gave(&stream->ends, (size_t)n);
         } else if (errno == EAGAIN || errno == EINTR) {
             return;
-        } else {
+        } else if (has_all(&stream->ends)) {
             break_off(bulk, stream, ERR_CLOSED, "The program has closed the connection.");
+        } else {
+            stream_gave(&stream->ends, count);
         }
     }
     if (stream->fd >= 0 && !stream->is_write_shut && stream_gave_all(&stream->ends)) {
@@ -533,10 +539,8 @@ static void pump(struct bulk *bulk, struct bulk_stream *stream)
         break_off(bulk, stream, ERR_TIMEOUT, "The other node does not answer any more.");
         return;
     }
-    read_fd(bulk, stream);
-    if (stream->state == BULK_STREAM_RUNS) {
-        write_fd(bulk, stream);
-    }
+    read_fd(stream);
+    write_fd(bulk, stream);
     if (stream->state == BULK_STREAM_RUNS) {
         look_at_fd(bulk, stream);
     }

@@ -13,6 +13,7 @@
 #include "node/daemon/api/query.h"
 #include "node/daemon/api/searcher.h"
 #include "node/daemon/api/secrets.h"
+#include "node/daemon/api/shells.h"
 #include "node/daemon/api/table.h"
 #include "node/daemon/api/worker.h"
 #include "node/daemon/disk/disk.h"
@@ -206,6 +207,11 @@ static void take_bulk(struct daemon *daemon)
         case BULK_VERIFIED:
             query_verify_answered(daemon, event.id, event.code);
             daemon_collect_verified(daemon, event.id, event.code);
+            break;
+        case BULK_STREAM_ASKED:
+        case BULK_STREAM_OPENED:
+        case BULK_STREAM_ENDED:
+            shells_take(daemon, &event);
             break;
         case BULK_APPENDED:
             api_worker_appended(daemon, event.id, event.code);

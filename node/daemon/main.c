@@ -43,6 +43,8 @@ static const char help[] =
     "  --bandwidth BYTES     most bytes per second that bulk transfers send (default 0: no limit)\n"
     "  --worker-env NAME     variable of this daemon's environment that programs get too (see shoald(8) for those that always\n"
     "                        pass); also NAME=VALUE, or PREFIX* for all that begin so; can be repeated\n"
+    "  --no-exec             members of the mesh run no commands beside the trials here (shoal exec), and reach no ports\n"
+    "                        (shoal port-forward, shoal notebook)\n"
     "  --nvml PATH           NVIDIA management library (default: the loader searches for it)\n"
     "  --quiet               no log on standard error; `shoal events` shows it all the same\n"
     "  --version, --help\n";
@@ -152,7 +154,7 @@ static void warn_of_absent(const struct daemon_options *options)
 
 int main(int argc, char **argv)
 {
-    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, HTTP, HTTP_HOST, HTTP_PLAIN, BANDWIDTH, NVML, WORKER_ENV, QUIET,
+    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, HTTP, HTTP_HOST, HTTP_PLAIN, BANDWIDTH, NO_EXEC, NVML, WORKER_ENV, QUIET,
            VERSION, HELP };
     static const struct option names[] = {
         {"dir", required_argument, NULL, DIR_},           {"listen", required_argument, NULL, LISTEN},
@@ -163,7 +165,7 @@ int main(int argc, char **argv)
         {"http", required_argument, NULL, HTTP},          {"http-host", required_argument, NULL, HTTP_HOST},
         {"http-plain", no_argument, NULL, HTTP_PLAIN},
         {"bandwidth", required_argument, NULL, BANDWIDTH}, {"nvml", required_argument, NULL, NVML},
-        {"worker-env", required_argument, NULL, WORKER_ENV},
+        {"worker-env", required_argument, NULL, WORKER_ENV}, {"no-exec", no_argument, NULL, NO_EXEC},
         {"quiet", no_argument, NULL, QUIET},              {"version", no_argument, NULL, VERSION},
         {"help", no_argument, NULL, HELP},                {NULL, 0, NULL, 0}};
     static struct daemon_options options = {
@@ -260,6 +262,9 @@ int main(int argc, char **argv)
                 return usage("--bandwidth wants bytes per second and not ", optarg);
             }
             options.bandwidth_bytes_s = number;
+            break;
+        case NO_EXEC:
+            options.no_exec = true;
             break;
         case NVML:
             options.nvml_path = optarg;

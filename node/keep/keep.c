@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "node/keep/processes.h"
 #include "node/keep/proto.h"
+#include "node/keep/shell.h"
 #include "node/keep/spec.h"
 
 /* Above the descriptors that shoal-keep expects, so that setting those up overwrites no other. */
@@ -261,6 +262,28 @@ static int program_start(const char *program, const char *run_directory, int lin
 out:
     (void)posix_spawn_file_actions_destroy(&actions);
     return error;
+}
+
+int keep_shell_start(const char *program, const char *run_directory, int fd, pid_t *pid)
+{
+    posix_spawn_file_actions_t actions;
+    int lifted = fcntl(fd, F_DUPFD_CLOEXEC, FD_SAFE_MIN), error = lifted < 0 ? errno : posix_spawn_file_actions_init(&actions);
+    if (error != 0) {
+        errno = error;
+        return code_of_errno(error);
+    }
+    char name[] = "shoal-keep", mode[] = KEEP_SHELL_MODE;
+    char *const argv[] = {name, mode, (char *)(uintptr_t)run_directory, NULL};
+    char *const environment[] = {NULL};
+    if ((error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0)) == 0 &&
+        (error = posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO)) == 0 &&
+        (error = posix_spawn_file_actions_adddup2(&actions, lifted, KEEP_FD_LINK)) == 0) {
+        error = keep_process_start(pid, program, &actions, argv, environment);
+    }
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)close(lifted);
+    errno = error;
+    return error == 0 ? 0 : code_of_errno(error);
 }
 
 /* Hands the run to a warm process. Returns errno. */

@@ -1,4 +1,4 @@
-/* shoal-keep RUN_DIRECTORY, or shoal-keep - PID ROOM: parent, subreaper, slot lock and log of one worker. keep_spawn starts it (node/keep/keep.h
+/* shoal-keep RUN_DIRECTORY, or shoal-keep - PID ROOM (shell.h has the third form): parent, subreaper, slot lock and log of one worker. keep_spawn starts it (node/keep/keep.h
  * has its promises), with the daemon's first connection as descriptor KEEP_FD_LINK, the run's locked spec as
  * KEEP_FD_ALIVE and what the run holds besides as KEEP_FD_HELD. node/keep/core.c decides when to end processes; this
  * file does it. One thread, small, and written so that nothing it needs can fail once the worker runs. */
@@ -27,6 +27,7 @@
 #include "base/err.h"
 #include "node/keep/bars.h"
 #include "node/keep/proto.h"
+#include "node/keep/shell.h"
 #include "node/keep/spec.h"
 #include "node/keep/stacks.h"
 #include "node/keep/tree.h"
@@ -37,7 +38,6 @@
 #define KILL_PASSES 8
 #define WAIT_MS_MAX 1000 /* wake up once a second, so that a stall is noticed as one */
 #define LAST_MS_MAX 50   /* between two looks for the end of a program that was asked to stop */
-#define OOM_SCORE 300    /* of the worker, of 1000: the kernel ends the process with the highest score */
 #define SCRIPT_MS 10000  /* for the rest of a script whose program was asked to stop and has ended: it may copy results */
 
 struct peer {
@@ -379,8 +379,8 @@ static void oom_prefer_worker(void)
     char text[16] = "";
     int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
     if (fd >= 0) {
-        if (read(fd, text, sizeof text - 1) > 0 && strtol(text, NULL, 10) < OOM_SCORE) {
-            (void)dprintf(fd, "%d", OOM_SCORE); /* a failure leaves the score as it is */
+        if (read(fd, text, sizeof text - 1) > 0 && strtol(text, NULL, 10) < KEEP_OOM_SCORE) {
+            (void)dprintf(fd, "%d", KEEP_OOM_SCORE); /* a failure leaves the score as it is */
         }
         (void)close(fd);
     }
@@ -905,6 +905,9 @@ int main(int argc, char **argv)
     static struct keep keep;
     char *end = NULL;
     long worker = argc == 4 && strcmp(argv[1], "-") == 0 ? strtol(argv[2], &end, 10) : 0;
+    if (argc == 3 && strcmp(argv[1], KEEP_SHELL_MODE) == 0 && fcntl(KEEP_FD_LINK, F_GETFD) >= 0) {
+        return keep_shell_main(argv[2]);
+    }
     bool is_warm = worker > 0 && worker <= INT_MAX && *end == '\0' && fcntl(KEEP_FD_WARM, F_GETFD) >= 0;
     if ((argc != 2 && !is_warm) || fcntl(KEEP_FD_LINK, F_GETFD) < 0 || (!is_warm && fcntl(KEEP_FD_ALIVE, F_GETFD) < 0)) {
         (void)fprintf(stderr, "shoal-keep (Shoal %s) is started by shoald, once per worker; it cannot be used by hand.\n",

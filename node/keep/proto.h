@@ -8,6 +8,8 @@
 
 #define KEEP_PROTO_VERSION 1
 
+#define KEEP_OOM_SCORE 300 /* of the worker, of 1000: the kernel ends the process with the highest score */
+
 /* Files of a run directory. */
 #define KEEP_FILE_SPEC "spec"       /* what to run; locked (flock) for as long as the run's shoal-keep lives */
 #define KEEP_FILE_SCRIPT "entrypoint" /* a command that is too long for an argument */

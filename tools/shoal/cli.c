@@ -166,6 +166,15 @@ static const struct option_rule logs_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct option_rule exec_options[] = {
+    {"tty", NULL, "on a terminal of its own, as for an interactive program (also -t)"},
+    {"rank", "N", "beside the worker of this rank; default: 0"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule forward_options[] = {
+    {"rank", "N", "to the node of the worker of this rank; default: 0"},
+    {NULL, NULL, NULL},
+};
 static const struct option_rule withhold_options[] = {
     {"for", "TIME", "for this time: 90s, 15m, 2h, 7d; default: until --return"},
     {"node", "NODE", "slots of another node, which has to be alive; default: this one"},
@@ -406,6 +415,18 @@ const struct command cli_commands[] = {
      1, 3, command_output_get},
     {"events", "", "what happened on this node, or on another one", NULL, events_options, 0, 0, command_events},
     {"withhold", "[SLOT]...", "take slots of a node back from the mesh; default: all of this one",
+    {"exec", "EXP/TRIAL COMMAND...", "run a command beside a trial's program: shoal exec -t EXP/0 -- bash",
+     "On the worker's node, as its account, in its directory and with its environment. The exit status is the command's, 128 + N if signal\n"
+     "N has ended it; 1 with a sentence if it did not run. It ends with this command, or with the trial's attempt, and so does\n"
+     "what it leaves running. Words after -- are no options of shoal.\n" EXPERIMENT_DETAILS ONLY_TRIAL_DETAILS,
+     exec_options, 2, OPERANDS_MAX, command_exec},
+    {"port-forward", "EXP/TRIAL PORT[:REMOTE]", "reach a port of a trial's machine from this one",
+     "Listens at http://127.74.X.Y:PORT/, an address of its own for each trial, until Ctrl-C or the trial's end, and carries each\n"
+     "connection to port REMOTE (default: PORT) of the loopback of the worker's node. When the trial moves, connections go where it is then.\n"
+     EXPERIMENT_DETAILS ONLY_TRIAL_DETAILS,
+     forward_options, 2, 2, command_forward},
+    {"events", "", "what happened on this node", NULL, events_options, 0, 0, command_events},
+    {"withhold", "[SLOT]...", "take slots of this node back from the mesh; default: all",
      "SLOT is a slot's index in shoal slots. A worker there is asked to save a checkpoint and leave, and killed after\n"
      "its experiment's preemption_timeout; its trial goes on elsewhere. Slots stay withheld when the daemon is restarted;\n"
      "the time of --for then begins anew.\n",

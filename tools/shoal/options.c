@@ -53,22 +53,30 @@ static const struct option_rule *find_rule(const struct command *command, const 
     return NULL;
 }
 
+/* The options with a short form, as names of long ones; NULL: the text is none of them. */
+static const char *short_name(const char *text)
+{
+    return strcmp(text, "-h") == 0 ? "help" : strcmp(text, "-t") == 0 ? "tty" : NULL;
+}
+
 static int take_option(const struct command *command, int argc, char *const *argv, int *at, struct arguments *out,
                        char error[OPTIONS_ERROR_BYTES])
 {
     const char *text = argv[*at];
-    const char *name = strcmp(text, "-h") == 0 ? "help" : text + 2;
+    const char *name = short_name(text) != NULL ? short_name(text) : text + 2;
     const char *equals = strchr(name, '=');
     size_t bytes = equals != NULL ? (size_t)(equals - name) : strlen(name);
     char word[WORD_MAX + 1];
     (void)snprintf(word, sizeof word, "%.*s", bytes > WORD_MAX ? WORD_MAX : (int)bytes, name);
     struct nearest nearest = {.word = word, .distance = SIZE_MAX};
     const struct option_rule *rule =
-        text[1] == '-' || text[1] == 'h' ? find_rule(command, name, bytes, &nearest) : NULL;
+        text[1] == '-' || short_name(text) != NULL ? find_rule(command, name, bytes, &nearest) : NULL;
     const char *of = command == NULL ? "" : " ", *command_name = command == NULL ? "" : command->name;
-    if (rule == NULL && command != NULL && strcmp(command->operands, "COMMAND...") == 0 && out->operand_count > 0) {
-        (void)snprintf(error, OPTIONS_ERROR_BYTES, "there is no option %.80s here; put -- before the command: shoal %s -- %.80s", text,
-                       command_name, out->operands[0]);
+    const char *rest = command != NULL ? strstr(command->operands, "COMMAND...") : NULL;
+    size_t before = rest != NULL && rest != command->operands ? 1 : 0; /* an operand that is not of the command */
+    if (rule == NULL && rest != NULL && out->operand_count > before) {
+        (void)snprintf(error, OPTIONS_ERROR_BYTES, "there is no option %.80s here; put -- before the command: shoal %s %.80s%s-- %.80s", text,
+                       command_name, before > 0 ? out->operands[0] : "", before > 0 ? " " : "", out->operands[before]);
         return ERR_USAGE;
     }
     if (rule == NULL) {

@@ -73,6 +73,7 @@ struct client {
 };
 
 struct api_answer;
+struct api_shell;
 struct change_waiting;
 struct query_series;
 struct query_blob;
@@ -102,6 +103,7 @@ struct daemon_api {
     struct query_usage_run *usages;
     struct query_events_run *events; /* of other nodes */
     struct elsewhere *elsewhere;     /* passed on to other nodes (elsewhere.h) */
+    struct api_shell *shells; /* shells.c */
     struct curves *curves; /* render/curves.h; NULL: not made yet, or no memory is left */
     uint64_t curves_ms;    /* when the trials are looked at next */
     uint64_t watch_ms; /* when streams were last looked at; 0: no stream is open */

@@ -6,6 +6,7 @@
 #include "node/daemon/api/query.h"
 #include "node/daemon/api/searcher.h"
 #include "node/daemon/api/secrets.h"
+#include "node/daemon/api/shells.h"
 #include "node/daemon/api/submit.h"
 #include "node/daemon/api/tokens.h"
 #include "node/daemon/api/worker.h"
@@ -77,6 +78,9 @@ static const struct api_row rows[] = {
 
     {"searcher_turn", API_LOCAL, api_searcher_turn, 0},
 
+    {"exec", API_LOCAL, shells_request, 0},
+    {"forward", API_LOCAL, shells_request, 1},
+
     {"worker_open", API_OPENS, api_worker_open, 0},
     {"worker_group", API_WORKER, api_worker_group, 0},
     {"worker_report", API_WORKER, api_worker_report, 0},
@@ -141,6 +145,7 @@ void api_tick(struct daemon *daemon, uint64_t now_ms)
 {
     query_tick(daemon, now_ms);
     elsewhere_tick(daemon, now_ms);
+    shells_tick(daemon);
 }
 
 void api_close(struct daemon *daemon)
@@ -149,4 +154,5 @@ void api_close(struct daemon *daemon)
     change_close(daemon);
     elsewhere_close(daemon);
     query_close(daemon);
+    shells_close(daemon);
 }

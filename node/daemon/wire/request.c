@@ -16,7 +16,9 @@ int request_read(const uint8_t *bytes, size_t count, struct request *out)
     request.op = pack_read_text(&op, &request.op_bytes);
     request.wants_fd = pack_text_is(request.op, request.op_bytes, "submit") ||
                        pack_text_is(request.op, request.op_bytes, "worker_save") ||
-                       pack_text_is(request.op, request.op_bytes, "worker_save_part");
+                       pack_text_is(request.op, request.op_bytes, "worker_save_part") ||
+                       pack_text_is(request.op, request.op_bytes, "exec") ||
+                       pack_text_is(request.op, request.op_bytes, "forward");
     (void)request_u64(&request.map, "id", &request.id);
     bool has_version = request_u64(&request.map, "v", &request.version);
     *out = request;

@@ -138,6 +138,7 @@ static void adopt_one(struct daemon *daemon, struct keep_found *found)
     worker->connects_until_ms = daemon_now_ms() + CONNECT_MS;
     worker->token = found->token;
     bytes_copy_text(worker->directory, sizeof worker->directory, found->run_directory);
+    worker->has_shells = true; /* the earlier daemon may have started some */
     worker->renew_ms = 0;
     worker->ended = found->state != KEEP_STATE_RUNNING;
     worker->is_lost = found->state == KEEP_STATE_LOST;

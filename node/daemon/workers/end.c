@@ -147,7 +147,8 @@ static void settle(struct daemon *daemon, struct daemon_worker *worker)
     }
 }
 
-/* Ends processes that a killed shoal-keep has left. False once none is left: then the slot may be free. */
+/* Ends processes that a killed shoal-keep has left, and commands that users run beside the worker. False once none is left:
+ * then the slot may be free. */
 static bool has_orphans(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_worker *worker = &daemon->workers->slots[slot];
@@ -156,14 +157,16 @@ static bool has_orphans(struct daemon *daemon, uint32_t slot)
         return true;
     }
     size_t count = keep_orphans_end(&worker->token);
-    worker->is_lost = count > 0;
+    bool was_lost = worker->is_lost;
+    worker->is_lost &= count > 0;
+    worker->has_shells &= count > 0;
     worker->orphans_ms = now_ms + ORPHANS_MS;
-    if (count > 0) {
+    if (count > 0 && was_lost) {
         daemon_line_of(daemon, event_of_attempt(EVENT_WORKER_ENDED, &worker->prepare.u.worker.attempt),
                        "shoal-keep of trial %u is gone: %zu process%s of its worker %s ended",
                        worker->prepare.u.worker.attempt.trial, count, count == 1 ? "" : "es", count == 1 ? "is" : "are");
     }
-    return worker->is_lost;
+    return count > 0;
 }
 
 bool daemon_workers_is_ending(struct daemon *daemon, uint32_t slot)
@@ -174,7 +177,7 @@ bool daemon_workers_is_ending(struct daemon *daemon, uint32_t slot)
         return false;
     }
     daemon_workers_lock_path(daemon, slot, lock, sizeof lock);
-    return !(worker->is_lost && has_orphans(daemon, slot)) && keep_lock_is_free(lock);
+    return !((worker->is_lost || worker->has_shells) && has_orphans(daemon, slot)) && keep_lock_is_free(lock);
 }
 
 /* What the kernel's counters and the last lines tell of the end. */

@@ -87,7 +87,8 @@ struct daemon_worker {
     bool log_busy;
     bool ended; /* shoal-keep has reported the end (`status`), or is gone itself */
     bool is_lost;              /* ended: shoal-keep is gone itself, and the worker's processes may live on without it */
-    uint64_t orphans_ms;       /* is_lost: when to look for such processes again */
+    bool has_shells;           /* commands beside the worker, with its token, may live on (api/shells.c) */
+    uint64_t orphans_ms;       /* is_lost, has_shells: when to look for such processes again */
     struct keep_status status;
     struct worker_last last;
     struct latest latest;
