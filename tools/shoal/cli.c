@@ -413,8 +413,6 @@ const struct command cli_commands[] = {
     {"output get", "EXP/TRIAL [PATH] [DIR]", "write these files, or those below PATH, into DIR",
      "DIR is made if it is not there; default: EXP-TRIAL. Files that are there already are replaced.\n" OUTPUT_DETAILS, no_options,
      1, 3, command_output_get},
-    {"events", "", "what happened on this node, or on another one", NULL, events_options, 0, 0, command_events},
-    {"withhold", "[SLOT]...", "take slots of a node back from the mesh; default: all of this one",
     {"exec", "EXP/TRIAL COMMAND...", "run a command beside a trial's program: shoal exec -t EXP/0 -- bash",
      "On the worker's node, as its account, in its directory and with its environment. The exit status is the command's, 128 + N if signal\n"
      "N has ended it; 1 with a sentence if it did not run. It ends with this command, or with the trial's attempt, and so does\n"
@@ -425,8 +423,8 @@ const struct command cli_commands[] = {
      "connection to port REMOTE (default: PORT) of the loopback of the worker's node. When the trial moves, connections go where it is then.\n"
      EXPERIMENT_DETAILS ONLY_TRIAL_DETAILS,
      forward_options, 2, 2, command_forward},
-    {"events", "", "what happened on this node", NULL, events_options, 0, 0, command_events},
-    {"withhold", "[SLOT]...", "take slots of this node back from the mesh; default: all",
+    {"events", "", "what happened on this node, or on another one", NULL, events_options, 0, 0, command_events},
+    {"withhold", "[SLOT]...", "take slots of a node back from the mesh; default: all of this one",
      "SLOT is a slot's index in shoal slots. A worker there is asked to save a checkpoint and leave, and killed after\n"
      "its experiment's preemption_timeout; its trial goes on elsewhere. Slots stay withheld when the daemon is restarted;\n"
      "the time of --for then begins anew.\n",
