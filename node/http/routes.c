@@ -30,6 +30,8 @@ static const struct route rows[] = {
     {"GET", EXPERIMENT "/wait", "wait", ROUTE_STREAM, "timeout_s:u", "An experiment's state at each change", NULL},
     {"GET", EXPERIMENT "/rungs", "rungs", ROUTE_DOCUMENT, "", "The rungs of a search and its decisions", NULL},
     {"GET", EXPERIMENT "/metrics", "metrics", ROUTE_DOCUMENT, "points:u profile:b", "Metric points of all trials, or their profiles", NULL},
+    {"GET", EXPERIMENT "/metrics", "metrics", ROUTE_DOCUMENT, "points:u", "Metric points of all trials", NULL},
+    {"GET", EXPERIMENT "/texts", "texts", ROUTE_DOCUMENT, "", "What the programs of all trials wrote by MLflow", NULL},
     {"GET", EXPERIMENT "/checkpoints", "checkpoint_ls", ROUTE_DOCUMENT, "", "The checkpoints of all trials", NULL},
     {"GET", EXPERIMENT "/config", "config", ROUTE_DOCUMENT, "", "The configuration with all defaults", NULL},
     {"GET", EXPERIMENT "/configuration", "config_get", ROUTE_FILE, "", "The configuration file as it was submitted",
@@ -52,6 +54,8 @@ static const struct route rows[] = {
 
     {"GET", TRIAL, "trial", ROUTE_DOCUMENT, "", "A trial with its attempts", NULL},
     {"GET", TRIAL "/metrics", "metrics", ROUTE_DOCUMENT, "points:u profile:b", "Metric points of a trial, or its profile", NULL},
+    {"GET", TRIAL "/metrics", "metrics", ROUTE_DOCUMENT, "points:u", "Metric points of a trial", NULL},
+    {"GET", TRIAL "/texts", "texts", ROUTE_DOCUMENT, "", "Parameters and tags that a trial's program wrote by MLflow", NULL},
     {"GET", TRIAL "/logs", "logs", ROUTE_PIECES, "pattern:t since_ms:u tail:u rank:u attempt:u all_attempts:b follow:b",
      "What the workers of a trial wrote", NULL},
     {"GET", TRIAL "/tail", "tail", ROUTE_PIECES, "", "The last lines of a trial", NULL},

@@ -114,6 +114,7 @@ static int begin(void **state)
     client_add(keeper, &guest.client, &door);
     guest.client.is_guest = true;
     keeper->api->http_port = 7412;
+    (void)snprintf(keeper->http_address, sizeof keeper->http_address, "http://127.0.0.1:7412");
     return 0;
 }
 
@@ -372,7 +373,7 @@ static void without_a_door_there_is_no_link(void **state)
     guest.client.is_guest = false;
     ask("login_code", NULL, NULL, NULL);
     assert_int_equal(code_heard(), EXIT_REFUSED);
-    keeper->options.http = "[::1]:0";
+    (void)snprintf(keeper->http_address, sizeof keeper->http_address, "http://[::1]:9");
     keeper->api->http_port = 9;
     ask("login_code", NULL, NULL, NULL);
     char address[64];

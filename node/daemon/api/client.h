@@ -138,7 +138,8 @@ struct client_request {
     const char *op; /* not NUL-terminated */
     size_t op_bytes;
     struct pack_reader map;       /* the whole request; the functions below find arguments by name */
-    struct daemon_worker *worker; /* the worker of the connection, in requests of kind API_WORKER; else NULL */
+    struct daemon_worker *worker; /* of the connection, in requests of kind API_WORKER, or of the token, in those of kind
+                                     API_TRIAL; else NULL */
 };
 
 /* Returns the file that came with the request; the caller owns and closes the descriptor. -1: no file came. */

@@ -50,7 +50,8 @@ bool query_argument_any_trial(struct daemon *daemon, struct client_request *requ
 
 /* ---- query_series.c --------------------------------------------------------------------------------------------- */
 
-/* A handler of the table: `kind` is 'm' for metric points, 'l' for logs, 't' for last lines, 'e' for what an attempt runs on. Answers as the series arrive. */
+/* A handler of the table: `kind` is 'm' for metric points, 'n' for texts, 'l' for logs, 't' for last lines, 'e' for what an attempt
+ * runs on. Answers as the series arrive. */
 void query_series_request(struct daemon *daemon, struct client_request *request, int kind);
 
 /* Takes an answer of bulk (BULK_SERIES). Ignored unless query_series_request made the request. */

@@ -1,4 +1,4 @@
-/* The requests metrics, logs, tail and platform. */
+/* The requests metrics, texts, logs, tail and platform. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -373,7 +373,7 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
     bool one_rank = client_argument_u64(request, "rank", &rank);
     bool one_attempt = kind == 'l' && client_argument_u64(request, "attempt", &attempt);
     bool all_attempts = kind == 'l' && !one_attempt && request_flag(&request->map, "all_attempts");
-    if (kind != 'm' && !one_trial) {
+    if (kind != 'm' && kind != 'n' && !one_trial) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request names no trial; give its index.");
         return;
     }
@@ -428,6 +428,9 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
         const struct view_attempt *shown = kind == 'e' ? render_shown_attempt(row) : NULL;
         if (shown != NULL && shown->assigned && shown->first_count > 0) {
             (void)series_add(series, row, shown, 0, shown->first[0].node);
+        }
+        for (const struct view_attempt *a = row->attempts; kind == 'n' && a != NULL; a = a->next) {
+            series_add_workers(series, row, a, UINT32_MAX);
         }
         for (const struct view_attempt *a = row->attempts; kind == 'm' && a != NULL; a = a->next) {
             series_add_workers(series, row, a, UINT32_MAX);

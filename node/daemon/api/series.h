@@ -18,8 +18,8 @@ struct series_source {
     uint64_t last_step; /* metrics only: later steps were made anew by a later attempt; UINT64_MAX: none were */
     uint64_t width; /* `points` only: entries of a bucket, once the holder has chosen them */
     bool has_tail;  /* `tail` only: the last lines that there were have been sent */
-    bool is_silent; /* nothing is missed: metrics of a worker that never was rank 0 (rank 0 reports for all), or a tail, of
-                       which the worker's record has the end */
+    bool is_silent; /* nothing is missed: metrics of a worker that never was rank 0 (rank 0 reports for all), texts, which few
+                       workers write, or a tail, of which the worker's record has the end */
 };
 
 #define SERIES_CANDIDATES_MAX 8

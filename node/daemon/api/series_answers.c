@@ -164,6 +164,19 @@ static void emit_points(struct daemon *daemon, struct client *client, struct que
     client_reply_send(daemon, client, &reply, -1);
 }
 
+static void emit_texts(struct daemon *daemon, struct client *client, struct query_series *series, const struct bulk_event *event)
+{
+    struct client_reply reply;
+    if (client_reply_begin(&reply, series->id, false, 1)) {
+        pack_text(&reply.writer, "texts");
+        pack_array(&reply.writer, event->item_count);
+        for (uint32_t i = 0; i < event->item_count; i++) {
+            points_show(&reply.writer, event->items[i].bytes, event->items[i].count, false);
+        }
+        client_reply_send(daemon, client, &reply, -1);
+    }
+}
+
 /* The sums that fit into one answer, from `first` on: sets `*end` behind them, and returns their number. An entry without bytes
  * is none. */
 static uint32_t sums_that_fit(const struct bulk_event *event, uint32_t first, uint32_t *end)
@@ -216,6 +229,10 @@ void series_take_items(struct daemon *daemon, struct client *client, struct quer
     source->from_seq = last + 1;
     if (series_is_points(series)) {
         emit_points(daemon, client, series, source, event);
+    }
+    if (series->kind == 'n') {
+        emit_texts(daemon, client, series, event);
+        return;
     }
     for (uint32_t i = 0; !series_is_points(series) && i < event->item_count; i++) {
         emit_piece(daemon, client, series, source, &event->items[i]);

@@ -86,7 +86,7 @@ bool series_add(struct query_series *series, const struct view_trial *trial, con
                         .local_rank = local_rank_of(attempt, number, owner),
                         .owner = owner,
                         .last_step = series->kind == 'm' ? last_step_of(trial, attempt) : UINT64_MAX,
-                        .is_silent = series->kind == 't' || series->kind == 'e' || (series->kind == 'm' && !was_rank_0(attempt, number, owner))};
+                        .is_silent = series->kind == 't' || series->kind == 'e' || series->kind == 'n' || (series->kind == 'm' && !was_rank_0(attempt, number, owner))};
     return true;
 }
 
@@ -94,7 +94,7 @@ void series_add_workers(struct query_series *series, const struct view_trial *tr
                                uint32_t only)
 {
     for (uint32_t number = 0; attempt->assigned && number < attempt->first_count; number++) {
-        bool is_wanted = series->kind == 'l' || series->kind == 's' || number == 0 || attempt->groups != NULL;
+        bool is_wanted = series->kind == 'l' || series->kind == 's' || series->kind == 'n' || number == 0 || attempt->groups != NULL;
         if (is_wanted && (only == UINT32_MAX || number == only)) {
             (void)series_add(series, trial, attempt, number, attempt->first[number].node);
         }

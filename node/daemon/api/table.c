@@ -9,6 +9,7 @@
 #include "node/daemon/api/shells.h"
 #include "node/daemon/api/submit.h"
 #include "node/daemon/api/tokens.h"
+#include "node/daemon/api/trial.h"
 #include "node/daemon/api/worker.h"
 
 static const struct api_row rows[] = {
@@ -28,6 +29,7 @@ static const struct api_row rows[] = {
     {"watch", API_READS, query_stream, STREAM_WATCH},
     {"events", API_READS, query_events, 0},
     {"metrics", API_READS, query_series_request, 'm'},
+    {"texts", API_READS, query_series_request, 'n'},
     {"logs", API_READS, query_series_request, 'l'},
     {"tail", API_READS, query_series_request, 't'},
     {"platform", API_READS, query_series_request, 'e'},
@@ -80,6 +82,8 @@ static const struct api_row rows[] = {
 
     {"exec", API_LOCAL, shells_request, 0},
     {"forward", API_LOCAL, shells_request, 1},
+    {"trial_report", API_TRIAL, api_trial_report, 0},
+    {"trial_texts", API_TRIAL, api_trial_texts, 0},
 
     {"worker_open", API_OPENS, api_worker_open, 0},
     {"worker_group", API_WORKER, api_worker_group, 0},
@@ -130,6 +134,9 @@ void api_take(struct daemon *daemon, struct client *client, const struct request
         client_reply_no_request(daemon, &request);
     } else if (client->is_guest && !tokens_admit(daemon, &request, row)) {
         return;
+    } else if (row->kind == API_TRIAL && request.worker == NULL) {
+        client_reply_error(daemon, client, request.id, EXIT_NO_RIGHTS,
+                           "The request `%.*s` comes by HTTP, with the token of a trial.", (int)request.op_bytes, request.op);
     } else if (row->kind != API_WORKER || api_worker_admit(daemon, &request)) {
         row->take(daemon, &request, row->argument);
     }
@@ -138,6 +145,9 @@ void api_take(struct daemon *daemon, struct client *client, const struct request
 bool api_must_wait(struct daemon *daemon, const struct client *client, const struct request *request)
 {
     const struct api_row *row = api_find(request->op, request->op_bytes);
+    if (row != NULL && row->kind == API_TRIAL) {
+        return api_trial_must_wait(daemon);
+    }
     return row != NULL && row->take == api_worker_report && api_worker_must_wait(daemon, client);
 }
 

@@ -13,6 +13,7 @@ enum api_kind {
     API_WORKER,  /* from a worker's connection, while the worker's lease lasts */
     API_LOCAL,   /* by the local socket only */
     API_OPEN,    /* by the HTTP door without a token, too */
+    API_TRIAL,   /* by the HTTP door with a trial's token; request->worker is the trial's */
     API_OPENS    /* makes the connection a worker's, by the token of the worker's lease */
 };
 

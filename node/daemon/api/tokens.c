@@ -8,6 +8,8 @@
 #include "base/bytes.h"
 #include "node/daemon/api/change.h"
 #include "node/daemon/render/render.h"
+#include "node/daemon/workers/trial_token.h"
+#include "node/daemon/workers/workers.h"
 
 #define DOOR_TOKEN_PREFIX "shoal_"
 #define TOKEN_SECRET_BYTES 32
@@ -26,6 +28,7 @@ struct rights {
     bool is_known, read_only, is_session;
     uint64_t expires_s;
     char name[FACT_NAME_BYTES]; /* of a token */
+    struct daemon_worker *worker; /* whose trial's token it is; NULL: no trial's */
 };
 
 /* ---- secrets --------------------------------------------------------------------------------------------------- */
@@ -72,6 +75,20 @@ static bool session_read(const struct daemon *daemon, const char *hex, struct ri
     return true;
 }
 
+/* The worker with this token, while its process runs and its lease lasts; NULL: there is none. */
+static struct daemon_worker *find_worker(const struct daemon *daemon, const char *text)
+{
+    struct daemon_worker *found = NULL;
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        struct daemon_worker *worker = &daemon->workers->slots[slot];
+        bool runs = (worker->state == WORKER_RUNNING || worker->state == WORKER_SPAWNING) && !worker->last.is_taken;
+        if (runs && trial_token_is(worker->token, text) && node_core_find_token(daemon->core, worker->token) == (int)slot) {
+            found = worker;
+        }
+    }
+    return found;
+}
+
 /* The rights of the secret that the request carries. */
 static struct rights rights_of(const struct daemon *daemon, const struct client_request *request)
 {
@@ -84,6 +101,9 @@ static struct rights rights_of(const struct daemon *daemon, const struct client_
     }
     if (strncmp(text, SESSION_PREFIX, strlen(SESSION_PREFIX)) == 0) {
         (void)session_read(daemon, text + strlen(SESSION_PREFIX), &rights);
+    } else if (strncmp(text, TRIAL_TOKEN_PREFIX, strlen(TRIAL_TOKEN_PREFIX)) == 0) {
+        rights.worker = find_worker(daemon, text);
+        rights.is_known = rights.read_only = rights.worker != NULL;
     } else if (strncmp(text, DOOR_TOKEN_PREFIX, strlen(DOOR_TOKEN_PREFIX)) == 0) {
         hash_of(text, hash); /* found by its hash, so that no comparison of secrets takes longer for a better guess */
         if (node_core_find_door_token(daemon->core, hash, &token)) {
@@ -95,7 +115,7 @@ static struct rights rights_of(const struct daemon *daemon, const struct client_
     return rights;
 }
 
-bool tokens_admit(struct daemon *daemon, const struct client_request *request, const struct api_row *row)
+bool tokens_admit(struct daemon *daemon, struct client_request *request, const struct api_row *row)
 {
     if (row->kind == API_OPEN) {
         return true;
@@ -109,11 +129,19 @@ bool tokens_admit(struct daemon *daemon, const struct client_request *request, c
                            "program.");
         return false;
     }
+    if (row->kind == API_TRIAL && rights.worker != NULL) {
+        request->worker = rights.worker;
+        return true;
+    }
     if (row->kind == API_READS || (row->kind == API_CHANGES && !rights.read_only)) {
         return true;
     }
     client_reply_error(daemon, request->client, request->id, EXIT_NO_RIGHTS,
-                       row->kind == API_CHANGES
+                       row->kind == API_CHANGES && rights.worker != NULL
+                           ? "The token is a trial's: it may read, and write to its own trial."
+                       : row->kind == API_TRIAL
+                           ? "A trial is written to by its own program, with the token that it finds in MLFLOW_TRACKING_TOKEN."
+                       : row->kind == API_CHANGES
                            ? "The token is read-only; make one with `shoal token create` without --read-only."
                            : "This request is not taken by HTTP.");
     return false;
@@ -142,8 +170,8 @@ void tokens_login_code(struct daemon *daemon, struct client_request *request, in
     for (int i = 1; i < API_LOGINS_MAX; i++) {
         oldest = daemon->api->logins[i].expires_ms < oldest->expires_ms ? &daemon->api->logins[i] : oldest;
     }
-    char hex[2 * sizeof oldest->code + 1], door[CONTROL_ADDRESS_BYTES], address[CONTROL_ADDRESS_BYTES + 8];
-    if (!tokens_door_address(daemon, door)) {
+    char hex[2 * sizeof oldest->code + 1];
+    if (daemon->http_address[0] == '\0') {
         client_reply_error(
             daemon, request->client, request->id, EXIT_REFUSED,
             "This node has no HTTP door now; shoal events says why, and shoald --http HOST:PORT opens one.");
@@ -153,11 +181,10 @@ void tokens_login_code(struct daemon *daemon, struct client_request *request, in
     oldest->expires_ms = daemon_now_ms() + TOKENS_LOGIN_MS;
     oldest->read_only = request_flag(&request->map, "read_only");
     bytes_to_hex(hex, oldest->code, sizeof oldest->code);
-    (void)snprintf(address, sizeof address, "%s://%s", daemon->api->http_is_tls ? "https" : "http", door);
     struct client_reply reply;
     if (client_reply_begin(&reply, request->id, true, 3)) {
         pack_text(&reply.writer, "address");
-        pack_text(&reply.writer, address);
+        pack_text(&reply.writer, daemon->http_address);
         pack_text(&reply.writer, "code");
         pack_text(&reply.writer, hex);
         pack_text(&reply.writer, "expires_s");
@@ -213,7 +240,8 @@ void tokens_session(struct daemon *daemon, struct client_request *request, int a
     char id[2 * NODE_ID_BYTES + 1], mesh[2 * 6 + 1];
     bytes_to_hex(id, daemon->keys.id.bytes, NODE_ID_BYTES);
     bytes_to_hex(mesh, daemon->mesh.bytes, 6);
-    if (client_reply_begin(&reply, request->id, true, 9)) {
+    const attempt_id *attempt = rights.worker != NULL ? &rights.worker->prepare.u.worker.attempt : NULL;
+    if (client_reply_begin(&reply, request->id, true, attempt != NULL ? 11 : 9)) {
         pack_pair(&reply.writer, "node", id);
         pack_pair(&reply.writer, "label", render_node_label(daemon->core, daemon->keys.id).text);
         pack_pair(&reply.writer, "name", daemon->name);
@@ -226,6 +254,13 @@ void tokens_session(struct daemon *daemon, struct client_request *request, int a
         pack_bool(&reply.writer, rights.is_session);
         pack_text(&reply.writer, "expires_s");
         pack_u64(&reply.writer, rights.expires_s);
+        if (attempt != NULL) {
+            char experiment[2 * EXPERIMENT_ID_BYTES + 1];
+            bytes_to_hex(experiment, attempt->experiment.bytes, EXPERIMENT_ID_BYTES);
+            pack_pair(&reply.writer, "experiment", experiment);
+            pack_text(&reply.writer, "trial");
+            pack_u64(&reply.writer, attempt->trial);
+        }
         client_reply_send(daemon, request->client, &reply, -1);
     }
 }

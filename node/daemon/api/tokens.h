@@ -1,13 +1,16 @@
 #ifndef NODE_DAEMON_API_TOKENS_H
 #define NODE_DAEMON_API_TOKENS_H
-/* What requests by the HTTP door may do (docs/http.md). Such a request carries one of two secrets as `auth`:
+/* What requests by the HTTP door may do (docs/http.md). Such a request carries one of three secrets as `auth`:
  *
  * a token, "shoal_" and 64 hexadecimal digits, made by `shoal token create` on any node. All nodes know its hash by a
  * record (FACT_TOKEN). a session, "session_" and digits, which this node gives a browser for the one-time code of
  * `shoal open`. It is not stored: it holds its own end and rights, and BLAKE2b over both under a key that only this
  * node has.
  *
- * Both act as the node's owner, or, read-only, may change nothing. */
+ * Both act as the node's owner, or, read-only, may change nothing.
+ *
+ * a trial's token, "trial_" and digits, which a worker's program finds in its environment (workers/trial_token.h). It may
+ * read, and write to its own trial. */
 
 #include "node/daemon/api/client.h"
 #include "node/daemon/api/table.h"
@@ -15,8 +18,8 @@
 #define TOKENS_SESSION_S (7u * 86400)
 #define TOKENS_LOGIN_MS 60000
 
-/* True if the guest may make the request; false after an error reply: EXIT_NO_TOKEN or EXIT_NO_RIGHTS. */
-bool tokens_admit(struct daemon *daemon, const struct client_request *request, const struct api_row *row);
+/* True if the guest may make the request, and sets request->worker for one of kind API_TRIAL; false after an error reply: EXIT_NO_TOKEN or EXIT_NO_RIGHTS. */
+bool tokens_admit(struct daemon *daemon, struct client_request *request, const struct api_row *row);
 
 /* Handlers of the table. */
 void tokens_login_code(struct daemon *daemon, struct client_request *request, int argument); /* makes a code */

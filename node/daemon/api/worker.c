@@ -269,6 +269,30 @@ static void answer_put(struct daemon *daemon, struct api_answer *answer)
     api->answers_end = &answer->next;
 }
 
+struct api_answer *api_answer_new(struct daemon *daemon, const struct client_request *request,
+                                  const struct daemon_worker *worker)
+{
+    struct api_answer *answer = calloc(1, sizeof *answer);
+    if (answer != NULL) {
+        *answer = (struct api_answer){.append_id = ++daemon->request_id,
+                                      .serial = request->client->serial,
+                                      .slot = worker->prepare.u.worker.slot,
+                                      .source = {0, request->id}};
+    }
+    return answer;
+}
+
+uint64_t api_answer_id(const struct api_answer *answer)
+{
+    return answer->append_id;
+}
+
+void api_answer_later(struct daemon *daemon, struct api_answer *answer)
+{
+    daemon->api->append_id = answer->append_id;
+    answer_put(daemon, answer);
+}
+
 void api_worker_report(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;
@@ -282,7 +306,7 @@ void api_worker_report(struct daemon *daemon, struct client_request *request, in
         return;
     }
     if (request->id == 0) { /* the client wants no answer */
-        (void)daemon_series_report(daemon, worker, 0, 0, report.group, report.step, report.metrics);
+        (void)daemon_series_report(daemon, worker, 0, 0, report.group, report.step, 0, report.metrics);
         return;
     }
     bool is_repeated = worker->session != 0 && worker->reported.session == worker->session &&
@@ -298,7 +322,7 @@ void api_worker_report(struct daemon *daemon, struct client_request *request, in
                                   .source = {worker->session, request->id}};
     int error = is_repeated ? 0
                             : daemon_series_report(daemon, worker, answer->append_id, request->id, report.group, report.step,
-                                                   report.metrics);
+                                                   0, report.metrics);
     if (error != 0) {
         free(answer);
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "the report was not stored: %s", err_text(error));

@@ -36,6 +36,12 @@ void api_worker_gone(struct daemon *daemon, struct client *client);
 /* Takes the event BULK_APPENDED: answers the reports that are on the disk now, or cannot be stored (`code`). */
 void api_worker_appended(struct daemon *daemon, uint64_t id, int code);
 
+/* An answer to a request with something of a worker's for the disk. api_answer_new: NULL, no memory is left; the caller appends
+ * with the number that api_answer_id tells, and then hands the answer to api_answer_later, or frees it (free). */
+struct api_answer *api_answer_new(struct daemon *daemon, const struct client_request *request, const struct daemon_worker *worker);
+uint64_t api_answer_id(const struct api_answer *answer);
+void api_answer_later(struct daemon *daemon, struct api_answer *answer);
+
 /* Drops the answers that wait for the disk: libshoal asks the next daemon. */
 void api_worker_close(struct daemon *daemon);
 

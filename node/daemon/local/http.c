@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "gossip/control_address.h"
 #include "node/daemon/api/client.h"
+#include "node/daemon/api/tokens.h"
 #include "node/daemon/local/certificate.h"
 #include "node/keep/processes.h"
 
@@ -231,6 +232,7 @@ static void gone(struct daemon *daemon, struct daemon_http *http)
     (void)close(http->fd);
     http->fd = -1;
     daemon->api->http_port = 0;
+    daemon->http_address[0] = '\0';
     if (now_ms - http->started_ms >= STEADY_MS) {
         http->wait_ms = AGAIN_MS_MIN;
     }
@@ -303,6 +305,17 @@ static ssize_t receive(int fd, char bytes[HTTP_MESSAGE_BYTES_MAX], int *passed)
     return count;
 }
 
+/* Takes the port on which shoal-http listens. */
+static void note_port(struct daemon *daemon, uint16_t port)
+{
+    char door[CONTROL_ADDRESS_BYTES];
+    daemon->api->http_port = port;
+    daemon->api->http_is_tls = daemon->http->pem_bytes > 0;
+    if (tokens_door_address(daemon, door)) {
+        (void)snprintf(daemon->http_address, sizeof daemon->http_address, "%s://%s", daemon->api->http_is_tls ? "https" : "http", door);
+    }
+}
+
 void http_process(struct daemon *daemon, http_add_fn *add)
 {
     struct daemon_http *http = daemon->http;
@@ -323,8 +336,7 @@ void http_process(struct daemon *daemon, http_add_fn *add)
         } else if (bytes[0] == HTTP_LINE) {
             daemon_line_of(daemon, event_of(EVENT_NODE_DOOR), "HTTP: %.*s", (int)count - 1, bytes + 1);
         } else if (bytes[0] == HTTP_PORT && count == 3) {
-            daemon->api->http_port = bytes_get_u16((const uint8_t *)bytes + 1);
-            daemon->api->http_is_tls = http->pem_bytes > 0;
+            note_port(daemon, bytes_get_u16((const uint8_t *)bytes + 1));
         }
         if (passed >= 0) {
             (void)close(passed);

@@ -11,6 +11,7 @@
 #include "node/config/hparams.h"
 #include "node/daemon/workers/inherited.h"
 #include "node/secret_box.h"
+#include "node/daemon/workers/trial_token.h"
 #include "node/slots/processors.h"
 
 #define DEBIAN_TORCH_VERSION "/usr/lib/python3/dist-packages/torch/version.py"
@@ -338,6 +339,43 @@ static void add_own(struct worker_start *start, const struct daemon *daemon, con
     set_number(start, "SHOAL_COLLECTIVE_TIMEOUT", config->collective_timeout_s);
 }
 
+/* Adds a host to those that are reached without a proxy. */
+static void add_direct(struct worker_start *start, const char *name, const char *host)
+{
+    const char *hosts = get(start, name);
+    if (hosts == NULL || strstr(hosts, host) == NULL) {
+        char text[1024];
+        int bytes = snprintf(text, sizeof text, "%s%s%s", hosts != NULL ? hosts : "", hosts != NULL && hosts[0] != '\0' ? "," : "",
+                             host);
+        if (bytes > 0 && (size_t)bytes < sizeof text) {
+            set(start, name, text);
+        }
+    }
+}
+
+/* So that a program that logs to MLflow writes to its trial, at this node's own door (docs/mlflow.md). A program with a server of
+ * its own keeps it, and then the ids of this one would only mislead. */
+static void add_mlflow(struct worker_start *start, const struct daemon *daemon, const struct node_effect *effect)
+{
+    const attempt_id *attempt = &effect->u.worker.attempt;
+    char token[TRIAL_TOKEN_BYTES], text[64], experiment[2 * EXPERIMENT_ID_BYTES + 1];
+    if (daemon->http_address[0] == '\0' || get(start, "MLFLOW_TRACKING_URI") != NULL) {
+        return;
+    }
+    trial_token_of(effect->u.worker.token, token);
+    bytes_to_hex(experiment, attempt->experiment.bytes, EXPERIMENT_ID_BYTES);
+    set(start, "MLFLOW_TRACKING_URI", daemon->http_address);
+    if (get(start, "http_proxy") != NULL || get(start, "HTTP_PROXY") != NULL) {
+        add_direct(start, "no_proxy", "127.0.0.1");
+        add_direct(start, "NO_PROXY", "127.0.0.1");
+    }
+    set_default(start, "MLFLOW_TRACKING_TOKEN", token);
+    (void)snprintf(text, sizeof text, "%s%016x", experiment, attempt->trial);
+    set_default(start, "MLFLOW_RUN_ID", text);
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)(bytes_get_u64(attempt->experiment.bytes) & INT64_MAX));
+    set_default(start, "MLFLOW_EXPERIMENT_ID", text);
+}
+
 /* The lengths of the trial's rungs, ascending, with blanks between them, and what they count. They never change: a search that is
  * extended leaves each trial in its bracket. */
 static void add_rungs(struct worker_start *start, const struct node_effect *effect, const struct config *config)
@@ -579,6 +617,7 @@ void environment_build(const struct daemon *daemon, const struct node_effect *ef
     add_python(out, daemon->program_dir);
     add_packages(out, directory);
     add_own(out, daemon, effect, config);
+    add_mlflow(out, daemon, effect);
     add_rungs(out, effect, config);
     add_outputs(out, directory);
     add_hparams(out, effect, config, view_find_attempt(node_core_view(daemon->core), &effect->u.worker.attempt), directory);

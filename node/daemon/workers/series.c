@@ -154,7 +154,7 @@ static void result_event(struct daemon *daemon, const struct daemon_worker *work
 }
 
 int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, uint64_t id, uint64_t request,
-                         const char *group, uint64_t step, struct pack_reader metrics)
+                         const char *group, uint64_t step, uint64_t wall_ms, struct pack_reader metrics)
 {
     const char *searched = searched_by(daemon, worker);
     struct pack_reader walk = metrics;
@@ -169,7 +169,7 @@ int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, ui
     bool is_known = seen != NULL && seen->generation == generation; /* else the worker is about to leave its group */
     struct points_source source = {request != 0 ? worker->session : 0, request};
     points_begin(&writer, source, attempt->trial, attempt->number, generation,
-                 is_known ? seen->group_step : POINTS_START_UNKNOWN, step, daemon_wall_ms(), group);
+                 is_known ? seen->group_step : POINTS_START_UNKNOWN, step, wall_ms != 0 ? wall_ms : daemon_wall_ms(), group);
     pack_map(&writer, pairs);
     for (uint32_t i = 0; i < pairs && !walk.failed; i++) {
         char name[REQUEST_METRIC_BYTES];
@@ -270,6 +270,68 @@ void daemon_series_split(struct daemon *daemon, struct daemon_worker *worker, ui
     }
 }
 
+/* ---- what programs write by MLflow --------------------------------------------------------------------------------------- */
+
+/* An entry of the series: the program's map under `texts`, with what it is of. */
+static int texts_stored(void *context, uint64_t sequence, const uint8_t *bytes, size_t count)
+{
+    struct daemon_worker *worker = context;
+    struct texts_clash clash;
+    struct pack_reader reader;
+    size_t texts_bytes;
+    pack_reader_init(&reader, bytes, count);
+    reader = pack_find(&reader, "texts");
+    const uint8_t *texts = reader.failed ? NULL : pack_read_any(&reader, &texts_bytes);
+    worker->texts_seq = sequence + 1;
+    if (texts != NULL && texts_are_good(texts, texts_bytes)) {
+        (void)texts_params_take(&worker->params, texts, texts_bytes, &clash);
+    }
+    return 0;
+}
+
+int daemon_series_texts(struct daemon *daemon, struct daemon_worker *worker, uint64_t id, const uint8_t *bytes, size_t count,
+                       struct texts_clash *clash)
+{
+    const attempt_id *attempt = &worker->prepare.u.worker.attempt;
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
+    if (!texts_are_good(bytes, count)) {
+        return ERR_MALFORMED;
+    }
+    if (!worker->knows_texts) { /* an adopted worker has written some to the last daemon */
+        size_t prefix_bytes = daemon_series_prefix('n', attempt, worker->prepare.u.worker.number, prefix);
+        (void)series_read(daemon->chunks, prefix, prefix_bytes, 0, texts_stored, worker);
+        worker->knows_texts = true;
+    }
+    uint8_t *packed = malloc(count + POINT_HEAD_BYTES);
+    if (packed == NULL) {
+        return ERR_MEMORY;
+    }
+    struct pack_writer writer;
+    pack_writer_init(&writer, packed, count + POINT_HEAD_BYTES);
+    pack_map(&writer, 4);
+    pack_text(&writer, "trial");
+    pack_u64(&writer, attempt->trial);
+    pack_text(&writer, "attempt");
+    pack_u64(&writer, attempt->number);
+    pack_text(&writer, "wall_ms");
+    pack_u64(&writer, daemon_wall_ms());
+    pack_text(&writer, "texts");
+    pack_raw(&writer, bytes, count);
+    size_t before = worker->params.count;
+    int code = texts_params_take(&worker->params, bytes, count, clash);
+    if (code == 0) {
+        code = daemon_series_append(daemon, id, attempt, 'n', worker->prepare.u.worker.number, worker->texts_seq, packed,
+                                    writer.used_bytes);
+        if (code == 0) {
+            worker->texts_seq++;
+        } else {
+            texts_params_cut(&worker->params, before);
+        }
+    }
+    free(packed);
+    return code;
+}
+
 /* ---- metrics from the output ------------------------------------------------------------------------------------- */
 
 void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, const uint8_t *bytes, size_t count)
@@ -298,7 +360,7 @@ void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, c
         }
         worker->metric_count++;
         worker->metric_step = report.step;
-        (void)daemon_series_report(daemon, worker, 0, 0, report.group, report.step, report.metrics);
+        (void)daemon_series_report(daemon, worker, 0, 0, report.group, report.step, 0, report.metrics);
     }
     if (worker->metric_lines.is_malformed && !worker->is_malformed_told) {
         worker->is_malformed_told = true;

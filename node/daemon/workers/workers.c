@@ -33,6 +33,7 @@ void worker_clear(struct daemon_worker *worker)
     if (worker->port_fd != 0) {
         (void)close(worker->port_fd);
     }
+    texts_params_free(&worker->params);
     memset(worker, 0, sizeof *worker);
 }
 
@@ -109,6 +110,7 @@ void daemon_workers_close(struct daemon *daemon)
             packages_kill(worker->packages_pid);
         }
         daemon_workers_forget_spawn(worker);
+        texts_params_free(&worker->params);
     }
     daemon_searcher_close(daemon);
     daemon_warm_close(daemon);

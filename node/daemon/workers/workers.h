@@ -8,6 +8,7 @@
 #include "node/daemon/ground/daemon.h"
 #include "node/daemon/ground/tally.h"
 #include "node/daemon/wire/metric_line.h"
+#include "node/daemon/wire/texts.h"
 #include "node/daemon/wire/points.h"
 #include "node/daemon/workers/latest.h"
 #include "node/daemon/workers/profile.h"
@@ -82,6 +83,9 @@ struct daemon_worker {
     uint32_t data_port;
     uint64_t series_seq; /* number of the next metric point */
     uint64_t session;    /* of the program that opened the connection (wire/points.h); 0: not known */
+    bool knows_texts;              /* `texts_seq` and `params` are as on the disk */
+    uint64_t texts_seq;            /* number of the next entry of its texts */
+    struct texts_params params;     /* that the program has written by MLflow */
     struct points_source reported; /* the last report that came through a connection, stored or on its way to the disk */
     uint64_t log_offset; /* bytes of the log that are read */
     bool log_busy;
@@ -227,7 +231,7 @@ void daemon_programs_close(struct daemon *daemon);
 /* ---- series.c ---------------------------------------------------------------------------------------------------- */
 
 /* Writes the prefix of the series of an attempt's worker, and returns its length. `kind` is 'm' for metric points, 'l'
- * for logs, 's' for the worker's profile. */
+ * for logs, 's' for the worker's profile, 'n' for texts (wire/texts.h). */
 size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t number, uint8_t out[SERIES_PREFIX_BYTES_MAX]);
 
 /* Appends one entry, here and on the node that should hold a copy. `bytes` are copied. `id`: as of bulk_series_append.
@@ -251,10 +255,16 @@ void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, c
 void daemon_series_progress(struct daemon *daemon, struct daemon_worker *worker, uint64_t step);
 
 /* Handles a worker's report of metrics: a map of names to numbers becomes a metric point of the series, and the latest
- * values. `id`: as of bulk_series_append, 0 for no event. `request`: of worker->session, 0 for no source. ERR_MALFORMED,
- * errors of daemon_series_append: nothing is appended, a line says so, and there is no event. */
+ * values. `id`: as of bulk_series_append, 0 for no event. `request`: of worker->session, 0 for no source. `wall_ms`: when the
+ * program measured, 0: now. ERR_MALFORMED, errors of daemon_series_append: nothing is appended, a line says so, and there is no
+ * event. */
 int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, uint64_t id, uint64_t request,
-                         const char *group, uint64_t step, struct pack_reader metrics);
+                         const char *group, uint64_t step, uint64_t wall_ms, struct pack_reader metrics);
+
+/* Appends texts of the worker's program (wire/texts.h) to the trial's. ERR_MALFORMED; ERR_EXISTS, ERR_FULL, ERR_MEMORY of
+ * texts_params_take; errors of daemon_series_append. After an error nothing is appended. */
+int daemon_series_texts(struct daemon *daemon, struct daemon_worker *worker, uint64_t id, const uint8_t *bytes, size_t count,
+                       struct texts_clash *clash);
 
 /* Takes what the slot's worker has used since the last look, or what a worker tells of its steps: into the series of its profile
  * (profile.h), where it does not count for the searcher and is no column of trials. While bulk has enough to write, points wait. */

@@ -12,160 +12,43 @@
 #include "node/http/answer.h"
 #include "node/http/ask.h"
 #include "node/http/mlflow/filter.h"
+#include "node/http/mlflow/keys.h"
+#include "node/http/mlflow/work.h"
 
 #define API "/api/2.0/mlflow/"
 #define VERSION "3.5.0" /* of the API that clients are told of */
 #define RUNS_MAX 50000  /* of one answer, as MLflow's */
 #define RUNS_STANDARD 1000
 #define ORDERS_MAX 8
-#define ID_TEXT_BYTES 24
-#define EXPERIMENT_TEXT_BYTES 17
-#define RUN_TEXT_BYTES 33
-
-/* A request under way. `answer` is the JSON object to send; `status` other than 200: an error, with `error_code` and
- * `message`. */
-struct work {
-    const struct mlflow_call *call;
-    struct channel channel;
-    json_t *body; /* NULL: none, or GET */
-    json_t *answer;
-    int status;
-    const char *error_code;
-    char message[512];
-};
-
-static bool fail(struct work *work, int status, const char *error_code, const char *message)
-{
-    work->status = status;
-    work->error_code = error_code;
-    (void)snprintf(work->message, sizeof work->message, "%s", message);
-    return false;
-}
-
-/* ---- arguments ------------------------------------------------------------------------------------------------- */
-
-/* A text of the body, or of the query. NULL: none. */
-static const char *argument(const struct work *work, const char *name)
-{
-    const json_t *value = json_object_get(work->body, name);
-    return json_is_string(value) ? json_string_value(value)
-                                 : MHD_lookup_connection_value(work->call->connection, MHD_GET_ARGUMENT_KIND, name);
-}
-
-/* A number as JSON's, or as a text: clients send 64-bit numbers either way. */
-static uint64_t number_argument(const struct work *work, const char *name, uint64_t standard)
-{
-    const json_t *value = json_object_get(work->body, name);
-    const char *text = argument(work, name);
-    if (json_is_integer(value) && json_integer_value(value) >= 0) {
-        return (uint64_t)json_integer_value(value);
-    }
-    return text != NULL ? strtoull(text, NULL, 10) : standard;
-}
-
-/* ---- the mesh's documents -------------------------------------------------------------------------------------- */
-
-/* False: the daemon has refused, or does not answer. */
-static bool is_good(struct work *work, int code, const msgpack_object *reply)
-{
-    char text[512];
-    if (code == 0 && document_true(reply, "ok")) {
-        return true;
-    }
-    if (code != 0) {
-        return fail(work, 503, "TEMPORARILY_UNAVAILABLE", "The daemon does not answer now; try again in some seconds.");
-    }
-    document_text(reply, "error", text, sizeof text);
-    switch (document_number(reply, "code")) {
-    case 4:
-        return fail(work, 404, "RESOURCE_DOES_NOT_EXIST", text);
-    case 6:
-        return fail(work, 401, "UNAUTHENTICATED",
-                    "Set MLFLOW_TRACKING_TOKEN to a token of `shoal token create --read-only --name mlflow`.");
-    case 7:
-        return fail(work, 403, "PERMISSION_DENIED", text);
-    default:
-        return fail(work, 400, "INVALID_PARAMETER_VALUE", text);
-    }
-}
-
-static bool ask(struct work *work, const char *op, const char *experiment, long long trial, msgpack_object *out)
-{
-    int code = experiment == NULL ? ask_document(&work->channel, op, work->call->secret, out)
-                                  : ask_experiment(&work->channel, op, work->call->secret, experiment, trial, out);
-    return is_good(work, code, out);
-}
-
-/* ---- ids ------------------------------------------------------------------------------------------------------- */
-
-/* Clients read ids as signed 64-bit numbers in decimal digits: an experiment's has the first bit off. */
-static void decimal_of(const char *experiment, char out[ID_TEXT_BYTES])
-{
-    (void)snprintf(out, ID_TEXT_BYTES, "%llu", strtoull(experiment, NULL, 16) & INT64_MAX);
-}
-
-/* The experiment of a list with this id or this name; a nil if there is none. Of several with one name the newest. */
-static const msgpack_object *find_experiment(const msgpack_object *list, const char *id, const char *name)
-{
-    static const msgpack_object nil = {.type = MSGPACK_OBJECT_NIL};
-    const msgpack_object *found = &nil;
-    msgpack_object_array rows = document_list(list, "experiments");
-    for (uint32_t i = 0; i < rows.size; i++) {
-        char own[EXPERIMENT_TEXT_BYTES], decimal[ID_TEXT_BYTES], own_name[256];
-        document_text(&rows.ptr[i], "id", own, sizeof own);
-        document_text(&rows.ptr[i], "name", own_name, sizeof own_name);
-        decimal_of(own, decimal);
-        bool is_it = id != NULL ? strcmp(id, decimal) == 0 : strcmp(name, own_name) == 0;
-        if (is_it &&
-            (found == &nil || document_number(&rows.ptr[i], "submitted_s") > document_number(found, "submitted_s"))) {
-            found = &rows.ptr[i];
-        }
-    }
-    return found;
-}
-
-/* A run's id: the experiment's, and its trial in 16 digits. */
-static bool read_run_id(struct work *work, char experiment[EXPERIMENT_TEXT_BYTES], long long *trial)
-{
-    const char *id = argument(work, "run_id");
-    id = id != NULL ? id : argument(work, "run_uuid");
-    if (id == NULL || strlen(id) != RUN_TEXT_BYTES - 1 || strspn(id, "0123456789abcdef") != RUN_TEXT_BYTES - 1) {
-        return fail(work, 400, "INVALID_PARAMETER_VALUE", "The request lacks run_id, 32 hexadecimal digits.");
-    }
-    memcpy(experiment, id, EXPERIMENT_TEXT_BYTES - 1);
-    experiment[EXPERIMENT_TEXT_BYTES - 1] = '\0';
-    *trial = (long long)(strtoull(id + EXPERIMENT_TEXT_BYTES - 1, NULL, 16) & INT64_MAX);
-    return true;
-}
 
 /* ---- experiments ----------------------------------------------------------------------------------------------- */
 
-static void add_tag(json_t *tags, const char *key, const char *value)
+void work_add_tag(json_t *tags, const char *key, const char *value)
 {
     (void)json_array_append_new(tags, json_pack("{s:s, s:s}", "key", key, "value", value));
 }
 
-static json_t *experiment_of(const msgpack_object *row)
+json_t *work_experiment(const msgpack_object *row)
 {
-    char id[EXPERIMENT_TEXT_BYTES], decimal[ID_TEXT_BYTES], name[256], text[256], location[64];
+    char id[WORK_EXPERIMENT_BYTES], decimal[WORK_ID_BYTES], name[256], text[256], location[64];
     document_text(row, "id", id, sizeof id);
     document_text(row, "name", name, sizeof name);
-    decimal_of(id, decimal);
+    work_decimal(id, decimal);
     (void)snprintf(location, sizeof location, "mlflow-artifacts:/%s", decimal);
     json_t *tags = json_array();
-    add_tag(tags, "shoal.experiment", id);
+    work_add_tag(tags, "shoal.experiment", id);
     document_text(row, "state", text, sizeof text);
-    add_tag(tags, "shoal.state", text);
+    work_add_tag(tags, "shoal.state", text);
     document_text(row, "description", text, sizeof text);
     if (text[0] != '\0') {
-        add_tag(tags, "mlflow.note.content", text);
+        work_add_tag(tags, "mlflow.note.content", text);
     }
     msgpack_object_map labels = document_pairs(document_find(row, "labels"));
     for (uint32_t i = 0; i < labels.size; i++) {
         char key[128];
         document_value_text(&labels.ptr[i].key, key, sizeof key);
         document_value_text(&labels.ptr[i].val, text, sizeof text);
-        add_tag(tags, key, text);
+        work_add_tag(tags, key, text);
     }
     json_int_t at_ms = (json_int_t)document_number(row, "submitted_s") * 1000;
     return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o}", "experiment_id", decimal, "name", name, "artifact_location",
@@ -176,19 +59,29 @@ static json_t *experiment_of(const msgpack_object *row)
 static bool get_experiment(struct work *work)
 {
     msgpack_object list;
-    const char *id = argument(work, "experiment_id"), *name = argument(work, "experiment_name");
+    const char *id = work_argument(work, "experiment_id"), *name = work_argument(work, "experiment_name");
     if (id == NULL && name == NULL) {
-        return fail(work, 400, "INVALID_PARAMETER_VALUE", "The request lacks experiment_id, or experiment_name.");
+        return work_fail(work, 400, "INVALID_PARAMETER_VALUE", "The request lacks experiment_id, or experiment_name.");
     }
-    if (!ask(work, "ls", NULL, -1, &list)) {
+    char own_id[WORK_ID_BYTES];
+    struct work_run own;
+    bool is_own = name != NULL && work_own_trial(work, &own); /* whose program calls it by a name of its own */
+    if (work->status != 200 || !work_ask(work, "ls", NULL, -1, &list)) {
         return false;
     }
-    const msgpack_object *row = find_experiment(&list, id, name);
+    if (is_own) {
+        work_decimal(own.experiment, own_id);
+        id = own_id;
+        if (!work_write_tag(work, &own, "mlflow.experimentName", name)) {
+            return false;
+        }
+    }
+    const msgpack_object *row = work_find_experiment(&list, id, name);
     if (row->type != MSGPACK_OBJECT_MAP) {
-        return fail(work, 404, "RESOURCE_DOES_NOT_EXIST",
+        return work_fail(work, 404, "RESOURCE_DOES_NOT_EXIST",
                     "There is no such experiment in the mesh; `shoal ls` lists them.");
     }
-    work->answer = json_pack("{s:o}", "experiment", experiment_of(row));
+    work->answer = json_pack("{s:o}", "experiment", work_experiment(row));
     return true;
 }
 
@@ -196,7 +89,7 @@ static bool get_experiment(struct work *work)
  */
 static bool is_in_view(const struct work *work, const char *key, bool is_archived)
 {
-    const char *view = argument(work, key);
+    const char *view = work_argument(work, key);
     if (view == NULL || strcmp(view, "ACTIVE_ONLY") == 0) {
         return !is_archived;
     }
@@ -243,20 +136,20 @@ static bool search_experiments(struct work *work)
     msgpack_object list;
     struct filter *filter = calloc(1, sizeof *filter);
     char error[256];
-    if (filter == NULL || !filter_read(argument(work, "filter"), filter, error)) {
+    if (filter == NULL || !filter_read(work_argument(work, "filter"), filter, error)) {
         bool is_read = filter != NULL;
         free(filter);
-        return is_read ? fail(work, 400, "INVALID_PARAMETER_VALUE", error)
-                       : fail(work, 503, "TEMPORARILY_UNAVAILABLE", "No memory is left.");
+        return is_read ? work_fail(work, 400, "INVALID_PARAMETER_VALUE", error)
+                       : work_fail(work, 503, "TEMPORARILY_UNAVAILABLE", "No memory is left.");
     }
-    if (!ask(work, "ls", NULL, -1, &list)) {
+    if (!work_ask(work, "ls", NULL, -1, &list)) {
         free(filter);
         return false;
     }
     json_t *experiments = json_array();
     msgpack_object_array rows = document_list(&list, "experiments");
     for (uint32_t i = 0; i < rows.size; i++) {
-        json_t *experiment = experiment_of(&rows.ptr[i]);
+        json_t *experiment = work_experiment(&rows.ptr[i]);
         bool passes = is_in_view(work, "view_type", document_true(&rows.ptr[i], "archived"));
         for (size_t k = 0; k < filter->count && passes; k++) {
             passes = filter_passes(&filter->terms[k], of_experiment(experiment, &filter->terms[k]));
@@ -294,8 +187,16 @@ static json_t *metric_value(double value)
                           : json_real(value);
 }
 
-/* The last metrics of a trial, each as group/name. */
-static json_t *metrics_of(const msgpack_object *trial, json_int_t at_ms)
+/* The name by which a client knows a metric: without its group if the trial's program calls it so. */
+static void metric_key(const json_t *names, const char *group, const char *name, char *out, size_t size)
+{
+    const char *bare = json_string_value(json_object_get(names, name));
+    bool is_bare = bare != NULL && strcmp(bare, group) == 0;
+    (void)snprintf(out, size, "%s%s%s", is_bare ? "" : group, is_bare ? "" : "/", name);
+}
+
+/* The last metrics of a trial, as its row has them. */
+static json_t *metrics_of(const msgpack_object *trial, const json_t *names, json_int_t at_ms)
 {
     json_t *metrics = json_array();
     msgpack_object_map groups = document_pairs(document_find(trial, "metrics"));
@@ -309,7 +210,7 @@ static json_t *metrics_of(const msgpack_object *trial, json_int_t at_ms)
             double value;
             document_value_text(&values.ptr[i].key, name, sizeof name);
             if (document_double(&values.ptr[i].val, &value)) {
-                (void)snprintf(key, sizeof key, "%s/%s", group, name);
+                metric_key(names, group, name, key, sizeof key);
                 (void)json_array_append_new(metrics, json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value",
                                                                metric_value(value), "timestamp", at_ms, "step", step));
             }
@@ -318,64 +219,194 @@ static json_t *metrics_of(const msgpack_object *trial, json_int_t at_ms)
     return metrics;
 }
 
-static json_t *params_of(const msgpack_object *trial)
+/* Pairs of an object as a list of maps with `key` and `value`. */
+static json_t *list_of(json_t *pairs)
 {
-    json_t *params = json_array();
+    json_t *list = json_array(), *value;
+    const char *key;
+    json_object_foreach(pairs, key, value)
+    {
+        work_add_tag(list, key, json_string_value(value));
+    }
+    json_decref(pairs);
+    return list;
+}
+
+static void set_text(json_t *pairs, const char *key, const char *value)
+{
+    (void)json_object_set_new(pairs, key, json_string(value));
+}
+
+/* The hyperparameters, and what the program has written. */
+static json_t *params_of(const msgpack_object *trial, json_t *written)
+{
+    json_t *params = json_object();
     msgpack_object_map pairs = document_pairs(document_find(trial, "hyperparameters"));
     for (uint32_t i = 0; i < pairs.size; i++) {
         char key[256], value[1024];
         document_value_text(&pairs.ptr[i].key, key, sizeof key);
         document_value(&pairs.ptr[i].val, value, sizeof value);
-        add_tag(params, key, value);
+        set_text(params, key, value);
     }
-    return params;
+    (void)json_object_update(params, written);
+    return list_of(params);
 }
 
-/* The document of a trial's row; `experiment` is the map that `show` and `trial` have. */
-static json_t *run_of(const msgpack_object *experiment, const msgpack_object *trial)
+json_t *work_run(const msgpack_object *experiment, const msgpack_object *trial, const json_t *texts)
 {
-    char id[EXPERIMENT_TEXT_BYTES], decimal[ID_TEXT_BYTES], run[RUN_TEXT_BYTES], name[256], run_name[300], state[32],
-        uri[128], text[64];
-    unsigned long long index = document_number(trial, "index");
-    document_text(experiment, "id", id, sizeof id);
+    char decimal[WORK_ID_BYTES], run[WORK_RUN_BYTES], name[256], run_name[336], state[32], uri[128], text[64];
+    struct work_run ids = {.trial = document_number(trial, "index")};
+    document_text(experiment, "id", ids.experiment, sizeof ids.experiment);
     document_text(experiment, "name", name, sizeof name);
     document_text(trial, "state", state, sizeof state);
-    decimal_of(id, decimal);
-    (void)snprintf(run, sizeof run, "%.16s%016llx", id, index);
-    (void)snprintf(run_name, sizeof run_name, "%s/%llu", name, index);
+    work_decimal(ids.experiment, decimal);
+    work_run_id(&ids, run);
+    (void)snprintf(text, sizeof text, "%" PRIu64, ids.trial);
+    json_t *written = json_object_get(texts, text);
+    (void)snprintf(run_name, sizeof run_name, "%s/%s", name, text);
     (void)snprintf(uri, sizeof uri, "mlflow-artifacts:/%s/%s/artifacts", decimal, run);
     json_int_t started_ms = (json_int_t)document_number(trial, "started_s") * 1000,
                ended_ms = (json_int_t)document_number(trial, "ended_s") * 1000;
-    json_t *tags = json_array();
-    add_tag(tags, "mlflow.runName", run_name);
-    add_tag(tags, "mlflow.source.name", name);
-    add_tag(tags, "mlflow.source.type", "JOB");
-    add_tag(tags, "shoal.state", state);
-    add_tag(tags, "shoal.experiment", id);
-    (void)snprintf(text, sizeof text, "%llu", index);
-    add_tag(tags, "shoal.trial", text);
-    json_t *info = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:s}", "run_id", run, "run_uuid", run,
-                             "run_name", run_name, "experiment_id", decimal, "user_id", "", "status", status_of(state),
-                             "start_time", started_ms, "artifact_uri", uri, "lifecycle_stage", "active");
+    json_t *tags = json_object();
+    set_text(tags, "mlflow.runName", run_name);
+    set_text(tags, "mlflow.source.name", name);
+    set_text(tags, "mlflow.source.type", "JOB");
+    (void)json_object_update(tags, json_object_get(written, "tags"));
+    set_text(tags, "shoal.state", state);
+    set_text(tags, "shoal.experiment", ids.experiment);
+    set_text(tags, "shoal.trial", text);
+    const char *user = json_string_value(json_object_get(tags, "mlflow.user"));
+    json_t *info =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:s}", "run_id", run, "run_uuid", run, "run_name",
+                  json_string_value(json_object_get(tags, "mlflow.runName")), "experiment_id", decimal, "user_id",
+                  user != NULL ? user : "", "status", status_of(state), "start_time", started_ms, "artifact_uri", uri,
+                  "lifecycle_stage", "active");
     if (ended_ms != 0) {
         (void)json_object_set_new(info, "end_time", json_integer(ended_ms));
     }
     return json_pack("{s:o, s:{s:o, s:o, s:o}, s:{s:[]}}", "info", info, "data", "metrics",
-                     metrics_of(trial, ended_ms != 0 ? ended_ms : started_ms), "params", params_of(trial), "tags", tags,
-                     "inputs", "dataset_inputs");
+                     metrics_of(trial, json_object_get(written, "names"), ended_ms != 0 ? ended_ms : started_ms), "params",
+                     params_of(trial, json_object_get(written, "params")), "tags", list_of(tags), "inputs",
+                     "dataset_inputs");
+}
+
+/* Takes a section of an entry: later texts replace earlier ones, and a nil takes one back. */
+static void take_section(json_t *into, const msgpack_object *section)
+{
+    msgpack_object_map pairs = document_pairs(section);
+    for (uint32_t i = 0; i < pairs.size; i++) {
+        const msgpack_object *key = &pairs.ptr[i].key, *value = &pairs.ptr[i].val;
+        char name[1024];
+        document_value_text(key, name, sizeof name);
+        if (value->type == MSGPACK_OBJECT_STR) {
+            (void)json_object_set_new(into, name, json_stringn(value->via.str.ptr, value->via.str.size));
+        } else {
+            (void)json_object_del(into, name);
+        }
+    }
+}
+
+static json_t *part_of(json_t *object, const char *key)
+{
+    json_t *part = json_object_get(object, key);
+    if (part == NULL) {
+        part = json_object();
+        (void)json_object_set_new(object, key, part);
+    }
+    return part;
+}
+
+bool work_read_texts(struct work *work, const char *experiment, long long trial, json_t **out)
+{
+    static const char *const sections[] = {"params", "tags", "names", "models"};
+    msgpack_object document;
+    if (!work_ask(work, "texts", experiment, trial, &document)) {
+        return false;
+    }
+    *out = json_object();
+    msgpack_object_array texts = document_list(&document, "texts");
+    for (uint32_t i = 0; i < texts.size; i++) {
+        char index[WORK_ID_BYTES];
+        (void)snprintf(index, sizeof index, "%" PRIu64, document_number(&texts.ptr[i], "trial"));
+        json_t *of_trial = part_of(*out, index);
+        const msgpack_object *entry = document_find(&texts.ptr[i], "texts");
+        for (size_t k = 0; k < sizeof sections / sizeof sections[0]; k++) {
+            if (document_has(entry, sections[k])) {
+                take_section(part_of(of_trial, sections[k]), document_find(entry, sections[k]));
+            }
+        }
+    }
+    return true;
+}
+
+/* The last values of all of a trial's metrics, out of its series: the trial's row has room for some, and may be seconds old. */
+static bool read_metrics(struct work *work, const struct work_run *run, const json_t *names, json_t **out)
+{
+    msgpack_object document;
+    uint8_t bytes[512];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    ask_begin(&writer, "metrics", work->call->secret, 3);
+    pack_text(&writer, "experiment");
+    pack_text(&writer, run->experiment);
+    pack_text(&writer, "trial");
+    pack_u64(&writer, run->trial);
+    pack_text(&writer, "points");
+    pack_u64(&writer, 1);
+    if (!work_send(work, &writer, &document)) {
+        return false;
+    }
+    json_t *found = json_object(), *value;
+    msgpack_object_array sums = document_list(&document, "points");
+    for (uint32_t i = 0; i < sums.size; i++) {
+        char group[64], name[160], key[256];
+        document_text(&sums.ptr[i], "group", group, sizeof group);
+        msgpack_object_map metrics = document_pairs(document_find(&sums.ptr[i], "metrics"));
+        for (uint32_t k = 0; k < metrics.size && !document_true(&sums.ptr[i], "void"); k++) {
+            double last;
+            document_value_text(&metrics.ptr[k].key, name, sizeof name);
+            metric_key(names, group, name, key, sizeof key);
+            if (document_double(document_find(&metrics.ptr[k].val, "last"), &last)) {
+                (void)json_object_set_new(found, key,
+                                          json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value", metric_value(last), "timestamp",
+                                                    (json_int_t)document_number(&sums.ptr[i], "wall_ms"), "step",
+                                                    (json_int_t)document_number(&sums.ptr[i], "step")));
+            }
+        }
+    }
+    *out = json_array();
+    const char *key;
+    json_object_foreach(found, key, value)
+    {
+        (void)json_array_append(*out, value);
+    }
+    json_decref(found);
+    return true;
+}
+
+json_t *work_get_run(struct work *work, const struct work_run *run)
+{
+    msgpack_object document;
+    json_t *texts = NULL, *metrics = NULL, *result = NULL;
+    char index[WORK_ID_BYTES];
+    (void)snprintf(index, sizeof index, "%" PRIu64, run->trial);
+    if (work_ask(work, "trial", run->experiment, (long long)run->trial, &document) &&
+        work_read_texts(work, run->experiment, (long long)run->trial, &texts) &&
+        read_metrics(work, run, json_object_get(json_object_get(texts, index), "names"), &metrics)) {
+        result = work_run(document_find(&document, "experiment"), document_find(&document, "trial"), texts);
+        (void)json_object_set(json_object_get(result, "data"), "metrics", metrics);
+    }
+    json_decref(metrics);
+    json_decref(texts);
+    return result;
 }
 
 static bool get_run(struct work *work)
 {
-    msgpack_object document;
-    char experiment[EXPERIMENT_TEXT_BYTES];
-    long long trial;
-    if (!read_run_id(work, experiment, &trial) || !ask(work, "trial", experiment, trial, &document)) {
-        return false;
-    }
-    work->answer =
-        json_pack("{s:o}", "run", run_of(document_find(&document, "experiment"), document_find(&document, "trial")));
-    return true;
+    struct work_run run;
+    json_t *found = work_read_run(work, &run) ? work_get_run(work, &run) : NULL;
+    work->answer = found != NULL ? json_pack("{s:o}", "run", found) : NULL;
+    return found != NULL;
 }
 
 static struct filter_value of_pairs(const json_t *pairs, const char *key, bool is_metric)
@@ -457,36 +488,36 @@ static bool read_search(struct work *work, struct search *out)
     char error[256];
     size_t i;
     const json_t *text, *orders = json_object_get(work->body, "order_by");
-    if (!filter_read(argument(work, "filter"), &out->filter, error)) {
-        return fail(work, 400, "INVALID_PARAMETER_VALUE", error);
+    if (!filter_read(work_argument(work, "filter"), &out->filter, error)) {
+        return work_fail(work, 400, "INVALID_PARAMETER_VALUE", error);
     }
     json_array_foreach(orders, i, text)
     {
         if (out->order_count == ORDERS_MAX || !json_is_string(text)) {
-            return fail(work, 400, "INVALID_PARAMETER_VALUE",
+            return work_fail(work, 400, "INVALID_PARAMETER_VALUE",
                         "order_by wants at most 8 texts such as metrics.loss ASC.");
         }
         if (!filter_read_order(json_string_value(text), &out->orders[out->order_count++], error)) {
-            return fail(work, 400, "INVALID_PARAMETER_VALUE", error);
+            return work_fail(work, 400, "INVALID_PARAMETER_VALUE", error);
         }
     }
-    const char *page = argument(work, "page_token");
-    out->most = number_argument(work, "max_results", RUNS_STANDARD);
+    const char *page = work_argument(work, "page_token");
+    out->most = work_number(work, "max_results", RUNS_STANDARD);
     out->from = page != NULL ? strtoull(page, NULL, 10) : 0;
     if (out->most == 0 || out->most > RUNS_MAX) {
-        return fail(work, 400, "INVALID_PARAMETER_VALUE", "max_results wants a number from 1 to 50000.");
+        return work_fail(work, 400, "INVALID_PARAMETER_VALUE", "max_results wants a number from 1 to 50000.");
     }
     return true;
 }
 
 /* Appends the runs of an experiment that pass. False: memory is short. */
-static bool collect(const struct search *search, const msgpack_object *document, struct found **found, size_t *count,
-                    size_t *size)
+static bool collect(const struct search *search, const msgpack_object *document, const json_t *texts, struct found **found,
+                    size_t *count, size_t *size)
 {
     const msgpack_object *experiment = document_find(document, "experiment");
     msgpack_object_array trials = document_list(experiment, "trials");
     for (uint32_t i = 0; i < trials.size; i++) {
-        json_t *run = run_of(experiment, &trials.ptr[i]);
+        json_t *run = work_run(experiment, &trials.ptr[i], texts);
         bool passes = run != NULL;
         for (size_t k = 0; k < search->filter.count && passes; k++) {
             const struct filter_term *term = &search->filter.terms[k];
@@ -517,22 +548,25 @@ static bool search_all(struct work *work, struct search *search, struct found **
     msgpack_object list, document;
     size_t i, size = 0;
     const json_t *id, *ids = json_object_get(work->body, "experiment_ids");
-    if (!ask(work, "ls", NULL, -1, &list)) {
+    if (!work_ask(work, "ls", NULL, -1, &list)) {
         return false;
     }
     json_array_foreach(ids, i, id)
     {
-        const msgpack_object *row = json_is_string(id) ? find_experiment(&list, json_string_value(id), NULL) : &list;
-        char experiment[EXPERIMENT_TEXT_BYTES];
+        const msgpack_object *row = json_is_string(id) ? work_find_experiment(&list, json_string_value(id), NULL) : &list;
+        char experiment[WORK_EXPERIMENT_BYTES];
         if (row->type != MSGPACK_OBJECT_MAP || row == &list) {
             continue; /* as MLflow: of an experiment that is not there, there are no runs */
         }
         document_text(row, "id", experiment, sizeof experiment);
-        if (!ask(work, "show", experiment, -1, &document)) {
+        json_t *texts = NULL;
+        if (!work_ask(work, "show", experiment, -1, &document) || !work_read_texts(work, experiment, -1, &texts)) {
             return false;
         }
-        if (!collect(search, &document, found, count, &size)) {
-            return fail(work, 503, "TEMPORARILY_UNAVAILABLE", "No memory is left; ask for less at a time.");
+        bool is_collected = collect(search, &document, texts, found, count, &size);
+        json_decref(texts);
+        if (!is_collected) {
+            return work_fail_memory(work);
         }
     }
     return true;
@@ -544,7 +578,7 @@ static bool search_runs(struct work *work)
     struct found *found = NULL;
     size_t count = 0;
     if (search == NULL) {
-        return fail(work, 503, "TEMPORARILY_UNAVAILABLE", "No memory is left.");
+        return work_fail(work, 503, "TEMPORARILY_UNAVAILABLE", "No memory is left.");
     }
     bool is_done = read_search(work, search) && search_all(work, search, &found, &count);
     if (is_done) {
@@ -557,7 +591,7 @@ static bool search_runs(struct work *work)
         }
         work->answer = json_pack("{s:o}", "runs", runs);
         if (search->from < count && count - search->from > search->most) {
-            char next[ID_TEXT_BYTES];
+            char next[WORK_ID_BYTES];
             (void)snprintf(next, sizeof next, "%" PRIu64, search->from + search->most);
             (void)json_object_set_new(work->answer, "next_page_token", json_string(next));
         }
@@ -575,18 +609,24 @@ static bool search_runs(struct work *work)
 static bool get_history(struct work *work)
 {
     msgpack_object document;
-    char experiment[EXPERIMENT_TEXT_BYTES];
-    long long trial;
-    const char *key = argument(work, "metric_key"), *page = argument(work, "page_token");
-    uint64_t most = number_argument(work, "max_results", 25000), from = page != NULL ? strtoull(page, NULL, 10) : 0,
-             at = 0;
+    struct work_run run;
+    json_t *texts = NULL;
+    const char *key = work_argument(work, "metric_key"), *page = work_argument(work, "page_token");
+    uint64_t most = work_number(work, "max_results", 25000), from = page != NULL ? strtoull(page, NULL, 10) : 0, at = 0;
     if (key == NULL) {
-        return fail(work, 400, "INVALID_PARAMETER_VALUE", "The request lacks metric_key.");
+        return work_fail(work, 400, "INVALID_PARAMETER_VALUE", "The request lacks metric_key.");
     }
-    if (!read_run_id(work, experiment, &trial) || !ask(work, "metrics", experiment, trial, &document)) {
+    if (!work_read_run(work, &run) || !work_read_texts(work, run.experiment, (long long)run.trial, &texts) ||
+        !work_ask(work, "metrics", run.experiment, (long long)run.trial, &document)) {
+        json_decref(texts);
         return false;
     }
-    const char *slash = strchr(key, '/');
+    char index[WORK_ID_BYTES], bare[64] = "";
+    (void)snprintf(index, sizeof index, "%" PRIu64, run.trial);
+    const char *of_name = json_string_value(json_object_get(json_object_get(json_object_get(texts, index), "names"), key));
+    (void)snprintf(bare, sizeof bare, "%s", of_name != NULL ? of_name : "");
+    json_decref(texts);
+    const char *slash = bare[0] != '\0' ? NULL : strchr(key, '/');
     json_t *metrics = json_array();
     msgpack_object_array points = document_list(&document, "points");
     for (uint32_t i = 0; i < points.size; i++) {
@@ -597,7 +637,8 @@ static bool get_history(struct work *work)
         bool is_of_group =
             slash != NULL && strlen(group) == (size_t)(slash - key) && memcmp(group, key, strlen(group)) == 0;
         const msgpack_object *found = document_find(values, is_of_group ? slash + 1 : key);
-        if (document_true(&points.ptr[i], "void") || !document_double(found, &value)) {
+        bool is_other = bare[0] != '\0' && strcmp(bare, group) != 0;
+        if (is_other || document_true(&points.ptr[i], "void") || !document_double(found, &value)) {
             continue;
         }
         if (at >= from && at - from < most) {
@@ -610,7 +651,7 @@ static bool get_history(struct work *work)
     }
     work->answer = json_pack("{s:o}", "metrics", metrics);
     if (from < at && at - from > most) {
-        char next[ID_TEXT_BYTES];
+        char next[WORK_ID_BYTES];
         (void)snprintf(next, sizeof next, "%" PRIu64, from + most);
         (void)json_object_set_new(work->answer, "next_page_token", json_string(next));
     }
@@ -639,49 +680,43 @@ static bool no_models(struct work *work)
     return true;
 }
 
-static bool is_written_elsewhere(struct work *work)
-{
-    return fail(work, 501, "NOT_IMPLEMENTED",
-                "This door reads: experiments are made by `shoal submit`, and trials report with `import shoal`; runs "
-                "cannot be written by MLflow yet.");
-}
-
-static const struct {
-    const char *path;
+/* A row; `method` NULL: any. A path that ends in a star stands for all that begin so, and `rest` is what follows. */
+static const struct row {
+    const char *method, *path;
     bool (*take)(struct work *work);
 } routes[] = {
-    {API "experiments/get", get_experiment},
-    {API "experiments/get-by-name", get_experiment},
-    {API "experiments/search", search_experiments},
-    {API "experiments/list", search_experiments},
-    {API "runs/get", get_run},
-    {API "runs/search", search_runs},
-    {API "metrics/get-history", get_history},
-    {API "artifacts/list", list_artifacts},
-    {"/api/2.0/mlflow-artifacts/artifacts", list_artifacts},
-    {API "registered-models/search", no_models},
-    {API "model-versions/search", no_models},
-    {API "logged-models/search", no_models},
-    {"/api/3.0/mlflow/server-info", server_info},
-    {API "experiments/create", is_written_elsewhere},
-    {API "experiments/update", is_written_elsewhere},
-    {API "experiments/delete", is_written_elsewhere},
-    {API "experiments/restore", is_written_elsewhere},
-    {API "experiments/set-experiment-tag", is_written_elsewhere},
-    {API "runs/create", is_written_elsewhere},
-    {API "runs/update", is_written_elsewhere},
-    {API "runs/delete", is_written_elsewhere},
-    {API "runs/restore", is_written_elsewhere},
-    {API "runs/log-metric", is_written_elsewhere},
-    {API "runs/log-parameter", is_written_elsewhere},
-    {API "runs/log-batch", is_written_elsewhere},
-    {API "runs/log-inputs", is_written_elsewhere},
-    {API "runs/log-model", is_written_elsewhere},
-    {API "runs/set-tag", is_written_elsewhere},
-    {API "runs/delete-tag", is_written_elsewhere},
-    {API "logged-models", is_written_elsewhere},
-    {API "registered-models/create", is_written_elsewhere},
-    {API "model-versions/create", is_written_elsewhere},
+    {NULL, API "experiments/get", get_experiment},
+    {NULL, API "experiments/get-by-name", get_experiment},
+    {NULL, API "experiments/search", search_experiments},
+    {NULL, API "experiments/list", search_experiments},
+    {NULL, API "runs/get", get_run},
+    {NULL, API "runs/search", search_runs},
+    {NULL, API "metrics/get-history", get_history},
+    {NULL, API "artifacts/list", list_artifacts},
+    {NULL, "/api/2.0/mlflow-artifacts/artifacts", list_artifacts},
+    {NULL, API "registered-models/search", no_models},
+    {NULL, API "model-versions/search", no_models},
+    {NULL, API "logged-models/search", no_models},
+    {NULL, "/api/3.0/mlflow/server-info", server_info},
+    {"POST", API "experiments/create", write_create_experiment},
+    {"POST", API "experiments/delete", write_lifecycle},
+    {"POST", API "experiments/restore", write_lifecycle},
+    {"POST", API "experiments/update", write_nothing},
+    {"POST", API "experiments/set-experiment-tag", write_nothing},
+    {"POST", API "runs/create", write_create_run},
+    {"POST", API "runs/update", write_update_run},
+    {"POST", API "runs/log-metric", write_metric},
+    {"POST", API "runs/log-parameter", write_parameter},
+    {"POST", API "runs/log-batch", write_batch},
+    {"POST", API "runs/log-inputs", write_inputs},
+    {"POST", API "runs/log-model", write_model_json},
+    {"POST", API "runs/set-tag", write_tag},
+    {"POST", API "runs/delete-tag", write_delete_tag},
+    {"POST", API "runs/delete", write_nothing},
+    {"POST", API "runs/restore", write_nothing},
+    {"POST", API "logged-models", write_nothing},
+    {"POST", API "registered-models/create", write_nothing},
+    {"POST", API "model-versions/create", write_nothing},
 };
 
 bool mlflow_has(const char *path)
@@ -695,23 +730,44 @@ bool mlflow_has(const char *path)
     return strcmp(path, "/health") == 0 || strcmp(path, "/version") == 0;
 }
 
+/* Whether the row is for the request; `*rest` is what the path has in place of the star. */
+static bool fits(const struct row *row, const struct mlflow_call *call, const char **rest)
+{
+    size_t bytes = strlen(row->path);
+    bool is_open = row->path[bytes - 1] == '*';
+    bytes -= is_open;
+    if (row->method != NULL && strcmp(row->method, call->method) != 0) {
+        return false;
+    }
+    *rest = call->path + (strncmp(call->path, row->path, bytes) == 0 ? bytes : 0);
+    return *rest > call->path && (is_open ? **rest != '\0' : **rest == '\0');
+}
+
+static bool read_body(struct work *work)
+{
+    json_error_t error;
+    size_t count = work->call->body_bytes;
+    if (count == 0) {
+        return true;
+    }
+    char *quoted = malloc(keys_quoted_bytes(count));
+    if (quoted == NULL) {
+        return work_fail_memory(work);
+    }
+    work->body = json_loadb(quoted, keys_quote(work->call->body, count, quoted), JSON_REJECT_DUPLICATES, &error);
+    free(quoted);
+    return json_is_object(work->body) || work_fail(work, 400, "BAD_REQUEST", "The body is no JSON object.");
+}
+
 static bool take(struct work *work)
 {
-    const char *path = work->call->path;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        if (strcmp(path, routes[i].path) == 0) {
-            json_error_t error;
-            work->body = work->call->body_bytes > 0
-                             ? json_loadb(work->call->body, work->call->body_bytes, JSON_REJECT_DUPLICATES, &error)
-                             : NULL;
-            if (work->call->body_bytes > 0 && !json_is_object(work->body)) {
-                return fail(work, 400, "BAD_REQUEST", "The body is no JSON object.");
-            }
-            return routes[i].take(work);
+        if (fits(&routes[i], work->call, &work->rest)) {
+            return read_body(work) && routes[i].take(work);
         }
     }
-    return fail(work, 404, "ENDPOINT_NOT_FOUND",
-                "This door has no such path of MLflow's API; docs/mlflow.md lists those that it has.");
+    return work_fail(work, 404, "ENDPOINT_NOT_FOUND",
+                     "This door has no such path of MLflow's API; docs/mlflow.md lists those that it has.");
 }
 
 struct MHD_Response *mlflow_answer(const struct mlflow_call *call, int *status)
@@ -723,7 +779,7 @@ struct MHD_Response *mlflow_answer(const struct mlflow_call *call, int *status)
                            status);
     }
     if (channel_open(&work.channel) != 0) {
-        (void)fail(&work, 503, "TEMPORARILY_UNAVAILABLE", "The daemon does not answer now; try again in some seconds.");
+        (void)work_fail(&work, 503, "TEMPORARILY_UNAVAILABLE", "The daemon does not answer now; try again in some seconds.");
     } else {
         bool is_done = take(&work);
         if (!is_done) {

@@ -1,0 +1,104 @@
+#ifndef NODE_HTTP_MLFLOW_WORK_H
+#define NODE_HTTP_MLFLOW_WORK_H
+/* A request of MLflow's API under way: its arguments, the daemon's documents, its answer. For the files of this folder. */
+
+#include <jansson.h>
+#include <msgpack.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/pack.h"
+#include "node/http/channel.h"
+#include "node/http/mlflow/mlflow.h"
+
+#define WORK_ID_BYTES 24         /* of an experiment's id in decimal digits */
+#define WORK_EXPERIMENT_BYTES 17 /* in hexadecimal ones */
+#define WORK_RUN_BYTES 33
+
+/* `answer` is the JSON object to send; `status` other than 200: an error, with `error_code` and `message`. */
+struct work {
+    const struct mlflow_call *call;
+    struct channel channel;
+    json_t *body; /* NULL: none, or GET */
+    json_t *answer;
+    const char *rest; /* of the path, behind the route's */
+    int status;
+    const char *error_code;
+    char message[1024];
+};
+
+/* A trial, as the ids of a run name it. */
+struct work_run {
+    char experiment[WORK_EXPERIMENT_BYTES];
+    uint64_t trial;
+};
+
+/* Makes the answer an error; returns false. */
+bool work_fail(struct work *work, int status, const char *error_code, const char *message);
+bool work_fail_argument(struct work *work, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool work_fail_memory(struct work *work);
+
+/* A text of the body, or of the query. NULL: none. */
+const char *work_argument(const struct work *work, const char *name);
+
+/* A number as JSON's, or as a text: clients send 64-bit numbers either way. */
+uint64_t work_number(const struct work *work, const char *name, uint64_t standard);
+
+/* Asks the daemon for a document; `experiment` NULL: about none, `trial` below 0: about all of its trials. False: the daemon has
+ * refused, or does not answer. */
+bool work_ask(struct work *work, const char *op, const char *experiment, long long trial, msgpack_object *out);
+
+/* Sends a request that the caller has packed (ask_begin); the answer is as in work_ask. work_put only sends, and work_take takes the
+ * answer to the first request whose answer was not taken yet. */
+bool work_send(struct work *work, const struct pack_writer *writer, msgpack_object *out);
+bool work_put(struct work *work, const struct pack_writer *writer);
+bool work_take(struct work *work, msgpack_object *out);
+
+/* The experiment's id in decimal digits, with the first bit off: clients read it as a signed number. */
+void work_decimal(const char *experiment, char out[WORK_ID_BYTES]);
+void work_run_id(const struct work_run *run, char out[WORK_RUN_BYTES]);
+
+/* The experiment of a list with this id or this name; a nil if there is none. Of several with one name the newest. */
+const msgpack_object *work_find_experiment(const msgpack_object *list, const char *id, const char *name);
+
+/* Reads the argument run_id, or run_uuid. */
+bool work_read_run(struct work *work, struct work_run *out);
+bool work_read_run_id(struct work *work, const char *id, struct work_run *out);
+
+/* ---- read.c ---------------------------------------------------------------------------------------------------------- */
+
+void work_add_tag(json_t *tags, const char *key, const char *value);
+json_t *work_experiment(const msgpack_object *row); /* of `ls` */
+
+/* What the programs of an experiment's trials have written by MLflow: an object of the trials' indices, each with an object for
+ * each section of their texts (node/daemon/wire/texts.h). `trial` below 0: of all trials. False: the answer is an error. */
+bool work_read_texts(struct work *work, const char *experiment, long long trial, json_t **out);
+
+/* The document of a run, from the documents of `trial` or `show`. `texts`: of work_read_texts. */
+json_t *work_run(const msgpack_object *experiment, const msgpack_object *trial, const json_t *texts);
+
+/* Asks for a run's document. NULL: the answer is an error. */
+json_t *work_get_run(struct work *work, const struct work_run *run);
+
+/* ---- write.c --------------------------------------------------------------------------------------------------------- */
+
+/* The trial whose token the caller has. False: another token's, or the answer is an error (then `work->status` is not 200). */
+bool work_own_trial(struct work *work, struct work_run *out);
+
+/* Keeps a name of the trial's as a tag. */
+bool work_write_tag(struct work *work, const struct work_run *run, const char *key, const char *value);
+
+bool write_create_experiment(struct work *work);
+bool write_create_run(struct work *work);
+bool write_update_run(struct work *work);
+bool write_metric(struct work *work);
+bool write_batch(struct work *work);
+bool write_parameter(struct work *work);
+bool write_tag(struct work *work);
+bool write_delete_tag(struct work *work);
+bool write_inputs(struct work *work);
+bool write_model_json(struct work *work);
+bool write_lifecycle(struct work *work);
+bool write_nothing(struct work *work);
+
+#endif

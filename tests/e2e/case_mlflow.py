@@ -1,0 +1,140 @@
+"""What a trial's program writes by MLflow: with recorded requests of the official client, and with that client itself."""
+
+
+
+from door import DOOR, Door, new_token
+from lab import case, expect, show, wait_over
+
+# The requests of mlflow 3.17 for set_experiment, start_run, log_params, log_metrics, set_tag and the end of the run, as they came.
+RECORDED = """
+import json, math, os, urllib.error, urllib.parse, urllib.request
+URI, RUN, EXPERIMENT = (os.environ["MLFLOW_" + name] for name in ("TRACKING_URI", "RUN_ID", "EXPERIMENT_ID"))
+TOKEN = os.environ["MLFLOW_TRACKING_TOKEN"]
+
+def ask(method, path, body=None, status=200, token=TOKEN):
+    url = f"{URI}/api/2.0/mlflow/{path}"
+    if method == "GET":
+        url += "?" + urllib.parse.urlencode(body or {})
+    data = None if method == "GET" else body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            got, text = answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        got, text = error.code, error.read()
+    assert got == status, (path, got, text)
+    return json.loads(text)
+
+def refused(method, path, body, status=400, code="INVALID_PARAMETER_VALUE", **options):
+    error = ask(method, path, body, status, **options)
+    assert error["error_code"] == code, error
+    return error["message"]
+
+# set_experiment("mine"): whatever its name, it is the trial's own
+assert ask("GET", "experiments/get-by-name", {"experiment_name": "mine"})["experiment"]["experiment_id"] == EXPERIMENT
+assert ask("POST", "experiments/create", {"name": "another"})["experiment_id"] == EXPERIMENT
+# start_run() with MLFLOW_RUN_ID
+assert ask("GET", "runs/get", {"run_id": RUN})["run"]["info"]["experiment_id"] == EXPERIMENT
+run = ask("POST", "runs/update", {"run_id": RUN, "status": "RUNNING"})["run_info"]
+assert (run["run_id"], run["status"]) == (RUN, "RUNNING"), run
+# start_run() once more: the same run
+run = ask("POST", "runs/create", {"experiment_id": EXPERIMENT, "user_id": "ada", "start_time": 1, "run_name": "second",
+                                  "tags": [{"key": "mlflow.user", "value": "ada"}]})["run"]
+assert run["info"]["run_id"] == RUN and run["info"]["run_name"] == "second" and run["info"]["user_id"] == "ada", run
+
+ask("POST", "runs/log-batch", {"run_id": RUN, "params": [{"key": "lr", "value": "0.1"}, {"key": "optimizer/name", "value": "sgd"}],
+    "metrics": [{"key": "train/loss", "value": 1 / step, "timestamp": 1700000000000 + step, "step": step} for step in range(1, 101)],
+    "tags": [{"key": "mlflow.note.content", "value": "a n\\u00f6te"}]})
+ask("POST", "runs/log-metric", {"run_id": RUN, "run_uuid": RUN, "key": "accuracy", "value": 0.5, "timestamp": 1700000000000, "step": "7"})
+ask("POST", "runs/log-metric", {"run_id": RUN, "key": "lr_now", "value": 3e-4, "timestamp": 1700000000000, "step": 7})
+for step, text in enumerate(('NaN', '"NaN"', 'null', 'Infinity', '"Infinity"', '-Infinity', '"-Infinity"')):
+    ask("POST", "runs/log-metric", f'{{"run_id": "{RUN}", "key": "odd/value", "value": {text}, "timestamp": 1700000000000, "step": {step}}}')
+ask("POST", "runs/log-parameter", {"run_id": RUN, "key": "lr", "value": "0.1"})
+message = refused("POST", "runs/log-parameter", {"run_id": RUN, "key": "lr", "value": "0.2"})
+assert message == ("Changing param values is not allowed. Param with key='lr' was already logged with value='0.1' for run "
+                   f"ID='{RUN}'. Attempted logging new value '0.2'."), message
+ask("POST", "runs/set-tag", {"run_id": RUN, "key": "stage", "value": "first"})
+ask("POST", "runs/set-tag", {"run_id": RUN, "key": "stage", "value": "second"})
+ask("POST", "runs/set-tag", {"run_id": RUN, "key": "gone", "value": "x"})
+ask("POST", "runs/delete-tag", {"run_id": RUN, "key": "gone"})
+assert ask("POST", "runs/log-inputs", {"run_id": RUN, "datasets": []}) == {}
+
+# limits, with MLflow's texts
+point = {"key": "a", "value": 1, "timestamp": 1, "step": 0}
+for name, most, row in (("metrics", 1000, point), ("params", 100, {"key": "p", "value": "v"}), ("tags", 100, {"key": "t", "value": "v"})):
+    message = refused("POST", "runs/log-batch", {"run_id": RUN, name: [row] * (most + 1)})
+    assert message == (f"A batch logging request can contain at most {most} {name}. Got {most + 1} {name}. Please split up {name} "
+                       "across multiple requests and try again."), message
+refused("POST", "runs/log-batch", {"run_id": RUN, "metrics": [point] * 950, "tags": [{"key": "t", "value": "v"}] * 51})
+assert "at most 1000000 bytes" in refused("POST", "runs/log-batch", {"run_id": RUN, "more": "x" * 1000000})
+assert "maximum length of 250" in refused("POST", "runs/set-tag", {"run_id": RUN, "key": "k" * 251, "value": "v"})
+ask("POST", "runs/log-parameter", {"run_id": RUN, "key": "long", "value": "\\u00e4" * 6000})
+refused("POST", "runs/log-parameter", {"run_id": RUN, "key": "longer", "value": "v" * 6001})
+ask("POST", "runs/set-tag", {"run_id": RUN, "key": "long", "value": "v" * 8000})
+refused("POST", "runs/set-tag", {"run_id": RUN, "key": "longer", "value": "v" * 8001})
+for key in ("a//b", "../a", "a/./b", "/a", "a\\nb", "a;b", ""):
+    refused("POST", "runs/log-metric", {"run_id": RUN, "key": key, "value": 1})
+refused("POST", "runs/log-metric", {"run_id": RUN, "key": "a", "value": "much"})
+refused("POST", "runs/log-metric", {"run_id": RUN, "key": "a", "value": 1, "step": -1})
+refused("POST", "runs/log-metric", {"key": "a", "value": 1})
+
+# another trial's run, and what a trial may not do
+other = RUN[:16] + format(1 - int(RUN[16:], 16), "016x")
+refused("POST", "runs/set-tag", {"run_id": other, "key": "stage", "value": "mine"}, 403, "PERMISSION_DENIED")
+refused("POST", "runs/log-metric", {"run_id": other, "key": "a", "value": 1}, 403, "PERMISSION_DENIED")
+refused("POST", "runs/update", {"run_id": other, "status": "FINISHED"}, 403, "PERMISSION_DENIED")
+refused("POST", "runs/delete", {"run_id": RUN}, 403, "PERMISSION_DENIED")
+refused("POST", "experiments/delete", {"experiment_id": EXPERIMENT}, 403, "PERMISSION_DENIED")
+refused("POST", "runs/set-tag", {"run_id": RUN, "key": "stage", "value": "x"}, 401, "UNAUTHENTICATED", token="trial_" + "0" * 64)
+
+# what is read is what was written, at once
+data = ask("GET", "runs/get", {"run_id": RUN})["run"]["data"]
+params = {row["key"]: row["value"] for row in data["params"]}
+assert params["lr"] == "0.1" and params["optimizer/name"] == "sgd" and params["long"] == "\\u00e4" * 6000, sorted(params)
+tags = {row["key"]: row["value"] for row in data["tags"]}
+assert tags["stage"] == "second" and "gone" not in tags and tags["mlflow.note.content"] == "a n\\u00f6te", tags
+assert tags["mlflow.experimentName"] == "another" and tags["mlflow.runName"] == "second", tags
+metrics = {row["key"]: row["value"] for row in data["metrics"]}
+assert metrics == {"train/loss": 0.01, "accuracy": 0.5, "lr_now": 3e-4, "odd/value": "-Infinity"}, metrics
+history = ask("GET", "metrics/get-history", {"run_id": RUN, "metric_key": "train/loss"})["metrics"]
+assert [(row["step"], row["value"], row["timestamp"]) for row in history] == [
+    (step, 1 / step, 1700000000000 + step) for step in range(1, 101)], history[:3]
+odd = ask("GET", "metrics/get-history", {"run_id": RUN, "metric_key": "odd/value"})["metrics"]
+assert [row["value"] for row in odd] == ["NaN"] * 3 + ["Infinity"] * 2 + ["-Infinity"] * 2, odd
+found = ask("POST", "runs/search", {"experiment_ids": [EXPERIMENT], "filter": "params.lr = '0.1' and tags.stage LIKE 'sec%'"})["runs"]
+assert RUN in [row["info"]["run_id"] for row in found], found
+# leaving the run does not end the trial
+run = ask("POST", "runs/update", {"run_id": RUN, "status": "FINISHED", "end_time": 1700000000000})["run_info"]
+assert run["status"] == "RUNNING", run
+print("all as recorded", TOKEN)
+"""
+
+
+@case(limit_s=120)
+def a_trial_is_tracked_by_mlflows_requests(lab):
+    mesh = lab.mesh(2, slots="cpu:1", options=DOOR)
+    found = lab.submit(mesh.nodes[0], {
+        "name": "tracked", "entrypoint": "python3 client.py", "max_restarts": 0, "hyperparameters": {"width": 16},
+        "searcher": {"name": "random", "metric": "accuracy", "smaller_is_better": False, "max_trials": 2}}, {"client.py": RECORDED})
+    wait_over(mesh, found, 60)
+    for trial in range(2):
+        token = mesh.nodes[0].run("logs", f"{found}/{trial}").split()[-1]
+        shown = show(mesh, found)["trials"][trial]["metrics"]
+        expect(shown["train"]["loss"] == 0.01 and shown["validation"]["accuracy"] == 0.5 and shown["training"]["lr_now"] == 3e-4,
+               f"the trial's metrics by show: {shown}")
+        for node in mesh.nodes:
+            door = Door(node, new_token(node, "mlflow", "--read-only"))
+            run = f"{found}{trial:016x}"
+            data = door.get(f"/api/2.0/mlflow/runs/get?run_id={run}").json()["run"]["data"]
+            params = {row["key"]: row["value"] for row in data["params"]}
+            metrics = {row["key"]: row["value"] for row in data["metrics"]}
+            expect(params["lr"] == "0.1" and params["width"] == "16", f"parameters at {node.name}: {params}")
+            expect(metrics["accuracy"] == 0.5 and metrics["train/loss"] == 0.01, f"metrics at {node.name}: {metrics}")
+            answer = door.get(f"/api/2.0/mlflow/runs/get?run_id={run}", token=token)
+            expect(answer.status == 401, f"the token of a trial that is over: {answer}")
+    plain = lab.submit(mesh.nodes[0], {
+        "name": "elsewhere", "entrypoint": "env | grep ^MLFLOW_", "environment": {"variables": {"MLFLOW_TRACKING_URI": "http://127.0.0.1:5000"}},
+        "searcher": {"name": "single", "metric": "loss"}})
+    wait_over(mesh, plain, 60)
+    log = mesh.nodes[0].run("logs", f"{plain}/0")
+    expect(log.split() == ["MLFLOW_TRACKING_URI=http://127.0.0.1:5000"], f"a program with a server of its own finds {log}")
