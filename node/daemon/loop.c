@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "node/daemon/api/change.h"
 #include "node/daemon/api/elsewhere.h"
+#include "node/daemon/api/files.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/api/searcher.h"
 #include "node/daemon/api/secrets.h"
@@ -191,6 +192,7 @@ static void take_bulk(struct daemon *daemon)
             daemon_workers_fetched(daemon, event.id, event.code, event.text);
             daemon_searcher_fetched(daemon, event.id, event.code, event.text);
             query_fetched(daemon, &event);
+            files_fetched(daemon, &event);
             daemon_scrub_fetched(daemon, event.id, event.code, event.text);
             break;
         case BULK_PUSHED:

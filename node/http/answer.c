@@ -438,16 +438,16 @@ static struct MHD_Response *of_file(const struct route *route, struct channel *c
     if (code != 0 || !document_true(&reply, "ok")) {
         return code != 0 ? of_failure(code, status) : of_refusal(&reply, status);
     }
-    uint64_t bytes = document_number(&reply, "bytes"), from = document_number(&reply, "from");
+    uint64_t bytes = document_number(&reply, "bytes"), offset = document_number(&reply, "offset");
     struct stat info;
-    if (fd < 0 || fstat(fd, &info) != 0 || info.st_size < 0 || (uint64_t)info.st_size < bytes ||
-        (uint64_t)info.st_size - bytes < from) {
+    if (fd < 0 || fstat(fd, &info) != 0 || info.st_size < 0 || (uint64_t)info.st_size < offset ||
+        (uint64_t)info.st_size - offset < bytes) {
         if (fd >= 0) {
             (void)close(fd);
         }
         return of_failure(ERR_IO, status);
     }
-    struct MHD_Response *response = MHD_create_response_from_fd_at_offset64(bytes, fd, from);
+    struct MHD_Response *response = MHD_create_response_from_fd_at_offset64(bytes, fd, offset);
     if (response == NULL) {
         (void)close(fd);
         return NULL;

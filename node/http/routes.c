@@ -71,6 +71,8 @@ static const struct route rows[] = {
     {"GET", TRIAL "/outputs/{number}/files", "output_files", ROUTE_DOCUMENT, "", "The names of a worker's files", NULL},
     {"GET", TRIAL "/outputs/{number}/file", "output_file", ROUTE_FILE, "path!:t", "One of a worker's files",
      "application/octet-stream"},
+    {"GET", TRIAL "/files", "files", ROUTE_DOCUMENT, "path:t", "The files in a directory below $SHOAL_OUTPUT_DIR", NULL},
+    {"GET", TRIAL "/file", "file_get", ROUTE_FILE, "path!:t", "One of these files", "application/octet-stream"},
     {"POST", TRIAL "/stop", "stop", ROUTE_DOCUMENT, "", "Stop a trial", NULL},
     {"POST", TRIAL "/retry", "retry", ROUTE_DOCUMENT, "", "Try a trial again", NULL},
 

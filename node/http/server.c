@@ -49,6 +49,7 @@ struct body {
     char *bytes;
     size_t count, size;
     bool is_too_large;
+    struct mlflow_upload *upload; /* a file that is taken as it comes; NULL: none */
 };
 
 /* A request that is whole. */
@@ -526,6 +527,29 @@ static struct MHD_Response *serve(struct call *call, int *status)
                           status);
 }
 
+/* Begins an upload, if the request is one; what forbids other requests (serve, foreign) forbids it, too, and then it is a body as
+ * others. */
+static bool begin_upload(struct call *call, struct body *body)
+{
+    const char *path = begins(call->path, "/mlflow") ? call->path + strlen("/mlflow") : call->path;
+    bool is_ours = guard_host_is_ours(field(call, "Host"), options->hosts, options->host_count);
+    if (!mlflow_is_upload(call->method, path) || !is_ours) {
+        return true;
+    }
+    call->has_secret = guard_secret(field(call, "Authorization"), field(call, "Cookie"), options->cookie, call->secret,
+                                    &call->is_cookie);
+    if (call->is_cookie) {
+        return true;
+    }
+    const struct mlflow_call asked = {.method = "PUT", .path = path, .secret = call->has_secret ? call->secret : NULL};
+    body->upload = mlflow_upload_begin(&asked);
+    explicit_bzero(call->secret, sizeof call->secret);
+    if (body->upload != NULL && mlflow_upload_is_good(body->upload)) {
+        keep(call->visitor);
+    }
+    return body->upload != NULL;
+}
+
 static bool take_body(struct body *body, const char *bytes, size_t count)
 {
     if (body->count + count > ARGUMENTS_BODY_BYTES_MAX) {
@@ -546,6 +570,18 @@ static bool take_body(struct body *body, const char *bytes, size_t count)
     return true;
 }
 
+/* Takes a piece of the request's body. False: it has taken too long, or no memory is left. A file of a known visitor may take its
+ * time. */
+static bool take_piece(struct body *body, const struct visitor *visitor, const char *bytes, size_t count)
+{
+    bool is_in_time = now_ms() - visitor->since_ms < BODY_MS;
+    if (body->upload == NULL) {
+        return is_in_time && take_body(body, bytes, count);
+    }
+    mlflow_upload_take(body->upload, bytes, count);
+    return is_in_time || mlflow_upload_is_good(body->upload);
+}
+
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *upload, size_t *upload_bytes, void **state)
 {
@@ -556,17 +592,20 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     (void)version;
     if (body == NULL) {
         body = *state = visitor != NULL ? calloc(1, sizeof *body) : NULL;
-        return body != NULL ? MHD_YES : MHD_NO;
+        struct call begun = {.connection = connection, .visitor = visitor, .method = method, .path = url};
+        return body != NULL && begin_upload(&begun, body) ? MHD_YES : MHD_NO;
     }
     if (*upload_bytes > 0) {
-        bool is_taken = now_ms() - visitor->since_ms < BODY_MS && take_body(body, upload, *upload_bytes);
+        bool is_taken = take_piece(body, visitor, upload, *upload_bytes);
         *upload_bytes = 0;
         return is_taken ? MHD_YES : MHD_NO;
     }
     int status = 500;
     struct call call = {.connection = connection, .visitor = visitor, .method = method, .path = url, .body = body};
     call.is_safe = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
-    struct MHD_Response *response = serve(&call, &status);
+    struct mlflow_upload *file = body->upload;
+    body->upload = NULL;
+    struct MHD_Response *response = file != NULL ? mlflow_upload_end(file, &status) : serve(&call, &status);
     explicit_bzero(call.secret, sizeof call.secret);
     if (status == 401) {
         (void)nanosleep(&wrong, NULL); /* a guess costs its connection this time */
@@ -589,6 +628,9 @@ static void forget(void *context, struct MHD_Connection *connection, void **stat
     (void)connection;
     (void)code;
     if (body != NULL) {
+        if (body->upload != NULL) {
+            mlflow_upload_drop(body->upload);
+        }
         free(body->bytes);
         free(body);
     }

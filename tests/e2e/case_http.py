@@ -81,8 +81,10 @@ def every_route_answers_about_finished_and_running_work(lab):
     for method, pattern, _ in known:
         if method == "GET":
             for experiment in (finished, running):
-                path = pattern.format(experiment=experiment, **values) + ("?path=output/left.txt" if pattern.endswith("/file") else "")
-                if "rungs" not in path if experiment == finished else not re.search("/checkpoints/|/outputs|platform", path):
+                path = pattern.format(experiment=experiment, **values)
+                if path.endswith("/file"):
+                    path += "?path=output/left.txt" if "/outputs/" in path else "?path=left.txt"
+                if "rungs" not in path if experiment == finished else not re.search("/checkpoints/|/outputs|platform|/file[?]", path):
                     ask(method, path, pattern)
     for method, path, body in (
             ("POST", f"/experiments/{running}/label", {"label": "lr", "value": "low"}),
@@ -122,7 +124,7 @@ def without_a_token_nothing_is_told_and_a_read_only_one_changes_nothing(lab):
               "max_slots": {"max_slots": 1}, "experiments": {"config": "name: x"}, "tokens": {"name": "x"}, "secrets": {"name": "X", "value": "x"}}
     wrong = 0
     for method, pattern, operation in operations(door):
-        path = "/api/v1" + pattern.format(**values)
+        path = "/api/v1" + pattern.format(**values) + ("?path=x" if pattern.endswith("/file") else "")
         body = bodies.get(pattern.rsplit("/", 1)[1], {}) if method == "POST" else None
         for token in (None, "shoal_" + "0" * 64, "nonsense"):
             answer = door.ask(method, path, body=body, token=token)

@@ -3,7 +3,7 @@
 
 
 from door import DOOR, Door, new_token
-from lab import case, expect, show, wait_over
+from lab import Broken, case, expect, show, wait_over, wait_until
 
 # The requests of mlflow 3.17 for set_experiment, start_run, log_params, log_metrics, set_tag and the end of the run, as they came.
 RECORDED = """
@@ -13,7 +13,7 @@ TOKEN = os.environ["MLFLOW_TRACKING_TOKEN"]
 
 def ask(method, path, body=None, status=200, token=TOKEN):
     url = f"{URI}/api/2.0/mlflow/{path}"
-    if method == "GET":
+    if method == "GET" and body:
         url += "?" + urllib.parse.urlencode(body or {})
     data = None if method == "GET" else body.encode() if isinstance(body, str) else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}, method=method)
@@ -103,11 +103,89 @@ odd = ask("GET", "metrics/get-history", {"run_id": RUN, "metric_key": "odd/value
 assert [row["value"] for row in odd] == ["NaN"] * 3 + ["Infinity"] * 2 + ["-Infinity"] * 2, odd
 found = ask("POST", "runs/search", {"experiment_ids": [EXPERIMENT], "filter": "params.lr = '0.1' and tags.stage LIKE 'sec%'"})["runs"]
 assert RUN in [row["info"]["run_id"] for row in found], found
+
+# files: in pieces, and nothing leads out
+def send(method, path, body=None, status=200):
+    request = urllib.request.Request(f"{URI}/api/2.0/mlflow-artifacts/artifacts{'' if path[:1] == '?' else '/'}{path}", body, {"Authorization": f"Bearer {TOKEN}"}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            got, text, fields = answer.status, answer.read(), answer.headers
+    except urllib.error.HTTPError as error:
+        got, text, fields = error.code, error.read(), error.headers
+    assert got == status, (method, path, got, text[:300])
+    return text, fields
+
+PLACE = f"{EXPERIMENT}/{RUN}/artifacts"
+LARGE = b"0123456789abcdef" * (300 << 10)
+assert send("PUT", f"{PLACE}/data/large.bin", LARGE)[0] == b"{}"
+send("PUT", f"{PLACE}/page.html", b"<script>alert(1)</script>")
+send("PUT", f"{PLACE}/page.html", b"<script>alert(2)</script>")
+send("PUT", f"{PLACE}/a%20b%C3%A4.txt", iter([b"in ", b"chunks"]))
+send("PUT", f"{PLACE}/empty", b"")
+text, fields = send("GET", f"{PLACE}/page.html")
+assert text == b"<script>alert(2)</script>" and fields["X-Content-Type-Options"] == "nosniff", (text, fields)
+assert fields["Content-Disposition"] == "attachment" and fields["Content-Type"] == "application/octet-stream", fields
+assert send("GET", f"{PLACE}/data/large.bin")[0] == LARGE and send("GET", f"{PLACE}/a%20b%C3%A4.txt")[0] == b"in chunks"
+assert send("GET", f"{PLACE}/empty")[0] == b""
+output = os.environ["SHOAL_OUTPUT_DIR"]
+assert open(f"{output}/data/large.bin", "rb").read() == LARGE
+listed = ask("GET", "artifacts/list", {"run_id": RUN})
+assert listed["root_uri"] == f"mlflow-artifacts:/{PLACE}" and listed["files"] == [
+    {"path": "a b\u00e4.txt", "is_dir": False, "file_size": 9}, {"path": "data", "is_dir": True},
+    {"path": "empty", "is_dir": False, "file_size": 0}, {"path": "page.html", "is_dir": False, "file_size": 25}], listed
+assert ask("GET", "artifacts/list", {"run_id": RUN, "path": "data"})["files"] == [
+    {"path": "data/large.bin", "is_dir": False, "file_size": len(LARGE)}]
+assert json.loads(send("GET", f"?path={PLACE}/data")[0]) == {"files": [{"path": "large.bin", "is_dir": False, "file_size": len(LARGE)}]}
+assert json.loads(send("GET", f"?path={PLACE}/nothing")[0]) == {"files": []}
+for path in ("../../work/client.py", "%2e%2e/work/client.py", "/etc/passwd", "a/%2E%2E/%2e%2e/hparams.json", "a%0ab", "a%5cb", "a//b", "a/", "."):
+    for method, body in (("PUT", b"x"), ("GET", None), ("DELETE", None)):
+        send(method, f"{PLACE}/{path}", body, 400)
+send("PUT", PLACE, b"x", 400)
+send("PUT", f"{PLACE}/data", b"x", 400)
+send("PUT", f"{EXPERIMENT}/{other}/artifacts/mine", b"x", 403)
+os.symlink("/etc", f"{output}/outside")
+send("GET", f"{PLACE}/outside/passwd", None, 404)
+send("PUT", f"{PLACE}/outside/shoal", b"x", 400)
+send("DELETE", f"{PLACE}/outside/passwd", None, 400)
+os.unlink(f"{output}/outside")
+send("DELETE", f"{PLACE}/empty")
+send("GET", f"{PLACE}/empty", None, 404)
+send("DELETE", f"{PLACE}/empty", None, 404)
+
+# a model, as log_model of MLflow 3 does it
+model = ask("POST", "logged-models", {"experiment_id": EXPERIMENT, "name": "net", "model_type": "", "source_run_id": RUN,
+                                      "params": [{"key": "depth", "value": "2"}], "tags": [{"key": "a", "value": "b"}]})["model"]
+ID = model["info"]["model_id"]
+assert model["info"]["status"] == "LOGGED_MODEL_PENDING" and model["info"]["source_run_id"] == RUN, model
+root = model["info"]["artifact_uri"].removeprefix("mlflow-artifacts:/")
+send("PUT", f"{root}/data/weights", b"weights")
+ask("PATCH", f"logged-models/{ID}/tags", {"tags": [{"key": "c", "value": "d"}]})
+ask("DELETE", f"logged-models/{ID}/tags/a", {})
+ask("POST", f"logged-models/{ID}/params", {"params": [{"key": "width", "value": "3"}]})
+assert ask("PATCH", f"logged-models/{ID}", {"model_id": ID, "status": "LOGGED_MODEL_READY"})["model"]["info"]["status"] == "LOGGED_MODEL_READY"
+ask("POST", "runs/outputs", {"run_id": RUN, "models": [{"model_id": ID, "step": "7"}]})
+model = ask("GET", f"logged-models/{ID}")["model"]
+assert model["info"]["tags"] == [{"key": "c", "value": "d"}] and model["info"]["status"] == "LOGGED_MODEL_READY", model
+assert [row["key"] for row in model["data"]["params"]] == ["depth", "width"], model
+assert ask("GET", "runs/get", {"run_id": RUN})["run"]["outputs"]["model_outputs"] == [{"model_id": ID, "step": 7}]
+assert ask("POST", "logged-models/search", {"experiment_ids": [EXPERIMENT], "filter": "name = 'net' and params.depth = '2'"})["models"] != []
+assert ask("POST", "logged-models/search", {"experiment_ids": [EXPERIMENT], "filter": "name = 'other'"}) == {"models": []}
+refused("GET", "logged-models/m-" + "1" * 32, {}, 404, "RESOURCE_DOES_NOT_EXIST")
+refused("GET", f"logged-models/{ID}/nothing", {}, 404, "ENDPOINT_NOT_FOUND")
+refused("GET", "nothing", {}, 404, "ENDPOINT_NOT_FOUND")
 # leaving the run does not end the trial
 run = ask("POST", "runs/update", {"run_id": RUN, "status": "FINISHED", "end_time": 1700000000000})["run_info"]
 assert run["status"] == "RUNNING", run
 print("all as recorded", TOKEN)
 """
+
+
+def over_with_logs(mesh, found, seconds=60):
+    """Waits until the experiment is completed; if it is not, what its trials wrote is in the complaint."""
+    try:
+        wait_over(mesh, found, seconds)
+    except Broken as broken:
+        raise Broken(f"{broken}: {mesh.nodes[0].run('logs', f'{found}/0', check=False)[-3000:]}") from None
 
 
 @case(limit_s=120)
@@ -116,7 +194,7 @@ def a_trial_is_tracked_by_mlflows_requests(lab):
     found = lab.submit(mesh.nodes[0], {
         "name": "tracked", "entrypoint": "python3 client.py", "max_restarts": 0, "hyperparameters": {"width": 16},
         "searcher": {"name": "random", "metric": "accuracy", "smaller_is_better": False, "max_trials": 2}}, {"client.py": RECORDED})
-    wait_over(mesh, found, 60)
+    over_with_logs(mesh, found)
     for trial in range(2):
         token = mesh.nodes[0].run("logs", f"{found}/{trial}").split()[-1]
         shown = show(mesh, found)["trials"][trial]["metrics"]
@@ -130,6 +208,14 @@ def a_trial_is_tracked_by_mlflows_requests(lab):
             metrics = {row["key"]: row["value"] for row in data["metrics"]}
             expect(params["lr"] == "0.1" and params["width"] == "16", f"parameters at {node.name}: {params}")
             expect(metrics["accuracy"] == 0.5 and metrics["train/loss"] == 0.01, f"metrics at {node.name}: {metrics}")
+            place = f"{int(found, 16) & (1 << 63) - 1}/{run}/artifacts"
+            file = wait_until(lambda: door.get(f"/api/2.0/mlflow-artifacts/artifacts/{place}/data/large.bin"), 20, "the file")
+            expect(file.status == 200 and file.body == b"0123456789abcdef" * (300 << 10), f"a file at {node.name}: {file}")
+            listed = door.get(f"/api/2.0/mlflow-artifacts/artifacts?path={place}").json()["files"]
+            expect([row["path"] for row in listed] == ["a b\u00e4.txt", "data", "models", "page.html"], f"files at {node.name}: {listed}")
+            expect(door.document(f"/experiments/{found}/trials/{trial}/files?path=models")["files"][0]["is_directory"], "by the API")
+            file = door.get(f"/api/v1/experiments/{found}/trials/{trial}/file?path=page.html")
+            expect(file.body == b"<script>alert(2)</script>" and file.fields["Content-Disposition"] == "attachment", f"by the API: {file}")
             answer = door.get(f"/api/2.0/mlflow/runs/get?run_id={run}", token=token)
             expect(answer.status == 401, f"the token of a trial that is over: {answer}")
     plain = lab.submit(mesh.nodes[0], {

@@ -1,5 +1,5 @@
 /* What clients of MLflow send. The first byte says what follows: 'f' a filter; 'o' an order; 'k' a key, a NUL and the searcher's
- * metric; 'p' a path; 'q' a body in which Python's json may have written NaN; 't' texts of a trial, as the daemon gets them. */
+ * metric; 'p' a path; 'a' an artifact's place; 'q' a body in which Python's json may have written NaN; 't' texts of a trial, as the daemon gets them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +59,16 @@ static void try_path(const char *path)
     }
 }
 
+static void try_place(const char *text)
+{
+    struct artifact_place place;
+    memset(&place, 1, sizeof place);
+    if (keys_artifact(text, &place)) {
+        CHECK(strlen(place.run) == 32 && memchr(place.path, '\0', sizeof place.path) != NULL);
+        CHECK(place.path[0] == '\0' || keys_is_path(place.path));
+    }
+}
+
 static void try_quote(const char *body, size_t count)
 {
     char *out = malloc(keys_quoted_bytes(count) + 1);
@@ -110,6 +120,9 @@ void fuzz_one(const uint8_t *data, size_t size)
     case 'p':
         try_path(copy);
         break;
+    case 'a':
+        try_place(copy);
+        break;
     case 'q':
         try_quote(copy, count);
         break;
@@ -133,6 +146,8 @@ void fuzz_seeds(void)
     SEED("kaccuracy\0accuracy");
     SEED("pmodel/data/model.pt");
     SEED("p../../etc/passwd");
+    SEED("a17/0123456789abcdef0000000000000007/artifacts/model/data.pt");
+    SEED("a17/models/m-0123456789abcdef0000000789abcdef/artifacts/a/../b");
     SEED("q{\"metrics\": [{\"key\": \"a\", \"value\": NaN}, {\"key\": \"NaN\", \"value\": -Infinity}]}");
     SEED("t\x82\xa6params\x81\xa2lr\xa3" "0.1\xa4tags\x82\xa1" "a\xa1" "b\xa1" "c\xc0");
     SEED("t\x82\xa5names\x81\xa4loss\xa8training\xa6models\x81\xa1m\xa2{}");

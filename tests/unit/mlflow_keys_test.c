@@ -71,6 +71,36 @@ static void a_path_does_not_lead_out(void **state)
     }
 }
 
+#define RUN "0123456789abcdef0000000000000007"
+#define MODEL "m-0123456789abcdef0000000789abcdef"
+
+static void an_artifact_has_its_place_among_a_trials_files(void **state)
+{
+    (void)state;
+    static const char *const good[][3] = {{"17/" RUN "/artifacts", RUN, ""},
+                                          {"17/" RUN "/artifacts/", RUN, ""},
+                                          {"17/" RUN "/artifacts/a/b.txt", RUN, "a/b.txt"},
+                                          {"17/models/" MODEL "/artifacts", RUN, "models/" MODEL},
+                                          {"17/models/" MODEL "/artifacts/data/w", RUN, "models/" MODEL "/data/w"}};
+    static const char *const bad[] = {"", "17", "17/" RUN, "17/" RUN "/files/a", "x/" RUN "/artifacts/a", "17/0123/artifacts/a",
+                                      "17/models/m-0123/artifacts/a", "17/" RUN "/artifacts/../a", "17/" RUN "/artifacts//etc",
+                                      "17/" RUN "/artifacts/a/", "17//artifacts", "/17/" RUN "/artifacts/a", "17/models/" MODEL "/a"};
+    struct artifact_place place;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(keys_artifact(good[i][0], &place));
+        assert_string_equal(place.run, good[i][1]);
+        assert_string_equal(place.path, good[i][2]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (keys_artifact(bad[i], &place)) {
+            fail_msg("%s is taken", bad[i]);
+        }
+    }
+    char longest[1200] = "17/" RUN "/artifacts/";
+    memset(longest + strlen(longest), 'x', 1000);
+    assert_false(keys_artifact(longest, &place));
+}
+
 static void words_that_are_no_json_get_quotes_outside_of_texts(void **state)
 {
     (void)state;
@@ -101,6 +131,7 @@ int main(void)
         cmocka_unit_test(a_metric_has_a_place_in_a_group),
         cmocka_unit_test(keys_are_those_that_mlflow_takes),
         cmocka_unit_test(a_path_does_not_lead_out),
+        cmocka_unit_test(an_artifact_has_its_place_among_a_trials_files),
         cmocka_unit_test(words_that_are_no_json_get_quotes_outside_of_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

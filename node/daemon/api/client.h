@@ -81,6 +81,7 @@ struct query_verify_run;
 struct query_usage_run;
 struct query_events_run;
 struct elsewhere;
+struct files_read;
 struct curves;
 
 /* A code that opens one session (tokens.c); expires_ms 0: a free place. */
@@ -104,6 +105,7 @@ struct daemon_api {
     struct query_events_run *events; /* of other nodes */
     struct elsewhere *elsewhere;     /* passed on to other nodes (elsewhere.h) */
     struct api_shell *shells; /* shells.c */
+    struct files_read *files; /* of trials, one by one */
     struct curves *curves; /* render/curves.h; NULL: not made yet, or no memory is left */
     uint64_t curves_ms;    /* when the trials are looked at next */
     uint64_t watch_ms; /* when streams were last looked at; 0: no stream is open */

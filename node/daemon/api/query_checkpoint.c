@@ -214,7 +214,7 @@ static void reply_file(struct daemon *daemon, struct client *client, struct quer
     }
     pack_text(&reply.writer, "path");
     pack_text(&reply.writer, wanted->file->path);
-    pack_text(&reply.writer, "from");
+    pack_text(&reply.writer, "offset");
     pack_u64(&reply.writer, wanted->file->offset);
     pack_text(&reply.writer, "bytes");
     pack_u64(&reply.writer, wanted->file->bytes);

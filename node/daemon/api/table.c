@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "node/daemon/api/change.h"
 #include "node/daemon/api/elsewhere.h"
+#include "node/daemon/api/files.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/api/searcher.h"
 #include "node/daemon/api/secrets.h"
@@ -40,6 +41,8 @@ static const struct api_row rows[] = {
     {"output_get", API_READS, query_output_get, 0},
     {"output_files", API_READS, query_output_files, 0},
     {"output_file", API_READS, query_output_files, 1},
+    {"files", API_READS, files_list, 0},
+    {"file_get", API_READS, files_get, 0},
     {"config", API_READS, query_config, 0},
     {"config_get", API_READS, query_code_get, QUERY_CONFIG},
     {"code_get", API_READS, query_code_get, QUERY_CODE},
@@ -84,6 +87,9 @@ static const struct api_row rows[] = {
     {"forward", API_LOCAL, shells_request, 1},
     {"trial_report", API_TRIAL, api_trial_report, 0},
     {"trial_texts", API_TRIAL, api_trial_texts, 0},
+    {"trial_file_put", API_TRIAL, files_put, 0},
+    {"trial_file_keep", API_TRIAL, files_keep, 0},
+    {"trial_file_delete", API_TRIAL, files_delete, 0},
 
     {"worker_open", API_OPENS, api_worker_open, 0},
     {"worker_group", API_WORKER, api_worker_group, 0},
@@ -165,4 +171,5 @@ void api_close(struct daemon *daemon)
     elsewhere_close(daemon);
     query_close(daemon);
     shells_close(daemon);
+    files_close(daemon);
 }

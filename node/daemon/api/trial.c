@@ -9,8 +9,7 @@
 #include "node/daemon/wire/request.h"
 #include "node/daemon/workers/workers.h"
 
-/* False, after an error reply: the request is about another trial than the token's. */
-static bool is_own(struct daemon *daemon, const struct client_request *request)
+bool api_trial_is_own(struct daemon *daemon, const struct client_request *request)
 {
     const attempt_id *attempt = &request->worker->prepare.u.worker.attempt;
     experiment_id experiment;
@@ -43,7 +42,7 @@ void api_trial_report(struct daemon *daemon, struct client_request *request, int
     (void)argument;
     struct request_report report;
     uint64_t wall_ms = 0;
-    if (!is_own(daemon, request)) {
+    if (!api_trial_is_own(daemon, request)) {
         return;
     }
     (void)request_u64(&request->map, "wall_ms", &wall_ms);
@@ -68,7 +67,7 @@ void api_trial_texts(struct daemon *daemon, struct client_request *request, int 
     size_t count = 0;
     const uint8_t *bytes = texts.failed ? NULL : pack_read_any(&texts, &count);
     int error = ERR_MALFORMED;
-    if (!is_own(daemon, request)) {
+    if (!api_trial_is_own(daemon, request)) {
         free(clash);
         return;
     }

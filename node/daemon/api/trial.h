@@ -10,6 +10,9 @@
 void api_trial_report(struct daemon *daemon, struct client_request *request, int argument);
 void api_trial_texts(struct daemon *daemon, struct client_request *request, int argument);
 
+/* False, after an error reply: the request is about another trial than the token's. */
+bool api_trial_is_own(struct daemon *daemon, const struct client_request *request);
+
 /* True while there is no room for more. */
 bool api_trial_must_wait(struct daemon *daemon);
 

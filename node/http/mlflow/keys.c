@@ -72,6 +72,65 @@ bool keys_is_path(const char *path)
     return has_names(path);
 }
 
+#define HEX "0123456789abcdef"
+
+bool keys_model_run(const char *model, char run[33])
+{
+    if (strncmp(model, "m-", 2) != 0 || strlen(model) != 34 || strspn(model + 2, HEX) != 32) {
+        return false;
+    }
+    memcpy(run, model + 2, 16);
+    memcpy(run + 16, "00000000", 8);
+    memcpy(run + 24, model + 18, 8);
+    run[32] = '\0';
+    return true;
+}
+
+/* Takes the next name of a path; false: it has `size` bytes or more, or there is none. */
+static bool take_name(const char **path, char *out, size_t size)
+{
+    size_t bytes = strcspn(*path, "/");
+    if (bytes == 0 || bytes >= size) {
+        return false;
+    }
+    memcpy(out, *path, bytes);
+    out[bytes] = '\0';
+    *path += bytes + ((*path)[bytes] == '/');
+    return true;
+}
+
+bool keys_artifact(const char *text, struct artifact_place *out)
+{
+    char experiment[24], name[40], word[16], prefix[48] = "";
+    if (!take_name(&text, experiment, sizeof experiment) || strspn(experiment, "0123456789") != strlen(experiment) ||
+        !take_name(&text, name, sizeof name)) {
+        return false;
+    }
+    if (strcmp(name, "models") == 0) {
+        if (!take_name(&text, name, sizeof name) || !keys_model_run(name, out->run)) {
+            return false;
+        }
+        memcpy(prefix, "models/", 8);
+        memcpy(prefix + 7, name, strlen(name) + 1);
+    } else if (strlen(name) == 32 && strspn(name, HEX) == 32) {
+        memcpy(out->run, name, sizeof out->run);
+    } else {
+        return false;
+    }
+    if (!take_name(&text, word, sizeof word) || strcmp(word, "artifacts") != 0) {
+        return false;
+    }
+    size_t before = strlen(prefix), bytes = strlen(text);
+    if (before + bytes + 2 > sizeof out->path || (bytes > 0 && !keys_is_path(text))) {
+        return false;
+    }
+    memcpy(out->path, prefix, before);
+    out->path[before] = '/';
+    size_t at = before > 0 && bytes > 0 ? before + 1 : before;
+    memcpy(out->path + at, text, bytes + 1);
+    return true;
+}
+
 /* Bytes of the word at `text` that is no JSON; 0: there is none. */
 static size_t word_at(const char *text, size_t count)
 {

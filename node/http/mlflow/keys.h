@@ -30,6 +30,20 @@ bool keys_is_key(const char *key);
  * characters and backslashes. */
 bool keys_is_path(const char *path);
 
+/* Where an artifact lies: among the files of a trial (its output directory). */
+#define KEYS_PATH_BYTES 1000
+struct artifact_place {
+    char run[33];
+    char path[KEYS_PATH_BYTES]; /* "": the directory itself */
+};
+
+/* Reads a place below mlflow-artifacts:/, EXPERIMENT/RUN/artifacts[/PATH] or EXPERIMENT/models/MODEL/artifacts[/PATH]. False: it is
+ * none, or leads out. */
+bool keys_artifact(const char *text, struct artifact_place *out);
+
+/* A model's id is m- and 32 digits: the experiment's, 8 of the trial, 8 drawn ones. Finds the run; false: it is none. */
+bool keys_model_run(const char *model, char run[33]);
+
 /* Python's json writes NaN, Infinity and -Infinity, which are no JSON. Copies the body with quotes round those that stand outside
  * of texts. `out` has room for keys_quoted_bytes(count). Returns the bytes written. */
 size_t keys_quoted_bytes(size_t count);

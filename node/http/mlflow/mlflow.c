@@ -16,6 +16,7 @@
 #include "node/http/mlflow/work.h"
 
 #define API "/api/2.0/mlflow/"
+#define ARTIFACTS "/api/2.0/mlflow-artifacts/artifacts"
 #define VERSION "3.5.0" /* of the API that clients are told of */
 #define RUNS_MAX 50000  /* of one answer, as MLflow's */
 #define RUNS_STANDARD 1000
@@ -284,10 +285,10 @@ json_t *work_run(const msgpack_object *experiment, const msgpack_object *trial, 
     if (ended_ms != 0) {
         (void)json_object_set_new(info, "end_time", json_integer(ended_ms));
     }
-    return json_pack("{s:o, s:{s:o, s:o, s:o}, s:{s:[]}}", "info", info, "data", "metrics",
+    return json_pack("{s:o, s:{s:o, s:o, s:o}, s:{s:[]}, s:{s:o}}", "info", info, "data", "metrics",
                      metrics_of(trial, json_object_get(written, "names"), ended_ms != 0 ? ended_ms : started_ms), "params",
                      params_of(trial, json_object_get(written, "params")), "tags", list_of(tags), "inputs",
-                     "dataset_inputs");
+                     "dataset_inputs", "outputs", "model_outputs", models_outputs(json_object_get(written, "models")));
 }
 
 /* Takes a section of an entry: later texts replace earlier ones, and a nil takes one back. */
@@ -660,12 +661,6 @@ static bool get_history(struct work *work)
 
 /* ---- the rest -------------------------------------------------------------------------------------------------- */
 
-static bool list_artifacts(struct work *work)
-{
-    work->answer = json_pack("{s:s, s:[]}", "root_uri", "mlflow-artifacts:/", "files");
-    return true;
-}
-
 static bool server_info(struct work *work)
 {
     work->answer =
@@ -676,7 +671,7 @@ static bool server_info(struct work *work)
 
 static bool no_models(struct work *work)
 {
-    work->answer = json_pack("{s:[], s:[], s:[]}", "registered_models", "model_versions", "models");
+    work->answer = json_pack("{s:[], s:[]}", "registered_models", "model_versions");
     return true;
 }
 
@@ -692,11 +687,12 @@ static const struct row {
     {NULL, API "runs/get", get_run},
     {NULL, API "runs/search", search_runs},
     {NULL, API "metrics/get-history", get_history},
-    {NULL, API "artifacts/list", list_artifacts},
-    {NULL, "/api/2.0/mlflow-artifacts/artifacts", list_artifacts},
+    {NULL, API "artifacts/list", artifacts_list_run},
+    {"GET", ARTIFACTS, artifacts_list},
+    {"GET", ARTIFACTS "/*", artifacts_get},
+    {"DELETE", ARTIFACTS "/*", artifacts_delete},
     {NULL, API "registered-models/search", no_models},
     {NULL, API "model-versions/search", no_models},
-    {NULL, API "logged-models/search", no_models},
     {NULL, "/api/3.0/mlflow/server-info", server_info},
     {"POST", API "experiments/create", write_create_experiment},
     {"POST", API "experiments/delete", write_lifecycle},
@@ -714,7 +710,10 @@ static const struct row {
     {"POST", API "runs/delete-tag", write_delete_tag},
     {"POST", API "runs/delete", write_nothing},
     {"POST", API "runs/restore", write_nothing},
-    {"POST", API "logged-models", write_nothing},
+    {"POST", API "runs/outputs", models_outputs_of_run},
+    {"POST", API "logged-models", models_create},
+    {"POST", API "logged-models/search", models_search},
+    {NULL, API "logged-models/*", models_one},
     {"POST", API "registered-models/create", write_nothing},
     {"POST", API "model-versions/create", write_nothing},
 };
@@ -773,7 +772,6 @@ static bool take(struct work *work)
 struct MHD_Response *mlflow_answer(const struct mlflow_call *call, int *status)
 {
     struct work work = {.call = call, .status = 200};
-    struct MHD_Response *response = NULL;
     if (strcmp(call->path, "/health") == 0 || strcmp(call->path, "/version") == 0) {
         return answer_text(200, "text/plain; charset=utf-8", strcmp(call->path, "/health") == 0 ? "OK" : VERSION,
                            status);
@@ -781,22 +779,12 @@ struct MHD_Response *mlflow_answer(const struct mlflow_call *call, int *status)
     if (channel_open(&work.channel) != 0) {
         (void)work_fail(&work, 503, "TEMPORARILY_UNAVAILABLE", "The daemon does not answer now; try again in some seconds.");
     } else {
-        bool is_done = take(&work);
-        if (!is_done) {
-            json_decref(work.answer);
-            work.answer = NULL;
-        }
+        (void)take(&work);
         channel_close(&work.channel);
     }
-    json_decref(work.body);
-    if (work.answer == NULL && work.status != 200) {
-        work.answer = json_pack("{s:s, s:s}", "error_code", work.error_code, "message", work.message);
+    if (work.file != NULL) {
+        *status = 200;
+        return work.file;
     }
-    char *text = work.answer != NULL ? json_dumps(work.answer, JSON_COMPACT) : NULL;
-    json_decref(work.answer);
-    if (text != NULL) {
-        response = answer_text(work.status, "application/json", text, status);
-    }
-    free(text);
-    return response;
+    return work_answer(&work, status);
 }

@@ -5,10 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/document.h"
 #include "base/err.h"
+#include "node/http/answer.h"
 #include "node/http/ask.h"
+
+#define CHANNEL_FILE_MS 600000 /* a large file comes from other nodes first */
 
 bool work_fail(struct work *work, int status, const char *error_code, const char *message)
 {
@@ -103,6 +107,35 @@ bool work_take(struct work *work, msgpack_object *out)
 {
     *out = (msgpack_object){.type = MSGPACK_OBJECT_NIL};
     return is_good(work, ask_collect(&work->channel, out), out);
+}
+
+bool work_take_file(struct work *work, msgpack_object *out, int *fd)
+{
+    *out = (msgpack_object){.type = MSGPACK_OBJECT_NIL};
+    *fd = -1;
+    if (is_good(work, channel_next(&work->channel, CHANNEL_FILE_MS, out, fd), out)) {
+        return true;
+    }
+    if (*fd >= 0) {
+        (void)close(*fd);
+    }
+    *fd = -1;
+    return false;
+}
+
+struct MHD_Response *work_answer(struct work *work, int *status)
+{
+    if (work->status != 200) {
+        json_decref(work->answer);
+        work->answer = json_pack("{s:s, s:s}", "error_code", work->error_code, "message", work->message);
+    }
+    char *text = work->answer != NULL ? json_dumps(work->answer, JSON_COMPACT) : NULL;
+    json_decref(work->body);
+    json_decref(work->answer);
+    work->body = work->answer = NULL;
+    struct MHD_Response *response = text != NULL ? answer_text(work->status, "application/json", text, status) : NULL;
+    free(text);
+    return response;
 }
 
 bool work_send(struct work *work, const struct pack_writer *writer, msgpack_object *out)

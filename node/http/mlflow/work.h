@@ -22,6 +22,7 @@ struct work {
     json_t *body; /* NULL: none, or GET */
     json_t *answer;
     const char *rest; /* of the path, behind the route's */
+    struct MHD_Response *file; /* to send in place of `answer`; NULL: none */
     int status;
     const char *error_code;
     char message[1024];
@@ -54,6 +55,12 @@ bool work_send(struct work *work, const struct pack_writer *writer, msgpack_obje
 bool work_put(struct work *work, const struct pack_writer *writer);
 bool work_take(struct work *work, msgpack_object *out);
 
+/* As work_take, for an answer with a descriptor, which is the caller's; -1: none came. */
+bool work_take_file(struct work *work, msgpack_object *out, int *fd);
+
+/* The answer, or the error, as a response; what the work has is then freed, but not the channel. NULL: no memory is left. */
+struct MHD_Response *work_answer(struct work *work, int *status);
+
 /* The experiment's id in decimal digits, with the first bit off: clients read it as a signed number. */
 void work_decimal(const char *experiment, char out[WORK_ID_BYTES]);
 void work_run_id(const struct work_run *run, char out[WORK_RUN_BYTES]);
@@ -80,6 +87,23 @@ json_t *work_run(const msgpack_object *experiment, const msgpack_object *trial, 
 /* Asks for a run's document. NULL: the answer is an error. */
 json_t *work_get_run(struct work *work, const struct work_run *run);
 
+/* ---- artifacts.c ----------------------------------------------------------------------------------------------------- */
+
+bool artifacts_list_run(struct work *work);
+bool artifacts_list(struct work *work);
+bool artifacts_get(struct work *work);
+bool artifacts_delete(struct work *work);
+
+/* ---- models.c -------------------------------------------------------------------------------------------------------- */
+
+/* The `model_outputs` of a run, from the documents of its models. */
+json_t *models_outputs(const json_t *models);
+
+bool models_create(struct work *work);
+bool models_one(struct work *work); /* what is below logged-models/ID */
+bool models_search(struct work *work);
+bool models_outputs_of_run(struct work *work);
+
 /* ---- write.c --------------------------------------------------------------------------------------------------------- */
 
 /* The trial whose token the caller has. False: another token's, or the answer is an error (then `work->status` is not 200). */
@@ -87,6 +111,16 @@ bool work_own_trial(struct work *work, struct work_run *out);
 
 /* Keeps a name of the trial's as a tag. */
 bool work_write_tag(struct work *work, const struct work_run *run, const char *key, const char *value);
+
+/* Writes the texts of an object into a section, and takes back those that are null. */
+bool work_write_section(struct work *work, const struct work_run *run, const char *section, json_t *texts);
+
+/* As work_own_trial; false: the answer says why the caller may not write. */
+bool work_own_or_refuse(struct work *work, struct work_run *out);
+
+/* Writes a request about a trial up to its further arguments, of which there are `arguments`. */
+void work_begin_trial(const struct work *work, struct pack_writer *writer, const char *op, const struct work_run *run,
+                      uint32_t arguments);
 
 bool write_create_experiment(struct work *work);
 bool write_create_run(struct work *work);

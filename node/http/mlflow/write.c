@@ -52,8 +52,7 @@ bool write_nothing(struct work *work)
                      "it finds in MLFLOW_TRACKING_TOKEN; from outside, MLflow reads.");
 }
 
-/* The trial of the caller. False: the answer says why it may not write. */
-static bool own_or_refuse(struct work *work, struct work_run *out)
+bool work_own_or_refuse(struct work *work, struct work_run *out)
 {
     return work_own_trial(work, out) || (work->status == 200 && write_nothing(work));
 }
@@ -73,6 +72,16 @@ static void sections_close(struct sections *sections)
     json_decref(sections->models);
 }
 
+void work_begin_trial(const struct work *work, struct pack_writer *writer, const char *op, const struct work_run *run,
+                      uint32_t arguments)
+{
+    ask_begin(writer, op, work->call->secret, arguments + 2);
+    pack_text(writer, "experiment");
+    pack_text(writer, run->experiment);
+    pack_text(writer, "trial");
+    pack_u64(writer, run->trial);
+}
+
 static bool put_trial(struct work *work, const struct work_run *run, const char *op, uint32_t arguments,
                       const struct pack_writer *rest)
 {
@@ -84,11 +93,7 @@ static bool put_trial(struct work *work, const struct work_run *run, const char 
         return work_fail_memory(work);
     }
     pack_writer_init(&writer, packed, bytes);
-    ask_begin(&writer, op, work->call->secret, arguments + 2);
-    pack_text(&writer, "experiment");
-    pack_text(&writer, run->experiment);
-    pack_text(&writer, "trial");
-    pack_u64(&writer, run->trial);
+    work_begin_trial(work, &writer, op, run, arguments);
     pack_raw(&writer, rest->bytes, rest->used_bytes);
     bool is_sent = work_put(work, &writer);
     free(packed);
@@ -117,8 +122,8 @@ static bool send_section(struct work *work, const struct work_run *run, const ch
     return is_sent;
 }
 
-/* Sends a section, in parts of about TEXTS_BYTES. */
-static bool write_section(struct work *work, const struct work_run *run, const char *section, json_t *texts)
+/* Sends in parts of about TEXTS_BYTES. */
+bool work_write_section(struct work *work, const struct work_run *run, const char *section, json_t *texts)
 {
     struct pack_writer writer;
     const char *key;
@@ -157,8 +162,8 @@ static bool write_section(struct work *work, const struct work_run *run, const c
 /* Parameters first, which may be refused. */
 static bool write_sections(struct work *work, const struct work_run *run, const struct sections *sections)
 {
-    return write_section(work, run, "params", sections->params) && write_section(work, run, "names", sections->names) &&
-           write_section(work, run, "tags", sections->tags) && write_section(work, run, "models", sections->models);
+    return work_write_section(work, run, "params", sections->params) && work_write_section(work, run, "names", sections->names) &&
+           work_write_section(work, run, "tags", sections->tags) && work_write_section(work, run, "models", sections->models);
 }
 
 bool work_write_tag(struct work *work, const struct work_run *run, const char *key, const char *value)
@@ -167,7 +172,7 @@ bool work_write_tag(struct work *work, const struct work_run *run, const char *k
     if (tags == NULL) {
         return work_fail_argument(work, "The text of %s is no UTF-8.", key);
     }
-    bool is_sent = write_section(work, run, "tags", tags);
+    bool is_sent = work_write_section(work, run, "tags", tags);
     json_decref(tags);
     return is_sent;
 }
@@ -424,7 +429,7 @@ static bool write_text(struct work *work, const char *what, const char *section,
     if (is_good && takes_back) {
         (void)json_object_set_new(texts, key, json_null());
     }
-    is_good = is_good && write_section(work, &run, section, texts);
+    is_good = is_good && work_write_section(work, &run, section, texts);
     json_decref(texts);
     work->answer = is_good ? json_object() : NULL;
     return is_good;
@@ -449,7 +454,7 @@ bool write_delete_tag(struct work *work)
 bool write_inputs(struct work *work)
 {
     struct work_run run, own;
-    if (!work_read_run(work, &run) || !own_or_refuse(work, &own)) {
+    if (!work_read_run(work, &run) || !work_own_or_refuse(work, &own)) {
         return false;
     }
     work->answer = json_object();
@@ -472,7 +477,7 @@ bool write_create_experiment(struct work *work)
     if (name == NULL) {
         return work_fail_argument(work, "The request lacks name.");
     }
-    if (!own_or_refuse(work, &own) || !work_write_tag(work, &own, "mlflow.experimentName", name)) {
+    if (!work_own_or_refuse(work, &own) || !work_write_tag(work, &own, "mlflow.experimentName", name)) {
         return false;
     }
     work_decimal(own.experiment, decimal);
@@ -495,7 +500,7 @@ bool write_create_run(struct work *work)
     struct work_run own;
     const char *name = work_argument(work, "run_name");
     json_t *tags = json_object();
-    if (!own_or_refuse(work, &own)) {
+    if (!work_own_or_refuse(work, &own)) {
         json_decref(tags);
         return false;
     }
@@ -504,7 +509,7 @@ bool write_create_run(struct work *work)
         (void)json_object_set_new(tags, "mlflow.runName", json_string(name));
     }
     (void)json_object_del(tags, "mlflow.parentRunId"); /* it would be its own parent */
-    is_good = is_good && write_section(work, &own, "tags", tags);
+    is_good = is_good && work_write_section(work, &own, "tags", tags);
     json_decref(tags);
     return is_good && answer_run(work, &own, "run", false);
 }
@@ -514,7 +519,7 @@ bool write_update_run(struct work *work)
 {
     struct work_run run, own;
     const char *name = work_argument(work, "run_name");
-    if (!work_read_run(work, &run) || !own_or_refuse(work, &own)) {
+    if (!work_read_run(work, &run) || !work_own_or_refuse(work, &own)) {
         return false;
     }
     if (run.trial != own.trial || strcmp(run.experiment, own.experiment) != 0) {
