@@ -1,11 +1,14 @@
 """What a trial's program writes by MLflow: with recorded requests of the official client, and with that client itself."""
 
+import json
+import os
+import subprocess
+from pathlib import Path
 
-
-from door import DOOR, Door, new_token
+from door import DOOR, Door, new_token, python_with
 from lab import Broken, case, expect, show, wait_over, wait_until
 
-# The requests of mlflow 3.17 for set_experiment, start_run, log_params, log_metrics, set_tag and the end of the run, as they came.
+# Requests in the form in which mlflow 3.17 sends them for set_experiment, start_run, log_params, log_metrics and so on.
 RECORDED = """
 import json, math, os, urllib.error, urllib.parse, urllib.request
 URI, RUN, EXPERIMENT = (os.environ["MLFLOW_" + name] for name in ("TRACKING_URI", "RUN_ID", "EXPERIMENT_ID"))
@@ -106,7 +109,8 @@ assert RUN in [row["info"]["run_id"] for row in found], found
 
 # files: in pieces, and nothing leads out
 def send(method, path, body=None, status=200):
-    request = urllib.request.Request(f"{URI}/api/2.0/mlflow-artifacts/artifacts{'' if path[:1] == '?' else '/'}{path}", body, {"Authorization": f"Bearer {TOKEN}"}, method=method)
+    url = f"{URI}/api/2.0/mlflow-artifacts/artifacts{'' if path[:1] == '?' else '/'}{path}"
+    request = urllib.request.Request(url, body, {"Authorization": f"Bearer {TOKEN}"}, method=method)
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             got, text, fields = answer.status, answer.read(), answer.headers
@@ -224,3 +228,95 @@ def a_trial_is_tracked_by_mlflows_requests(lab):
     wait_over(mesh, plain, 60)
     log = mesh.nodes[0].run("logs", f"{plain}/0")
     expect(log.split() == ["MLFLOW_TRACKING_URI=http://127.0.0.1:5000"], f"a program with a server of its own finds {log}")
+
+
+# A script as people have it: nothing in it knows of Shoal.
+SCRIPT = """
+import hashlib, os
+import mlflow
+import numpy
+from sklearn.linear_model import LogisticRegression
+
+mlflow.set_experiment("fruit")
+mlflow.autolog()
+generator = numpy.random.default_rng(1)
+features = generator.normal(size=(200, 4))
+labels = (features.sum(axis=1) > 0).astype(int)
+LogisticRegression(C=0.5).fit(features, labels)
+with mlflow.start_run(run_name="by hand") as run:
+    for step in range(5):
+        mlflow.log_metric("loss", 1 / (step + 1), step=step)
+    mlflow.log_params({"depth": 2, "kind": "linear"})
+    mlflow.set_tag("fruit", "apple")
+    mlflow.log_text("hello", "notes/hello.txt")
+    piece = os.urandom(1 << 20)
+    with open("large.bin", "wb") as file:
+        for number in range(int(os.environ["SHOAL_HP_MIB"])):
+            file.write(number.to_bytes(4, "big") + piece[4:])
+    mlflow.log_artifact("large.bin", "big")
+with open("large.bin", "rb") as file:
+    print("DIGEST", hashlib.file_digest(file, "sha256").hexdigest())
+print("RUN", run.info.run_id)
+"""
+
+READS = """
+import hashlib, json, sys
+import mlflow
+import numpy
+run_id = sys.argv[1]
+run = mlflow.get_run(run_id)
+model = mlflow.sklearn.load_model(f"models:/{run.outputs.model_outputs[0].model_id}")
+path = mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path="big/large.bin", dst_path=sys.argv[2])
+with open(path, "rb") as file:
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+found = mlflow.search_runs([run.info.experiment_id], "params.depth = '2' and tags.fruit LIKE 'app%' and metrics.loss < 0.3")
+history = mlflow.MlflowClient().get_metric_history(run_id, "loss")
+print(json.dumps({"params": run.data.params, "metrics": run.data.metrics, "tags": run.data.tags, "digest": digest, "name": run.info.run_name,
+    "files": sorted(file.path for file in mlflow.MlflowClient().list_artifacts(run_id)), "found": list(found["run_id"]),
+    "text": mlflow.artifacts.load_text(f"runs:/{run_id}/notes/hello.txt"),
+    "history": [[point.step, point.value] for point in history], "guess": model.predict(numpy.array([[1.0, 1, 1, 1]])).tolist(),
+    "models": [model.model_id for model in mlflow.search_logged_models([run.info.experiment_id], output_format="list")]}))
+"""
+
+
+def memory_of(process):
+    """The most memory that a process has had, in MiB."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise Broken(f"process {process} has no VmHWM")
+
+
+@case(limit_s=900, whole=True)
+def a_script_with_autolog_is_tracked_with_no_line_changed(lab):
+    """The official client writes in a trial and reads at another node, a file of 1 GiB, too, in little memory of the door."""
+    python = python_with("mlflow-sklearn-venv", "mlflow-skinny==3.17.2", "scikit-learn==1.7.2", "pandas==2.3.3", limit_s=500)
+    mesh = lab.mesh(3, slots="cpu:1", options=DOOR)
+    doors = [Door(node) for node in mesh.nodes]
+    found = lab.submit(mesh.nodes[0], {"name": "script", "entrypoint": f"{python} script.py", "max_restarts": 0, "hyperparameters": {"mib": 1024},
+                                       "searcher": {"name": "single", "metric": "loss"}}, {"script.py": SCRIPT})
+    over_with_logs(mesh, found, 400)
+    words = mesh.nodes[0].run("logs", f"{found}/0").split()
+    digest, run = words[words.index("DIGEST") + 1], words[words.index("RUN") + 1]
+    expect(run == f"{found}{0:016x}", f"the run is {run}")
+    own = show(mesh, found)["trials"][0]
+    expect(own["metrics"]["validation"]["loss"] == 0.2, f"metrics by show: {own['metrics']}")
+    ran_on = own["slots"][0]["node"] if own["slots"] else None
+    reader = next(index for index, node in enumerate(mesh.nodes) if node.json("status")["node"]["id"] != ran_on)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(lab.dir), "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{doors[reader].port}",
+                   "MLFLOW_TRACKING_TOKEN": new_token(mesh.nodes[reader], "mlflow", "--read-only")}
+    to = lab.dir / "downloads"
+    to.mkdir()
+    done = subprocess.run([python, "-c", READS, run, str(to)], capture_output=True, text=True, timeout=300, env=environment)
+    expect(done.returncode == 0, done.stderr[-3000:])
+    told = json.loads(done.stdout.splitlines()[-1])
+    expect(told["digest"] == digest, "the file of 1 GiB differs")
+    expect(told["params"]["C"] == "0.5" and told["params"]["depth"] == "2" and told["params"]["mib"] == "1024", f"parameters: {told['params']}")
+    expect(told["metrics"]["loss"] == 0.2 and "training_accuracy_score" in told["metrics"], f"metrics: {told['metrics']}")
+    expect(told["tags"]["fruit"] == "apple" and told["tags"]["mlflow.experimentName"] == "fruit" and told["name"] == "by hand", f"tags: {told}")
+    expect(told["found"] == [run] and told["history"] == [[step, 1 / (step + 1)] for step in range(5)], f"searched: {told}")
+    expect({"big", "notes", "models"} <= set(told["files"]) and told["text"] == "hello", f"files: {told['files']}")
+    expect(told["guess"] == [1] and len(told["models"]) == 1, f"the model: {told['guess']} of {told['models']}")
+    memory = [memory_of(door.process()) for door in doors]
+    expect(max(memory) < 64, f"the doors have had {memory} MiB")
+    return f"the doors have had {', '.join(f'{one:.0f}' for one in memory)} MiB"
