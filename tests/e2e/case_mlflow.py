@@ -180,6 +180,34 @@ refused("GET", "nothing", {}, 404, "ENDPOINT_NOT_FOUND")
 # leaving the run does not end the trial
 run = ask("POST", "runs/update", {"run_id": RUN, "status": "FINISHED", "end_time": 1700000000000})["run_info"]
 assert run["status"] == "RUNNING", run
+
+# a run below it, and one after it, are further runs with parameters, metrics and files of their own
+below = ask("POST", "runs/create", {"experiment_id": EXPERIMENT, "start_time": 1700000000000, "run_name": "fold 1",
+                                    "tags": [{"key": "mlflow.parentRunId", "value": RUN}]})["run"]["info"]
+after = ask("POST", "runs/create", {"experiment_id": EXPERIMENT, "start_time": 1700000000001, "run_name": "next"})["run"]["info"]
+assert len({RUN, below["run_id"], after["run_id"]}) == 3 and below["status"] == "RUNNING" and below["start_time"] == 1700000000000, (below, after)
+ID = after["run_id"]
+assert ID[:16] == RUN[:16] and ID[24:] == RUN[24:], ID
+ask("POST", "runs/log-batch", {"run_id": ID, "params": [{"key": "lr", "value": "7"}], "tags": [{"key": "stage", "value": "third"}],
+                               "metrics": [{"key": "accuracy", "value": 0.75, "timestamp": 1700000000000, "step": 1000000},
+                                           {"key": "train/loss", "value": 9, "timestamp": 1700000000000, "step": 3}]})
+refused("POST", "runs/log-parameter", {"run_id": ID, "key": "lr", "value": "8"})
+send("PUT", f"{EXPERIMENT}/{ID}/artifacts/page.html", b"its own")
+info = ask("POST", "runs/update", {"run_id": ID, "status": "FAILED", "end_time": 1700000000009})["run_info"]
+assert (info["status"], info["end_time"]) == ("FAILED", 1700000000009), info
+run = ask("GET", "runs/get", {"run_id": ID})["run"]
+assert run["data"]["params"] == [{"key": "lr", "value": "7"}] and run["info"]["run_name"] == "next", run
+assert {row["key"]: row["value"] for row in run["data"]["metrics"]} == {"accuracy": 0.75, "train/loss": 9}, run
+assert {"key": "mlflow.parentRunId", "value": RUN} in run["data"]["tags"], run
+assert [row["value"] for row in ask("GET", "metrics/get-history", {"run_id": ID, "metric_key": "train/loss"})["metrics"]] == [9]
+assert [row["step"] for row in ask("GET", "metrics/get-history", {"run_id": RUN, "metric_key": "accuracy"})["metrics"]] == [7]
+assert send("GET", f"{EXPERIMENT}/{ID}/artifacts/page.html")[0] == b"its own"
+assert ask("GET", "artifacts/list", {"run_id": ID})["files"] == [{"path": "page.html", "is_dir": False, "file_size": 7}]
+own = ask("GET", "runs/get", {"run_id": RUN})["run"]["data"]
+assert {row["key"]: row["value"] for row in own["metrics"]} == metrics and "7" not in [row["value"] for row in own["params"]], own
+found = ask("POST", "runs/search", {"experiment_ids": [EXPERIMENT], "filter": "params.lr = '7' and metrics.accuracy > 0.7"})["runs"]
+assert ID in [row["info"]["run_id"] for row in found] and RUN not in [row["info"]["run_id"] for row in found], found
+refused("GET", "runs/get", {"run_id": RUN[:16] + "00000001" + RUN[24:]}, 404, "RESOURCE_DOES_NOT_EXIST")
 print("all as recorded", TOKEN)
 """
 
@@ -202,7 +230,7 @@ def a_trial_is_tracked_by_mlflows_requests(lab):
     for trial in range(2):
         token = mesh.nodes[0].run("logs", f"{found}/{trial}").split()[-1]
         shown = show(mesh, found)["trials"][trial]["metrics"]
-        expect(shown["train"]["loss"] == 0.01 and shown["validation"]["accuracy"] == 0.5 and shown["training"]["lr_now"] == 3e-4,
+        expect(sorted(shown) == ["odd", "train", "training", "validation"] and shown["train"]["loss"] == 0.01 and shown["validation"]["accuracy"] == 0.5 and shown["training"]["lr_now"] == 3e-4,
                f"the trial's metrics by show: {shown}")
         for node in mesh.nodes:
             door = Door(node, new_token(node, "mlflow", "--read-only"))
@@ -216,7 +244,7 @@ def a_trial_is_tracked_by_mlflows_requests(lab):
             file = wait_until(lambda: door.get(f"/api/2.0/mlflow-artifacts/artifacts/{place}/data/large.bin"), 20, "the file")
             expect(file.status == 200 and file.body == b"0123456789abcdef" * (300 << 10), f"a file at {node.name}: {file}")
             listed = door.get(f"/api/2.0/mlflow-artifacts/artifacts?path={place}").json()["files"]
-            expect([row["path"] for row in listed] == ["a b\u00e4.txt", "data", "models", "page.html"], f"files at {node.name}: {listed}")
+            expect([row["path"] for row in listed] == ["a b\u00e4.txt", "data", "models", "page.html", "runs"], f"files at {node.name}: {listed}")
             expect(door.document(f"/experiments/{found}/trials/{trial}/files?path=models")["files"][0]["is_directory"], "by the API")
             file = door.get(f"/api/v1/experiments/{found}/trials/{trial}/file?path=page.html")
             expect(file.body == b"<script>alert(2)</script>" and file.fields["Content-Disposition"] == "attachment", f"by the API: {file}")
@@ -236,14 +264,15 @@ import hashlib, os
 import mlflow
 import numpy
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 
 mlflow.set_experiment("fruit")
 mlflow.autolog()
 generator = numpy.random.default_rng(1)
 features = generator.normal(size=(200, 4))
 labels = (features.sum(axis=1) > 0).astype(int)
-LogisticRegression(C=0.5).fit(features, labels)
 with mlflow.start_run(run_name="by hand") as run:
+    LogisticRegression(C=0.5).fit(features, labels)
     for step in range(5):
         mlflow.log_metric("loss", 1 / (step + 1), step=step)
     mlflow.log_params({"depth": 2, "kind": "linear"})
@@ -254,6 +283,7 @@ with mlflow.start_run(run_name="by hand") as run:
         for number in range(int(os.environ["SHOAL_HP_MIB"])):
             file.write(number.to_bytes(4, "big") + piece[4:])
     mlflow.log_artifact("large.bin", "big")
+GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0, 10.0]}, cv=2).fit(features, labels)
 with open("large.bin", "rb") as file:
     print("DIGEST", hashlib.file_digest(file, "sha256").hexdigest())
 print("RUN", run.info.run_id)
@@ -269,10 +299,13 @@ model = mlflow.sklearn.load_model(f"models:/{run.outputs.model_outputs[0].model_
 path = mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path="big/large.bin", dst_path=sys.argv[2])
 with open(path, "rb") as file:
     digest = hashlib.file_digest(file, "sha256").hexdigest()
+every = mlflow.search_runs([run.info.experiment_id])
 found = mlflow.search_runs([run.info.experiment_id], "params.depth = '2' and tags.fruit LIKE 'app%' and metrics.loss < 0.3")
 history = mlflow.MlflowClient().get_metric_history(run_id, "loss")
 print(json.dumps({"params": run.data.params, "metrics": run.data.metrics, "tags": run.data.tags, "digest": digest, "name": run.info.run_name,
     "files": sorted(file.path for file in mlflow.MlflowClient().list_artifacts(run_id)), "found": list(found["run_id"]),
+    "best": [value for value in every.get("params.best_C", []) if value is not None],
+    "tried": sorted(value for value, parent in zip(every["params.C"], every["tags.mlflow.parentRunId"]) if parent not in (None, run_id)),
     "text": mlflow.artifacts.load_text(f"runs:/{run_id}/notes/hello.txt"),
     "history": [[point.step, point.value] for point in history], "guess": model.predict(numpy.array([[1.0, 1, 1, 1]])).tolist(),
     "models": [model.model_id for model in mlflow.search_logged_models([run.info.experiment_id], output_format="list")]}))
@@ -315,8 +348,9 @@ def a_script_with_autolog_is_tracked_with_no_line_changed(lab):
     expect(told["metrics"]["loss"] == 0.2 and "training_accuracy_score" in told["metrics"], f"metrics: {told['metrics']}")
     expect(told["tags"]["fruit"] == "apple" and told["tags"]["mlflow.experimentName"] == "fruit" and told["name"] == "by hand", f"tags: {told}")
     expect(told["found"] == [run] and told["history"] == [[step, 1 / (step + 1)] for step in range(5)], f"searched: {told}")
+    expect(len(told["best"]) == 1 and told["tried"] == ["0.1", "1.0", "10.0"], f"further runs of the search: {told['best']}, {told['tried']}")
     expect({"big", "notes", "models"} <= set(told["files"]) and told["text"] == "hello", f"files: {told['files']}")
-    expect(told["guess"] == [1] and len(told["models"]) == 1, f"the model: {told['guess']} of {told['models']}")
+    expect(told["guess"] == [1] and len(told["models"]) == 2, f"the model: {told['guess']} of {told['models']}")
     memory = [memory_of(door.process()) for door in doors]
     expect(max(memory) < 64, f"the doors have had {memory} MiB")
     return f"the doors have had {', '.join(f'{one:.0f}' for one in memory)} MiB"

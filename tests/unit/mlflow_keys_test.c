@@ -72,6 +72,7 @@ static void a_path_does_not_lead_out(void **state)
 }
 
 #define RUN "0123456789abcdef0000000000000007"
+#define FURTHER "0123456789abcdef00c0ffee00000007"
 #define MODEL "m-0123456789abcdef0000000789abcdef"
 
 static void an_artifact_has_its_place_among_a_trials_files(void **state)
@@ -80,6 +81,8 @@ static void an_artifact_has_its_place_among_a_trials_files(void **state)
     static const char *const good[][3] = {{"17/" RUN "/artifacts", RUN, ""},
                                           {"17/" RUN "/artifacts/", RUN, ""},
                                           {"17/" RUN "/artifacts/a/b.txt", RUN, "a/b.txt"},
+                                          {"17/" FURTHER "/artifacts/a", FURTHER, "runs/00c0ffee/a"},
+                                          {"17/" FURTHER "/artifacts", FURTHER, "runs/00c0ffee"},
                                           {"17/models/" MODEL "/artifacts", RUN, "models/" MODEL},
                                           {"17/models/" MODEL "/artifacts/data/w", RUN, "models/" MODEL "/data/w"}};
     static const char *const bad[] = {"", "17", "17/" RUN, "17/" RUN "/files/a", "x/" RUN "/artifacts/a", "17/0123/artifacts/a",

@@ -44,8 +44,8 @@ static void only_known_sections_with_texts_of_their_bounds_are_taken(void **stat
     memset(key, 'k', sizeof key - 1);
     memset(value, 'v', sizeof value - 1);
     assert_true(is_good("params", "lr", "0.1") && is_good("tags", "a", "") && is_good("names", "loss", "training"));
-    assert_true(is_good("tags", "a", NULL) && is_good("models", "m", NULL));
-    assert_false(is_good("params", "a", NULL) || is_good("names", "a", NULL));
+    assert_true(is_good("tags", "a", NULL) && is_good("models", "m", NULL) && is_good("runs", "r", "{}"));
+    assert_false(is_good("params", "a", NULL) || is_good("names", "a", NULL) || is_good("runs", "a", NULL));
     assert_false(is_good("other", "a", "b") || is_good("tags", "", "b"));
     assert_false(is_good("tags", key, "b"));
     key[TEXTS_KEY_BYTES_MAX] = '\0';
@@ -60,6 +60,14 @@ static void only_known_sections_with_texts_of_their_bounds_are_taken(void **stat
     count = make("tags", "a", "b\x01");
     bytes[count - 1] = '\0'; /* texts end where they say */
     assert_false(texts_are_good(bytes, count));
+}
+
+static void a_further_runs_metrics_are_told_by_their_group(void **state)
+{
+    (void)state;
+    assert_true(texts_is_further("run-00c0ffee"));
+    assert_false(texts_is_further("run-00c0ffe") || texts_is_further("run-00c0ffee0") || texts_is_further("run-00C0FFEE") ||
+                 texts_is_further("run-") || texts_is_further("training"));
 }
 
 static int take(struct texts_params *params, const char *key, const char *value, struct texts_clash *clash)
@@ -120,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_known_sections_with_texts_of_their_bounds_are_taken),
+        cmocka_unit_test(a_further_runs_metrics_are_told_by_their_group),
         cmocka_unit_test(a_parameter_is_written_once),
         cmocka_unit_test(a_map_that_is_refused_leaves_nothing),
     };

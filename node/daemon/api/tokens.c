@@ -241,7 +241,7 @@ void tokens_session(struct daemon *daemon, struct client_request *request, int a
     bytes_to_hex(id, daemon->keys.id.bytes, NODE_ID_BYTES);
     bytes_to_hex(mesh, daemon->mesh.bytes, 6);
     const attempt_id *attempt = rights.worker != NULL ? &rights.worker->prepare.u.worker.attempt : NULL;
-    if (client_reply_begin(&reply, request->id, true, attempt != NULL ? 11 : 9)) {
+    if (client_reply_begin(&reply, request->id, true, attempt != NULL ? 12 : 9)) {
         pack_pair(&reply.writer, "node", id);
         pack_pair(&reply.writer, "label", render_node_label(daemon->core, daemon->keys.id).text);
         pack_pair(&reply.writer, "name", daemon->name);
@@ -260,6 +260,8 @@ void tokens_session(struct daemon *daemon, struct client_request *request, int a
             pack_pair(&reply.writer, "experiment", experiment);
             pack_text(&reply.writer, "trial");
             pack_u64(&reply.writer, attempt->trial);
+            pack_text(&reply.writer, "attempt");
+            pack_u64(&reply.writer, attempt->number);
         }
         client_reply_send(daemon, request->client, &reply, -1);
     }

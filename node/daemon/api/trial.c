@@ -88,7 +88,7 @@ void api_trial_texts(struct daemon *daemon, struct client_request *request, int 
         free(answer);
     } else if (error == ERR_MALFORMED) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "trial_texts wants `texts` of the sections params, tags, names and models, with texts within their bounds.");
+                           "trial_texts wants `texts` of the sections params, tags, names, models and runs, with texts within their bounds.");
         free(answer);
     } else if (error == ERR_FULL && request->worker->params.count >= TEXTS_PARAMS_MAX) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "A trial has at most %d parameters.", TEXTS_PARAMS_MAX);

@@ -13,7 +13,8 @@ struct section {
 };
 
 static const struct section sections[] = {
-    {"params", 24000, false}, {"tags", 32000, true}, {"names", 31, false}, {"models", 256u << 10, true}};
+    {"params", 24000, false}, {"tags", 32000, true}, {"names", 31, false}, {"models", 256u << 10, true},
+    {"runs", 4096, false}};
 
 static const struct section *find_section(const char *name, size_t bytes)
 {

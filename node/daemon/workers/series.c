@@ -157,6 +157,7 @@ int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, ui
                          const char *group, uint64_t step, uint64_t wall_ms, struct pack_reader metrics)
 {
     const char *searched = searched_by(daemon, worker);
+    bool is_further = texts_is_further(group); /* says nothing of the trial's own run */
     struct pack_reader walk = metrics;
     uint32_t pairs = pack_read_map(&walk);
     size_t most = metrics.count - metrics.offset + 9u * pairs + POINT_HEAD_BYTES; /* a number grows to 9 bytes at most */
@@ -177,7 +178,7 @@ int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, ui
         double value = pack_read_double(&walk);
         pack_text(&writer, name);
         pack_double(&writer, value);
-        if (!walk.failed) {
+        if (!walk.failed && !is_further) {
             latest_set(&worker->latest, searched, group, name, step, value);
         }
     }
@@ -197,7 +198,11 @@ int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, ui
     } else if (source.session != 0) {
         worker->reported = source;
     }
-    status_event(daemon, worker, step);
+    if (is_further) {
+        worker_stall_heard(&worker->stall, daemon_now_ms());
+    } else {
+        status_event(daemon, worker, step);
+    }
     if (strcmp(group, "validation") == 0) {
         result_event(daemon, worker, step, metrics);
     }

@@ -75,23 +75,26 @@ static bool list(struct work *work, const struct work_run *run, const char *path
 bool artifacts_list_run(struct work *work)
 {
     struct work_run run;
+    struct artifact_place place;
     json_t *files;
-    char decimal[WORK_ID_BYTES], id[WORK_RUN_BYTES], root[128];
+    char decimal[WORK_ID_BYTES], id[WORK_RUN_BYTES], root[96], text[KEYS_PATH_BYTES + sizeof root], uri[sizeof root + 24];
     const char *path = work_argument(work, "path");
     path = path != NULL ? path : "";
     if (!work_read_run(work, &run)) {
         return false;
     }
-    if (path[0] != '\0' && !keys_is_path(path)) {
-        return work_fail_argument(work, "Invalid path: '%.300s'", path);
-    }
-    if (!list(work, &run, path, path, &files)) {
-        return false;
-    }
     work_decimal(run.experiment, decimal);
     work_run_id(&run, id);
-    (void)snprintf(root, sizeof root, "mlflow-artifacts:/%s/%s/artifacts", decimal, id);
-    work->answer = json_pack("{s:s, s:o}", "root_uri", root, "files", files);
+    (void)snprintf(root, sizeof root, "%s/%s/artifacts", decimal, id);
+    int bytes = snprintf(text, sizeof text, "%s/%s", root, path);
+    if (bytes < 0 || (size_t)bytes >= sizeof text) {
+        return work_fail_argument(work, "The path is longer than %d bytes.", KEYS_PATH_BYTES);
+    }
+    if (!read_place(work, text, &run, &place) || !list(work, &run, place.path, path, &files)) {
+        return false;
+    }
+    (void)snprintf(uri, sizeof uri, "mlflow-artifacts:/%s", root);
+    work->answer = json_pack("{s:s, s:o}", "root_uri", uri, "files", files);
     return true;
 }
 

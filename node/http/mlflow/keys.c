@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "node/daemon/wire/texts.h"
+
 bool keys_place(const char *key, const char *searched, struct metric_place *out)
 {
     const char *slash = strchr(key, '/');
@@ -114,6 +116,11 @@ bool keys_artifact(const char *text, struct artifact_place *out)
         memcpy(prefix + 7, name, strlen(name) + 1);
     } else if (strlen(name) == 32 && strspn(name, HEX) == 32) {
         memcpy(out->run, name, sizeof out->run);
+        if (memcmp(name + 16, "00000000", TEXTS_FURTHER_CHARS) != 0) { /* a further run's files are by themselves */
+            memcpy(prefix, "runs/", 6);
+            memcpy(prefix + 5, name + 16, TEXTS_FURTHER_CHARS);
+            prefix[5 + TEXTS_FURTHER_CHARS] = '\0';
+        }
     } else {
         return false;
     }

@@ -9,6 +9,7 @@
 
 #include "base/document.h"
 #include "base/err.h"
+#include "node/daemon/wire/texts.h"
 #include "node/http/answer.h"
 #include "node/http/ask.h"
 #include "node/http/mlflow/filter.h"
@@ -168,240 +169,6 @@ static bool search_experiments(struct work *work)
 
 /* ---- runs ------------------------------------------------------------------------------------------------------ */
 
-static const char *status_of(const char *state)
-{
-    static const char *const names[][2] = {{"running", "RUNNING"},  {"stopping", "RUNNING"}, {"completed", "FINISHED"},
-                                           {"stopped", "FINISHED"}, {"failed", "FAILED"},    {"cancelled", "KILLED"}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(state, names[i][0]) == 0) {
-            return names[i][1];
-        }
-    }
-    return "SCHEDULED";
-}
-
-/* JSON has no NaN; the client's reader of 64-bit numbers takes these texts. */
-static json_t *metric_value(double value)
-{
-    return isnan(value)   ? json_string("NaN")
-           : isinf(value) ? json_string(value > 0 ? "Infinity" : "-Infinity")
-                          : json_real(value);
-}
-
-/* The name by which a client knows a metric: without its group if the trial's program calls it so. */
-static void metric_key(const json_t *names, const char *group, const char *name, char *out, size_t size)
-{
-    const char *bare = json_string_value(json_object_get(names, name));
-    bool is_bare = bare != NULL && strcmp(bare, group) == 0;
-    (void)snprintf(out, size, "%s%s%s", is_bare ? "" : group, is_bare ? "" : "/", name);
-}
-
-/* The last metrics of a trial, as its row has them. */
-static json_t *metrics_of(const msgpack_object *trial, const json_t *names, json_int_t at_ms)
-{
-    json_t *metrics = json_array();
-    msgpack_object_map groups = document_pairs(document_find(trial, "metrics"));
-    json_int_t step = (json_int_t)document_number(trial, "step");
-    for (uint32_t g = 0; g < groups.size; g++) {
-        char group[64], name[160];
-        document_value_text(&groups.ptr[g].key, group, sizeof group);
-        msgpack_object_map values = document_pairs(&groups.ptr[g].val);
-        for (uint32_t i = 0; i < values.size; i++) {
-            char key[256];
-            double value;
-            document_value_text(&values.ptr[i].key, name, sizeof name);
-            if (document_double(&values.ptr[i].val, &value)) {
-                metric_key(names, group, name, key, sizeof key);
-                (void)json_array_append_new(metrics, json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value",
-                                                               metric_value(value), "timestamp", at_ms, "step", step));
-            }
-        }
-    }
-    return metrics;
-}
-
-/* Pairs of an object as a list of maps with `key` and `value`. */
-static json_t *list_of(json_t *pairs)
-{
-    json_t *list = json_array(), *value;
-    const char *key;
-    json_object_foreach(pairs, key, value)
-    {
-        work_add_tag(list, key, json_string_value(value));
-    }
-    json_decref(pairs);
-    return list;
-}
-
-static void set_text(json_t *pairs, const char *key, const char *value)
-{
-    (void)json_object_set_new(pairs, key, json_string(value));
-}
-
-/* The hyperparameters, and what the program has written. */
-static json_t *params_of(const msgpack_object *trial, json_t *written)
-{
-    json_t *params = json_object();
-    msgpack_object_map pairs = document_pairs(document_find(trial, "hyperparameters"));
-    for (uint32_t i = 0; i < pairs.size; i++) {
-        char key[256], value[1024];
-        document_value_text(&pairs.ptr[i].key, key, sizeof key);
-        document_value(&pairs.ptr[i].val, value, sizeof value);
-        set_text(params, key, value);
-    }
-    (void)json_object_update(params, written);
-    return list_of(params);
-}
-
-json_t *work_run(const msgpack_object *experiment, const msgpack_object *trial, const json_t *texts)
-{
-    char decimal[WORK_ID_BYTES], run[WORK_RUN_BYTES], name[256], run_name[336], state[32], uri[128], text[64];
-    struct work_run ids = {.trial = document_number(trial, "index")};
-    document_text(experiment, "id", ids.experiment, sizeof ids.experiment);
-    document_text(experiment, "name", name, sizeof name);
-    document_text(trial, "state", state, sizeof state);
-    work_decimal(ids.experiment, decimal);
-    work_run_id(&ids, run);
-    (void)snprintf(text, sizeof text, "%" PRIu64, ids.trial);
-    json_t *written = json_object_get(texts, text);
-    (void)snprintf(run_name, sizeof run_name, "%s/%s", name, text);
-    (void)snprintf(uri, sizeof uri, "mlflow-artifacts:/%s/%s/artifacts", decimal, run);
-    json_int_t started_ms = (json_int_t)document_number(trial, "started_s") * 1000,
-               ended_ms = (json_int_t)document_number(trial, "ended_s") * 1000;
-    json_t *tags = json_object();
-    set_text(tags, "mlflow.runName", run_name);
-    set_text(tags, "mlflow.source.name", name);
-    set_text(tags, "mlflow.source.type", "JOB");
-    (void)json_object_update(tags, json_object_get(written, "tags"));
-    set_text(tags, "shoal.state", state);
-    set_text(tags, "shoal.experiment", ids.experiment);
-    set_text(tags, "shoal.trial", text);
-    const char *user = json_string_value(json_object_get(tags, "mlflow.user"));
-    json_t *info =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:s}", "run_id", run, "run_uuid", run, "run_name",
-                  json_string_value(json_object_get(tags, "mlflow.runName")), "experiment_id", decimal, "user_id",
-                  user != NULL ? user : "", "status", status_of(state), "start_time", started_ms, "artifact_uri", uri,
-                  "lifecycle_stage", "active");
-    if (ended_ms != 0) {
-        (void)json_object_set_new(info, "end_time", json_integer(ended_ms));
-    }
-    return json_pack("{s:o, s:{s:o, s:o, s:o}, s:{s:[]}, s:{s:o}}", "info", info, "data", "metrics",
-                     metrics_of(trial, json_object_get(written, "names"), ended_ms != 0 ? ended_ms : started_ms), "params",
-                     params_of(trial, json_object_get(written, "params")), "tags", list_of(tags), "inputs",
-                     "dataset_inputs", "outputs", "model_outputs", models_outputs(json_object_get(written, "models")));
-}
-
-/* Takes a section of an entry: later texts replace earlier ones, and a nil takes one back. */
-static void take_section(json_t *into, const msgpack_object *section)
-{
-    msgpack_object_map pairs = document_pairs(section);
-    for (uint32_t i = 0; i < pairs.size; i++) {
-        const msgpack_object *key = &pairs.ptr[i].key, *value = &pairs.ptr[i].val;
-        char name[1024];
-        document_value_text(key, name, sizeof name);
-        if (value->type == MSGPACK_OBJECT_STR) {
-            (void)json_object_set_new(into, name, json_stringn(value->via.str.ptr, value->via.str.size));
-        } else {
-            (void)json_object_del(into, name);
-        }
-    }
-}
-
-static json_t *part_of(json_t *object, const char *key)
-{
-    json_t *part = json_object_get(object, key);
-    if (part == NULL) {
-        part = json_object();
-        (void)json_object_set_new(object, key, part);
-    }
-    return part;
-}
-
-bool work_read_texts(struct work *work, const char *experiment, long long trial, json_t **out)
-{
-    static const char *const sections[] = {"params", "tags", "names", "models"};
-    msgpack_object document;
-    if (!work_ask(work, "texts", experiment, trial, &document)) {
-        return false;
-    }
-    *out = json_object();
-    msgpack_object_array texts = document_list(&document, "texts");
-    for (uint32_t i = 0; i < texts.size; i++) {
-        char index[WORK_ID_BYTES];
-        (void)snprintf(index, sizeof index, "%" PRIu64, document_number(&texts.ptr[i], "trial"));
-        json_t *of_trial = part_of(*out, index);
-        const msgpack_object *entry = document_find(&texts.ptr[i], "texts");
-        for (size_t k = 0; k < sizeof sections / sizeof sections[0]; k++) {
-            if (document_has(entry, sections[k])) {
-                take_section(part_of(of_trial, sections[k]), document_find(entry, sections[k]));
-            }
-        }
-    }
-    return true;
-}
-
-/* The last values of all of a trial's metrics, out of its series: the trial's row has room for some, and may be seconds old. */
-static bool read_metrics(struct work *work, const struct work_run *run, const json_t *names, json_t **out)
-{
-    msgpack_object document;
-    uint8_t bytes[512];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    ask_begin(&writer, "metrics", work->call->secret, 3);
-    pack_text(&writer, "experiment");
-    pack_text(&writer, run->experiment);
-    pack_text(&writer, "trial");
-    pack_u64(&writer, run->trial);
-    pack_text(&writer, "points");
-    pack_u64(&writer, 1);
-    if (!work_send(work, &writer, &document)) {
-        return false;
-    }
-    json_t *found = json_object(), *value;
-    msgpack_object_array sums = document_list(&document, "points");
-    for (uint32_t i = 0; i < sums.size; i++) {
-        char group[64], name[160], key[256];
-        document_text(&sums.ptr[i], "group", group, sizeof group);
-        msgpack_object_map metrics = document_pairs(document_find(&sums.ptr[i], "metrics"));
-        for (uint32_t k = 0; k < metrics.size && !document_true(&sums.ptr[i], "void"); k++) {
-            double last;
-            document_value_text(&metrics.ptr[k].key, name, sizeof name);
-            metric_key(names, group, name, key, sizeof key);
-            if (document_double(document_find(&metrics.ptr[k].val, "last"), &last)) {
-                (void)json_object_set_new(found, key,
-                                          json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value", metric_value(last), "timestamp",
-                                                    (json_int_t)document_number(&sums.ptr[i], "wall_ms"), "step",
-                                                    (json_int_t)document_number(&sums.ptr[i], "step")));
-            }
-        }
-    }
-    *out = json_array();
-    const char *key;
-    json_object_foreach(found, key, value)
-    {
-        (void)json_array_append(*out, value);
-    }
-    json_decref(found);
-    return true;
-}
-
-json_t *work_get_run(struct work *work, const struct work_run *run)
-{
-    msgpack_object document;
-    json_t *texts = NULL, *metrics = NULL, *result = NULL;
-    char index[WORK_ID_BYTES];
-    (void)snprintf(index, sizeof index, "%" PRIu64, run->trial);
-    if (work_ask(work, "trial", run->experiment, (long long)run->trial, &document) &&
-        work_read_texts(work, run->experiment, (long long)run->trial, &texts) &&
-        read_metrics(work, run, json_object_get(json_object_get(texts, index), "names"), &metrics)) {
-        result = work_run(document_find(&document, "experiment"), document_find(&document, "trial"), texts);
-        (void)json_object_set(json_object_get(result, "data"), "metrics", metrics);
-    }
-    json_decref(metrics);
-    json_decref(texts);
-    return result;
-}
-
 static bool get_run(struct work *work)
 {
     struct work_run run;
@@ -511,33 +278,30 @@ static bool read_search(struct work *work, struct search *out)
     return true;
 }
 
-/* Appends the runs of an experiment that pass. False: memory is short. */
-static bool collect(const struct search *search, const msgpack_object *document, const json_t *texts, struct found **found,
-                    size_t *count, size_t *size)
+/* Appends those of the runs (a list) that pass. False: memory is short. */
+static bool collect(const struct search *search, json_t *runs, struct found **found, size_t *count, size_t *size)
 {
-    const msgpack_object *experiment = document_find(document, "experiment");
-    msgpack_object_array trials = document_list(experiment, "trials");
-    for (uint32_t i = 0; i < trials.size; i++) {
-        json_t *run = work_run(experiment, &trials.ptr[i], texts);
+    size_t i;
+    json_t *run;
+    json_array_foreach(runs, i, run)
+    {
         bool passes = run != NULL;
         for (size_t k = 0; k < search->filter.count && passes; k++) {
             const struct filter_term *term = &search->filter.terms[k];
             passes = filter_passes(term, of_run(run, term->of, term->key));
         }
         if (!passes) {
-            json_decref(run);
             continue;
         }
         if (*count == *size) {
             *size = *size == 0 ? 256 : 2 * *size;
             struct found *grown = realloc(*found, *size * sizeof *grown);
             if (grown == NULL) {
-                json_decref(run);
                 return false;
             }
             *found = grown;
         }
-        (*found)[*count] = (struct found){run, *count};
+        (*found)[*count] = (struct found){json_incref(run), *count};
         (*count)++;
     }
     return true;
@@ -546,7 +310,7 @@ static bool collect(const struct search *search, const msgpack_object *document,
 /* The runs of all experiments that are asked for, from the newest experiment on. */
 static bool search_all(struct work *work, struct search *search, struct found **found, size_t *count)
 {
-    msgpack_object list, document;
+    msgpack_object list;
     size_t i, size = 0;
     const json_t *id, *ids = json_object_get(work->body, "experiment_ids");
     if (!work_ask(work, "ls", NULL, -1, &list)) {
@@ -560,12 +324,12 @@ static bool search_all(struct work *work, struct search *search, struct found **
             continue; /* as MLflow: of an experiment that is not there, there are no runs */
         }
         document_text(row, "id", experiment, sizeof experiment);
-        json_t *texts = NULL;
-        if (!work_ask(work, "show", experiment, -1, &document) || !work_read_texts(work, experiment, -1, &texts)) {
+        json_t *runs = NULL;
+        if (!runs_read(work, experiment, &runs)) {
             return false;
         }
-        bool is_collected = collect(search, &document, texts, found, count, &size);
-        json_decref(texts);
+        bool is_collected = collect(search, runs, found, count, &size);
+        json_decref(runs);
         if (!is_collected) {
             return work_fail_memory(work);
         }
@@ -627,6 +391,9 @@ static bool get_history(struct work *work)
     const char *of_name = json_string_value(json_object_get(json_object_get(json_object_get(texts, index), "names"), key));
     (void)snprintf(bare, sizeof bare, "%s", of_name != NULL ? of_name : "");
     json_decref(texts);
+    if (run.further[0] != '\0') {
+        (void)snprintf(bare, sizeof bare, TEXTS_FURTHER_GROUP "%s", run.further);
+    }
     const char *slash = bare[0] != '\0' ? NULL : strchr(key, '/');
     json_t *metrics = json_array();
     msgpack_object_array points = document_list(&document, "points");
@@ -638,13 +405,13 @@ static bool get_history(struct work *work)
         bool is_of_group =
             slash != NULL && strlen(group) == (size_t)(slash - key) && memcmp(group, key, strlen(group)) == 0;
         const msgpack_object *found = document_find(values, is_of_group ? slash + 1 : key);
-        bool is_other = bare[0] != '\0' && strcmp(bare, group) != 0;
+        bool is_other = bare[0] != '\0' ? strcmp(bare, group) != 0 : texts_is_further(group);
         if (is_other || document_true(&points.ptr[i], "void") || !document_double(found, &value)) {
             continue;
         }
         if (at >= from && at - from < most) {
             (void)json_array_append_new(metrics,
-                                        json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value", metric_value(value),
+                                        json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value", runs_metric_value(value),
                                                   "timestamp", (json_int_t)document_number(&points.ptr[i], "wall_ms"),
                                                   "step", (json_int_t)document_number(&points.ptr[i], "step")));
         }

@@ -33,6 +33,13 @@ static json_t *list_of(const json_t *pairs)
     return list;
 }
 
+/* The run that made the model: as its document says, else the trial's own. `room` is for the latter. */
+static const char *source_of(const char *id, const json_t *own, char room[WORK_RUN_BYTES])
+{
+    const char *source = json_string_value(json_object_get(own, "source_run_id"));
+    return source != NULL ? source : keys_model_run(id, room) ? room : "";
+}
+
 /* The model as clients get it, from its own document. */
 static json_t *model_of(const char *id, const json_t *own)
 {
@@ -43,8 +50,9 @@ static json_t *model_of(const char *id, const json_t *own)
     (void)snprintf(experiment, sizeof experiment, "%.16s", run);
     work_decimal(experiment, decimal);
     (void)snprintf(uri, sizeof uri, "mlflow-artifacts:/%s/models/%s/artifacts", decimal, id);
+    char source[WORK_RUN_BYTES];
     json_t *info = json_pack("{s:s, s:s, s:s, s:s, s:o}", "model_id", id, "experiment_id", decimal, "artifact_uri", uri, "source_run_id",
-                             run, "tags", list_of(json_object_get(own, "tags")));
+                             source_of(id, own, source), "tags", list_of(json_object_get(own, "tags")));
     static const char *const names[] = {"name", "model_type", "status", "creation_timestamp_ms", "last_updated_timestamp_ms"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         json_t *value = json_object_get(own, names[i]);
@@ -55,15 +63,16 @@ static json_t *model_of(const char *id, const json_t *own)
     return json_pack("{s:o, s:{s:o, s:[]}}", "info", info, "data", "params", list_of(json_object_get(own, "params")), "metrics");
 }
 
-json_t *models_outputs(const json_t *models)
+json_t *models_outputs(const json_t *models, const char *run)
 {
     json_t *outputs = json_array(), *text;
     const char *id;
+    char source[WORK_RUN_BYTES];
     json_error_t error;
     json_object_foreach((json_t *)(uintptr_t)models, id, text)
     {
         json_t *own = json_loads(json_string_value(text), 0, &error);
-        if (json_is_object(own)) {
+        if (json_is_object(own) && strcmp(source_of(id, own, source), run) == 0) {
             (void)json_array_append_new(outputs, json_pack("{s:s, s:I}", "model_id", id, "step",
                                                            json_integer_value(json_object_get(own, "step"))));
         }
@@ -143,7 +152,8 @@ bool models_create(struct work *work)
     struct work_run run;
     uint8_t drawn[4];
     char id[40];
-    const char *name = work_argument(work, "name"), *type = work_argument(work, "model_type");
+    const char *name = work_argument(work, "name"), *type = work_argument(work, "model_type"),
+               *source = work_argument(work, "source_run_id");
     if (!work_own_or_refuse(work, &run)) {
         return false;
     }
@@ -157,6 +167,15 @@ bool models_create(struct work *work)
                             "creation_timestamp_ms", now_ms(), "step", (json_int_t)0);
     if (type != NULL) {
         (void)json_object_set_new(own, "model_type", json_string(type));
+    }
+    if (source != NULL) {
+        struct work_run maker;
+        bool is_own = work_read_run_id(work, source, &maker) && maker.trial == run.trial && strcmp(maker.experiment, run.experiment) == 0;
+        if (!is_own) {
+            json_decref(own);
+            return work_fail(work, 403, "PERMISSION_DENIED", "The token of a trial writes to its own runs, and changes nothing else.");
+        }
+        (void)json_object_set_new(own, "source_run_id", json_string(source));
     }
     bool is_good = set_pairs(work, own, "params", "params", 6000) && set_pairs(work, own, "tags", "tags", 8000) &&
                    write_model(work, &run, id, own) && answer_model(work, id, own);

@@ -9,8 +9,10 @@
 
 #include "base/document.h"
 #include "base/err.h"
+#include "node/daemon/wire/texts.h"
 #include "node/http/answer.h"
 #include "node/http/ask.h"
+#include "node/http/mlflow/keys.h"
 
 #define CHANNEL_FILE_MS 600000 /* a large file comes from other nodes first */
 
@@ -152,7 +154,8 @@ void work_decimal(const char *experiment, char out[WORK_ID_BYTES])
 
 void work_run_id(const struct work_run *run, char out[WORK_RUN_BYTES])
 {
-    (void)snprintf(out, WORK_RUN_BYTES, "%.16s%016" PRIx64, run->experiment, run->trial);
+    (void)snprintf(out, WORK_RUN_BYTES, "%.16s%.8s%08x", run->experiment, run->further[0] != '\0' ? run->further : "00000000",
+                   (unsigned)run->trial);
 }
 
 const msgpack_object *work_find_experiment(const msgpack_object *list, const char *id, const char *name)
@@ -179,9 +182,11 @@ bool work_read_run_id(struct work *work, const char *id, struct work_run *out)
     if (id == NULL || strlen(id) != WORK_RUN_BYTES - 1 || strspn(id, "0123456789abcdef") != WORK_RUN_BYTES - 1) {
         return work_fail_argument(work, "The request lacks run_id, 32 hexadecimal digits.");
     }
+    *out = (struct work_run){.trial = strtoull(id + 24, NULL, 16)};
     memcpy(out->experiment, id, WORK_EXPERIMENT_BYTES - 1);
-    out->experiment[WORK_EXPERIMENT_BYTES - 1] = '\0';
-    out->trial = strtoull(id + WORK_EXPERIMENT_BYTES - 1, NULL, 16) & INT64_MAX;
+    if (memcmp(id + 16, "00000000", TEXTS_FURTHER_CHARS) != 0) {
+        memcpy(out->further, id + 16, TEXTS_FURTHER_CHARS);
+    }
     return true;
 }
 

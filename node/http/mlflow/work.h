@@ -28,10 +28,12 @@ struct work {
     char message[1024];
 };
 
-/* A trial, as the ids of a run name it. */
+/* A run, as its id names it. */
 struct work_run {
     char experiment[WORK_EXPERIMENT_BYTES];
     uint64_t trial;
+    char further[9];  /* the number of a further run of its program's (wire/texts.h); "": the trial's own */
+    uint64_t attempt; /* of work_own_trial: the present one */
 };
 
 /* Makes the answer an error; returns false. */
@@ -72,7 +74,7 @@ const msgpack_object *work_find_experiment(const msgpack_object *list, const cha
 bool work_read_run(struct work *work, struct work_run *out);
 bool work_read_run_id(struct work *work, const char *id, struct work_run *out);
 
-/* ---- read.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- runs.c ---------------------------------------------------------------------------------------------------------- */
 
 void work_add_tag(json_t *tags, const char *key, const char *value);
 json_t *work_experiment(const msgpack_object *row); /* of `ls` */
@@ -81,8 +83,11 @@ json_t *work_experiment(const msgpack_object *row); /* of `ls` */
  * each section of their texts (node/daemon/wire/texts.h). `trial` below 0: of all trials. False: the answer is an error. */
 bool work_read_texts(struct work *work, const char *experiment, long long trial, json_t **out);
 
-/* The document of a run, from the documents of `trial` or `show`. `texts`: of work_read_texts. */
-json_t *work_run(const msgpack_object *experiment, const msgpack_object *trial, const json_t *texts);
+/* The documents of all runs of an experiment, a list. False: the answer is an error. */
+bool runs_read(struct work *work, const char *experiment, json_t **out);
+
+/* JSON has no NaN; the client's reader of numbers takes texts for it and for infinities. */
+json_t *runs_metric_value(double value);
 
 /* Asks for a run's document. NULL: the answer is an error. */
 json_t *work_get_run(struct work *work, const struct work_run *run);
@@ -96,8 +101,8 @@ bool artifacts_delete(struct work *work);
 
 /* ---- models.c -------------------------------------------------------------------------------------------------------- */
 
-/* The `model_outputs` of a run, from the documents of its models. */
-json_t *models_outputs(const json_t *models);
+/* The `model_outputs` of a run, from the documents of the trial's models. */
+json_t *models_outputs(const json_t *models, const char *run);
 
 bool models_create(struct work *work);
 bool models_one(struct work *work); /* what is below logged-models/ID */

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/document.h"
+#include "node/daemon/wire/texts.h"
 #include "node/http/ask.h"
 #include "node/http/mlflow/keys.h"
 #include "node/http/mlflow/work.h"
@@ -19,6 +21,8 @@
 #define PARAM_CHARS_MAX 6000
 #define TAG_CHARS_MAX 8000
 #define TEXTS_BYTES (300u << 10) /* of a section that is sent at once, and one text more: less than the daemon takes */
+#define TEXTS_KEY_BYTES 1100 /* of a key with the number of a further run */
+#define OWN_RUN "own" /* the trial's own run among what is known of its runs */
 #define EARLY_MS 60000          /* a time so far ahead of this machine's is a mistake */
 
 /* ---- whose request it is ---------------------------------------------------------------------------------------- */
@@ -29,8 +33,8 @@ bool work_own_trial(struct work *work, struct work_run *out)
     if (!work_ask(work, "session", NULL, -1, &session) || !document_has(&session, "trial")) {
         return false;
     }
+    *out = (struct work_run){.trial = document_number(&session, "trial"), .attempt = document_number(&session, "attempt")};
     document_text(&session, "experiment", out->experiment, sizeof out->experiment);
-    out->trial = document_number(&session, "trial");
     return true;
 }
 
@@ -41,7 +45,7 @@ bool write_nothing(struct work *work)
         return false;
     }
     if (document_has(&session, "trial")) {
-        return work_fail(work, 403, "PERMISSION_DENIED", "The token of a trial writes to its own run, and changes nothing else.");
+        return work_fail(work, 403, "PERMISSION_DENIED", "The token of a trial writes to its own runs, and changes nothing else.");
     }
     if (document_true(&session, "read_only")) {
         return work_fail(work, 403, "PERMISSION_DENIED",
@@ -141,7 +145,9 @@ bool work_write_section(struct work *work, const struct work_run *run, const cha
     pack_writer_init(&writer, packed, most);
     json_object_foreach(texts, key, value)
     {
-        pack_text(&writer, key);
+        char own[TEXTS_KEY_BYTES];
+        (void)snprintf(own, sizeof own, "%s%c%s", run->further, TEXTS_FURTHER_MARK, key);
+        pack_text(&writer, run->further[0] != '\0' ? own : key);
         if (json_is_string(value)) {
             pack_text_n(&writer, json_string_value(value), json_string_length(value));
         } else {
@@ -271,13 +277,26 @@ static bool value_of(const json_t *value, double *out)
     return true;
 }
 
-static bool read_metric(struct work *work, const json_t *from, const char *searched, json_t *names, struct metric *out)
+/* The place of a metric of the run: a further run's are all in one group. */
+static bool place(const struct work_run *run, const char *key, const char *searched, struct metric_place *out)
+{
+    if (run->further[0] == '\0') {
+        return keys_place(key, searched, out);
+    }
+    *out = (struct metric_place){.is_bare = false};
+    (void)snprintf(out->group, sizeof out->group, TEXTS_FURTHER_GROUP "%s", run->further);
+    (void)snprintf(out->name, sizeof out->name, "%s", key);
+    return strlen(key) < sizeof out->name;
+}
+
+static bool read_metric(struct work *work, const struct work_run *run, const json_t *from, const char *searched, json_t *names,
+                        struct metric *out)
 {
     const char *key = json_string_value(json_object_get(from, "key"));
     if (!check_key(work, "metric", key)) {
         return false;
     }
-    if (!keys_place(key, searched, &out->place)) {
+    if (!place(run, key, searched, &out->place)) {
         return work_fail_argument(work, "The metric '%.200s' has a name of more than %d bytes behind its group.", key,
                                   KEYS_NAME_BYTES - 1);
     }
@@ -379,7 +398,7 @@ static bool write_lists(struct work *work, const json_t *metrics)
     }
     json_array_foreach(metrics, i, metric)
     {
-        is_good = is_good && read_metric(work, metric, searched, sections.names, &rows[i]);
+        is_good = is_good && read_metric(work, &run, metric, searched, sections.names, &rows[i]);
     }
     is_good = is_good && write_sections(work, &run, &sections) && report(work, &run, rows, count);
     sections_close(&sections);
@@ -494,41 +513,132 @@ static bool answer_run(struct work *work, const struct work_run *own, const char
     return work->answer != NULL;
 }
 
-/* A trial is one run: whatever run its program starts, it is that. */
+/* Keeps what is to be known of a run: `key`, the number of a further one, or OWN_RUN. */
+static bool write_about(struct work *work, const struct work_run *own, const char *key, json_t *about)
+{
+    char *text = json_dumps(about, JSON_COMPACT);
+    json_t *runs = text != NULL ? json_pack("{s:s}", key, text) : NULL;
+    bool is_written = runs != NULL ? work_write_section(work, own, "runs", runs) : work_fail_memory(work);
+    json_decref(runs);
+    free(text);
+    return is_written;
+}
+
+/* Reads what is known of a run; an empty object: nothing is. NULL: the answer is an error. */
+static json_t *read_about(struct work *work, const struct work_run *own, const char *key)
+{
+    json_t *texts = NULL;
+    json_error_t error;
+    char index[WORK_ID_BYTES];
+    if (!work_read_texts(work, own->experiment, (long long)own->trial, &texts)) {
+        return NULL;
+    }
+    (void)snprintf(index, sizeof index, "%llu", (unsigned long long)own->trial);
+    const char *text = json_string_value(json_object_get(json_object_get(json_object_get(texts, index), "runs"), key));
+    json_t *about = text != NULL ? json_loads(text, 0, &error) : NULL;
+    json_decref(texts);
+    return about != NULL ? about : json_object();
+}
+
+static bool is_over(const char *status)
+{
+    return status != NULL && (strcmp(status, "FINISHED") == 0 || strcmp(status, "FAILED") == 0 || strcmp(status, "KILLED") == 0);
+}
+
+/* Whether the program has ended the trial's own run in this attempt, so that the next run is a further one. False, too, after an
+ * error. */
+static bool has_ended_own(struct work *work, const struct work_run *own)
+{
+    json_t *about = read_about(work, own, OWN_RUN);
+    bool has_ended = is_over(json_string_value(json_object_get(about, "status"))) &&
+                     (uint64_t)json_integer_value(json_object_get(about, "attempt")) == own->attempt;
+    json_decref(about);
+    return has_ended;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Makes the run a further one, with a number that is not zero. */
+static bool begin_further(struct work *work, struct work_run *run)
+{
+    uint8_t drawn[4];
+    const struct work_run own = *run;
+    (void)getentropy(drawn, sizeof drawn);
+    (void)snprintf(run->further, sizeof run->further, "%02x%02x%02x%02x", (unsigned)(drawn[0] | 1), (unsigned)drawn[1],
+                   (unsigned)drawn[2], (unsigned)drawn[3]);
+    json_t *about = json_pack("{s:I, s:s}", "start_time", (json_int_t)work_number(work, "start_time", now_ms()), "status", "RUNNING");
+    bool is_written = about != NULL ? write_about(work, &own, run->further, about) : work_fail_memory(work);
+    json_decref(about);
+    return is_written;
+}
+
+/* A trial is one run: whatever run its program starts first, it is that. A run below another one, and one after the end of the
+ * trial's own, is a further one. */
 bool write_create_run(struct work *work)
 {
-    struct work_run own;
+    struct work_run run;
+    char own_id[WORK_RUN_BYTES];
     const char *name = work_argument(work, "run_name");
     json_t *tags = json_object();
-    if (!work_own_or_refuse(work, &own)) {
-        json_decref(tags);
-        return false;
+    bool is_good = work_own_or_refuse(work, &run) && take_pairs(work, "tags", "tag", TAG_CHARS_MAX, tags);
+    if (is_good) {
+        work_run_id(&run, own_id);
+        bool is_below = json_object_get(tags, "mlflow.parentRunId") != NULL, is_next = !is_below && has_ended_own(work, &run);
+        is_good = work->status == 200 && (!(is_below || is_next) || begin_further(work, &run));
+        if (is_next) {
+            (void)json_object_set_new(tags, "mlflow.parentRunId", json_string(own_id));
+        }
     }
-    bool is_good = take_pairs(work, "tags", "tag", TAG_CHARS_MAX, tags);
     if (is_good && name != NULL && name[0] != '\0') {
         (void)json_object_set_new(tags, "mlflow.runName", json_string(name));
     }
-    (void)json_object_del(tags, "mlflow.parentRunId"); /* it would be its own parent */
-    is_good = is_good && work_write_section(work, &own, "tags", tags);
+    is_good = is_good && work_write_section(work, &run, "tags", tags);
     json_decref(tags);
-    return is_good && answer_run(work, &own, "run", false);
+    return is_good && answer_run(work, &run, "run", false);
 }
 
-/* The name is taken; the state is the trial's, which ends with its program. */
+/* Keeps the state that the program gives a run. The trial's own run has the state of the trial, which ends with its program; that the
+ * program has done with it is kept, too. */
+static bool keep_status(struct work *work, const struct work_run *own, const struct work_run *run, const char *status)
+{
+    const char *key = run->further[0] != '\0' ? run->further : OWN_RUN;
+    json_t *about = read_about(work, own, key);
+    if (about == NULL) {
+        return false;
+    }
+    const char *before = json_string_value(json_object_get(about, "status"));
+    bool is_new = before != NULL ? strcmp(before, status) != 0 : is_over(status);
+    (void)json_object_set_new(about, "status", json_string(status));
+    (void)json_object_set_new(about, "attempt", json_integer((json_int_t)own->attempt));
+    (void)json_object_set_new(about, "end_time", json_integer((json_int_t)work_number(work, "end_time", now_ms())));
+    bool is_kept = !is_new || write_about(work, own, key, about);
+    json_decref(about);
+    return is_kept;
+}
+
 bool write_update_run(struct work *work)
 {
     struct work_run run, own;
-    const char *name = work_argument(work, "run_name");
+    const char *name = work_argument(work, "run_name"), *status = work_argument(work, "status");
     if (!work_read_run(work, &run) || !work_own_or_refuse(work, &own)) {
         return false;
     }
     if (run.trial != own.trial || strcmp(run.experiment, own.experiment) != 0) {
-        return work_fail(work, 403, "PERMISSION_DENIED", "The token of a trial writes to its own run, and changes nothing else.");
+        return work_fail(work, 403, "PERMISSION_DENIED", "The token of a trial writes to its own runs, and changes nothing else.");
     }
-    if (name != NULL && name[0] != '\0' && !work_write_tag(work, &own, "mlflow.runName", name)) {
+    if (status != NULL && !is_over(status) && strcmp(status, "RUNNING") != 0 && strcmp(status, "SCHEDULED") != 0) {
+        return work_fail_argument(work, "status has to be RUNNING, SCHEDULED, FINISHED, FAILED or KILLED.");
+    }
+    if ((name != NULL && name[0] != '\0' && !work_write_tag(work, &run, "mlflow.runName", name)) ||
+        (status != NULL && !keep_status(work, &own, &run, status))) {
         return false;
     }
-    return answer_run(work, &own, "run_info", true);
+    return answer_run(work, &run, "run_info", true);
 }
 
 /* A deleted experiment is an archived one. */
