@@ -10,7 +10,10 @@ from door import DOOR, Door, new_token, python_with
 from lab import Skip, case, expect, show, wait_over, wait_until
 from mesh import ROOT
 
-REPORTS = 'for i in 1 2 3; do echo "::shoal metric validation accuracy=0.$i$SHOAL_TRIAL step=$i"; done'
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAbElEQVR42g3JQQEAMAgDMZSgpEqqhOepQAlKqmjLN1VFFypcTLHFFSmqmm7UuJlmm2vSP0QLCYsRK05EP0wbGZsxa87EP4YeNHiYYYcbMj+WXrR4mWWXW7I/jj50+JhjjztyP0IHBYcJGy4kPLAsVIH5pgt5AAAAAElFTkSuQmCC"
+LEAVES = (f'echo {PICTURE} | base64 -d > $SHOAL_OUTPUT_DIR/picture.png; echo "a,b\n1,2" > $SHOAL_OUTPUT_DIR/table.csv; '
+          'echo "<svg xmlns=\'http://www.w3.org/2000/svg\'><script>alert(1)</script></svg>" > $SHOAL_OUTPUT_DIR/drawing.svg; ')
+REPORTS = LEAVES + 'for i in 1 2 3; do echo "::shoal metric validation accuracy=0.$i$SHOAL_TRIAL step=$i"; done'
 SEARCH = {"name": "search", "entrypoint": REPORTS, "metrics_from_output": True,
           "hyperparameters": {"lr": {"type": "log", "base": 10, "minval": -4, "maxval": -1}, "opt": {"type": "categorical", "vals": ["sgd", "adam"]}},
           "searcher": {"name": "random", "metric": "accuracy", "smaller_is_better": False, "max_trials": 6}}
@@ -93,3 +96,36 @@ def every_page_of_the_dashboard_is_whole_in_a_browser(lab):
         if mesh.nodes[2].is_running():
             mesh.nodes[2].kill_daemon(signal.SIGKILL)
     return f"{told['pages']} pages"
+
+
+@case(limit_s=600, whole=True)
+def every_action_of_the_dashboard_does_what_it_says(lab):
+    """In a browser, over three daemons with free slots; at the end the node that serves the page goes and comes back."""
+    if shutil.which("chromium") is None:
+        raise Skip("there is no program chromium (Debian's package chromium)")
+    python = python_with("web-venv", "playwright==1.65.2", "axe-playwright-python==0.1.8")
+    mesh, found = with_work(lab, 3)
+    node = mesh.nodes[0]
+    wait_until(lambda: node.run("output", "ls", f"{found}/0", check=False), 30, "the files of the search")
+    door = Door(node)
+    node.options[:] = ["--http", f"127.0.0.1:{door.port}"]  # the same port after its return
+    stop, start = lab.dir / "stop", lab.dir / "start"
+    hand = "touch {0}; while [ -e {0} ]; do sleep 0.1; done"
+    actions = subprocess.Popen([python, str(ROOT / "tests/web/actions.py"), "--base", f"http://127.0.0.1:{door.port}", "--login",
+                                node.json("open")["url"], "--stop", hand.format(stop), "--start", hand.format(start)],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    lab.at_end.append(actions.kill)
+
+    def step():
+        if stop.exists():
+            node.kill_daemon(signal.SIGKILL)
+            stop.unlink()
+        if start.exists():
+            node.start()
+            start.unlink()
+        return actions.poll() is not None
+
+    wait_until(step, 500, "all actions")
+    said = actions.stdout.read()
+    expect(actions.returncode == 0, said[-3000:])
+    return said.strip()

@@ -1,7 +1,7 @@
 """Presses what can be pressed in the dashboard, in headless Chromium, over a mesh that is there for the test: submits a
 configuration by dropping it, waits for its curve, describes, labels, pauses, resumes, cancels, archives and deletes the
-experiment, withholds and returns a slot, drains and undrains a node, filters and sorts by keyboard, compares two trials, and
-switches the theme.
+experiment, withholds and returns slots, drains and undrains a node, filters and sorts by keyboard, compares two trials, retries
+and stops trials, lets a search draw more, reads and downloads files, exports, looks through the calendar, and switches the theme.
 
 usage: actions.py --base http://127.0.0.1:7412 [--login LINK] [--stop COMMAND --start COMMAND]
 
@@ -93,6 +93,8 @@ def change(page, base, identity):
     page.get_by_text("<b>not bold</b>").wait_for(timeout=LIMIT_MS)
     press(page, "Label…", "label is set", "Set", [("Name", "test"), ("Value", identity)])
     page.get_by_text(f"test={identity}").wait_for(timeout=LIMIT_MS)
+    press(page, "Label…", "label is set", "Set", [("Name", "gone"), ("Value", "")])
+    press(page, "Remove a label…", "label is removed", "Remove", [("Name", "gone")])
     press(page, "Priority…", "priority is changed", "Save", [("From 1 to 99", "7")])
     page.get_by_text("priority 7").wait_for(timeout=LIMIT_MS)
     press(page, "Pause", "pause")
@@ -129,16 +131,106 @@ def table(page, base, identity):
 
 
 def slots(page, base):
+    """A slot goes to its owner and comes back, one by one and all at once: a free one at once, a busy one after a question."""
     page.goto(f"{base}/#/mesh")
     page.get_by_role("button", name="Withhold", exact=True).first.wait_for(timeout=LIMIT_MS)
-    page.locator(".tile:not(.tile-leased)").get_by_role("button", name="Withhold", exact=True).last.click()
+    ours = page.locator(".tile", has=page.get_by_role("button", name="Withhold", exact=True))
+    free = page.locator(".tile-free", has=page.get_by_role("button", name="Withhold", exact=True))
+    is_free = free.count() > 0
+    (free if is_free else ours).last.get_by_role("button", name="Withhold", exact=True).click()
+    if not is_free:
+        page.get_by_role("dialog").get_by_role("button", name="Withhold", exact=True).click()
     notice(page, "is withheld")
     page.get_by_role("button", name="Return", exact=True).first.wait_for(timeout=LIMIT_MS)
     page.get_by_role("button", name="Return", exact=True).first.click()
     notice(page, "is back")
-    press(page, "Drain", "gets no new work", "Drain")
-    page.get_by_role("button", name="Undrain", exact=True).first.wait_for(timeout=LIMIT_MS)
-    press(page, "Undrain", "gets work again")
+    press(page, "Withhold all", "are withheld", "Withhold")
+    expect(page.get_by_role("button", name="Withhold", exact=True)).to_have_count(0, timeout=LIMIT_MS)
+    press(page, "Return all", "are back")
+    page.get_by_role("button", name="Withhold", exact=True).first.wait_for(timeout=LIMIT_MS)
+    for title in ("Drain", "Drain now"):
+        press(page, title, "gets no new work" if title == "Drain" else "save and move", title)
+        page.get_by_role("button", name="Undrain", exact=True).first.wait_for(timeout=LIMIT_MS)
+        press(page, "Undrain", "gets work again")
+        page.get_by_role("button", name="Drain", exact=True).first.wait_for(timeout=LIMIT_MS)
+
+
+def trials(page, base):
+    """A failed trial is tried again, a running one stops, a search draws one more."""
+    experiments = ask(page, "/experiments")["experiments"]
+    failed = next((one for one in experiments if one["trials"]["failed"] > 0), None)
+    if failed is not None:
+        page.goto(f"{base}/#/experiments/{failed['id']}/trials/0")
+        press(page, "Retry", "goes on from its newest checkpoint")
+    running = next((one for one in experiments if one["trials"]["running"] > 0 and one["trials"]["total"] == 1), None)
+    if running is not None:
+        page.goto(f"{base}/#/experiments/{running['id']}/trials/0")
+        press(page, "Stop", "saves a checkpoint and stops", "Stop it")
+        page.get_by_role("button", name="Retry", exact=True).wait_for(timeout=2 * LIMIT_MS)
+        press(page, "Retry", "goes on from its newest checkpoint")
+    many = next((one for one in experiments if 1 < one["trials"]["total"] < 1000), None)
+    if many is not None:
+        page.goto(f"{base}/#/experiments/{many['id']}")
+        press(page, "More trials…", "has more trials", "Save", [("All trials together", str(many["trials"]["total"] + 1))])
+
+
+def download(page, link):
+    """The bytes that a link saves."""
+    with page.expect_download(timeout=LIMIT_MS) as began:
+        link.click()
+    return began.value.path().read_bytes()
+
+
+def exports(page, base):
+    """What somebody without an account gets: a page, a table, a drawing, each in one file."""
+    one = next((one for one in ask(page, "/experiments")["experiments"] if one["best"]), None)
+    if one is None:
+        return
+    page.goto(f"{base}/#/experiments/{one['id']}")
+    for title, begin in (("Export as a page", b"<!doctype html>"), ("Export as a table (CSV)", b"trial,state,"),
+                         ("Export the curves (SVG)", b"<?xml")):
+        page.locator("summary", has_text="More").first.click()
+        content = download(page, page.get_by_role("link", name=title, exact=True))
+        if not content.startswith(begin):
+            raise Broken(f"{title}: {content[:80]}")
+
+
+def files(page, base):
+    """The pictures, tables and files of a trial that has left some."""
+    for one in ask(page, "/experiments")["experiments"]:
+        address = f"/experiments/{one['id']}/trials/0"
+        if one["state"] == "completed" and "outputs" in ask(page, f"{address}/outputs"):
+            break
+    else:
+        return
+    page.goto(f"{base}/#{address}?view=files")
+    picture = page.locator(".pictures img").first
+    picture.wait_for(timeout=LIMIT_MS)
+    page.wait_for_function("() => [...document.querySelectorAll('.pictures img')].some(one => one.complete && one.naturalWidth > 0)",
+                           timeout=LIMIT_MS)
+    page.get_by_role("button", name="Show output/table.csv").click()
+    page.locator(".panel", has=page.get_by_role("button", name="Close")).get_by_role("cell", name="2").wait_for(timeout=LIMIT_MS)
+    page.get_by_role("button", name="Close").click()
+    content = download(page, page.get_by_role("link", name="Download output/table.csv"))
+    if content != b"a,b\n1,2\n":
+        raise Broken(f"the file that was downloaded is {content}")
+
+
+def calendar(page, base):
+    """Windows of other lengths and times, and a bar that leads to its trial."""
+    page.goto(f"{base}/#/calendar")
+    settle(page)
+    page.get_by_role("button", name="1 hour").click()
+    expect(page.get_by_role("button", name="1 hour")).to_have_attribute("aria-pressed", "true")
+    page.locator("tbody tr").first.wait_for(timeout=LIMIT_MS)
+    page.get_by_role("button", name="Earlier").click()
+    page.wait_for_function("() => location.hash.includes('until=')", timeout=LIMIT_MS)
+    page.get_by_role("button", name="Now").click()
+    expect(page.get_by_role("button", name="Later")).to_be_disabled(timeout=LIMIT_MS)
+    if "span=hour" not in page.url or "until" in page.url:
+        raise Broken(f"the address does not hold the window: {page.url}")
+    page.locator("tbody tr").first.get_by_role("link").click()
+    page.wait_for_url("**/#/experiments/*", timeout=LIMIT_MS)
 
 
 def theme(page, base):
@@ -198,6 +290,10 @@ def main():
         change(page, base, identity)
         table(page, base, identity)
         slots(page, base)
+        calendar(page, base)
+        files(page, base)
+        exports(page, base)
+        trials(page, base)
         theme(page, base)
         compare(page, base)
         if arguments.stop and arguments.start:

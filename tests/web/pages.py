@@ -82,6 +82,7 @@ def interesting(page):
 def pages_of(found):
     """name, address, and a text that must come to be seen."""
     yield "mesh", "#/mesh", "Nodes alive"
+    yield "calendar", "#/calendar?span=hour", "Experiments in this window"
     yield "experiments", "#/experiments", "Submitted"
     yield "settings", "#/settings", "This session"
     yield "compare-empty", "#/compare", "Pick trials"
@@ -104,7 +105,7 @@ def pages_of(found):
             yield f"trial-{kind}-logs", f"{address}/trials/{trial}?view=logs", "Follow"
             yield f"trial-{kind}-overview", f"{address}/trials/{trial}?view=overview", "Attempts"
             if kind == "finished":
-                yield "trial-files", f"{address}/trials/{trial}?view=files", "Checkpoints"
+                yield "trial-files", f"{address}/trials/{trial}?view=files", "Where the copies are"
                 yield "trial-platform", f"{address}/trials/{trial}?view=platform", None
 
 

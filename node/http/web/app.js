@@ -26,7 +26,8 @@ const ROUTES = [
   { pattern: ["settings"], open: settingsPage, tab: "settings" },
 ];
 
-const TABS = [["mesh", "Mesh"], ["calendar", "Calendar"], ["experiments", "Experiments"], ["compare", "Compare"], ["settings", "Settings"]];
+const TABS = [["mesh", "Mesh"], ["calendar", "Calendar"], ["experiments", "Experiments"], ["compare", "Compare"],
+  ["settings", "Settings"]];
 
 const main = document.getElementById("main");
 let shown = null;

@@ -68,7 +68,8 @@ export class CalendarChart {
       context.lineTo(x, height - BOTTOM);
       context.stroke();
       const date = new Date(at * 1000);
-      const text = step >= 86400 || (date.getHours() === 0 && date.getMinutes() === 0) ? DAY.format(date) : TIME.format(date);
+      const isDay = step >= 86400 || (date.getHours() === 0 && date.getMinutes() === 0);
+      const text = isDay ? DAY.format(date) : TIME.format(date);
       if (x > this.left + 16 && x < this.right - 12) {
         context.fillText(text, x, height - 8);
       }

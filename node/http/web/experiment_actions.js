@@ -59,7 +59,8 @@ function changes(one, act) {
         question: { title: "Slots that a trial may have at most", confirm: "Save",
         fields: [{ name: "slots", title: "Slots", type: "number", min: one.slots_per_trial ?? 1, max: 256,
           required: true }] } }),
-    act("More trials…", "The experiment has more trials.", "max_trials", ({ trials }) => ({ max_trials: Number(trials) }), {
+    act("More trials…", "The experiment has more trials.", "max_trials", ({ trials }) => ({
+      max_trials: Number(trials) }), {
       question: { title: "More trials", confirm: "Save", fields: [{ name: "trials",
         title: `All trials together, more than ${one.counts.total}`, type: "number",
         min: one.counts.total + 1, max: 100000, required: true }] } }),
@@ -70,7 +71,8 @@ function changes(one, act) {
 function exports(one, address) {
   const file = one.name.replace(/[^\w.-]+/g, "_");
   return [["html", "Export as a page"], ["csv", "Export as a table (CSV)"], ["svg", "Export the curves (SVG)"]].map(
-    ([as, title]) => h("a", { class: "button small", href: url(`${address}/export`, { as }), download: `${file}.${as}` }, title));
+    ([as, title]) => h("a", { class: "button small", href: url(`${address}/export`, { as }), download: `${file}.${as}` },
+      title));
 }
 
 function remove(one, address) {

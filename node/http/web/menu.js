@@ -30,7 +30,7 @@ function closeAll(but) {
 }
 
 document.addEventListener("click", (event) => {
-  const inList = event.target.closest?.("details.menu button:not(.toggle)");
+  const inList = event.target.closest?.("details.menu button:not(.toggle), details.menu a");
   closeAll(inList ? null : event.target);
 });
 

@@ -30,10 +30,12 @@ class CalendarPage {
       this.button("Earlier", () => this.move(-1)), this.later = this.button("Later", () => this.move(1)),
       this.now = this.button("Now", () => this.show(null)));
     this.range = h("p", { class: "quiet" });
-    this.note = h("p", { class: "note", hidden: true }, "There is more in this window than the chart has: a shorter one shows all.");
+    this.note = h("p", { class: "note", hidden: true },
+      "There is more in this window than the chart has: a shorter one shows all.");
     this.nothing = h("p", { class: "quiet", hidden: true }, "No slot was held in this window.");
     this.table = new Table({ label: "Experiments in this window", filterable: false, keyOf: (row) => row.id,
-      sort: { id: "time", descending: true }, empty: "No experiment held a slot in this window.", columns: COLUMNS(this.places) });
+      sort: { id: "time", descending: true }, empty: "No experiment held a slot in this window.",
+      columns: COLUMNS(this.places) });
     this.element = h("div", {}, h("div", { class: "page-head" }, h("h1", {}, "Calendar"), this.moves),
       h("div", { class: "row" }, this.choices, this.range), this.note,
       h("section", { class: "panel calendar", "aria-label": "Slots over time" }, this.nothing, this.chart.element),
@@ -70,8 +72,8 @@ class CalendarPage {
   async load() {
     const until = this.until ?? Math.round(Date.now() / 1000);
     const window = { from: until - this.span[2], until };
-    const [{ calendar, cut }, { slots }] = await Promise.all([get("/calendar", { from_s: window.from, until_s: window.until }),
-      get("/slots")]);
+    const [{ calendar, cut }, { slots }] = await Promise.all([
+      get("/calendar", { from_s: window.from, until_s: window.until }), get("/slots")]);
     this.later.disabled = this.now.disabled = this.until === null;
     this.note.hidden = !cut;
     this.nothing.hidden = calendar.length > 0;
@@ -130,6 +132,8 @@ const COLUMNS = (places) => [
   { id: "time", title: "Slot time", numeric: true, value: (row) => row.time, text: (row) => duration(row.time) },
   { id: "slots", title: "Slots", numeric: true, value: (row) => row.slots.size },
   { id: "workers", title: "Workers", numeric: true, value: (row) => row.workers, text: (row) => whole(row.workers) },
-  { id: "from", title: "First", numeric: true, minor: true, value: (row) => row.from, text: (row) => clock(row.from * 1000) },
-  { id: "until", title: "Last", numeric: true, minor: true, value: (row) => row.until, text: (row) => clock(row.until * 1000) },
+  { id: "from", title: "First", numeric: true, minor: true, value: (row) => row.from,
+    text: (row) => clock(row.from * 1000) },
+  { id: "until", title: "Last", numeric: true, minor: true, value: (row) => row.until,
+    text: (row) => clock(row.until * 1000) },
 ];

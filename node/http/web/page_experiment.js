@@ -212,5 +212,8 @@ function eventsPart({ id }) {
     next = 1 + (events ?? []).reduce((last, event) => Math.max(last, event.seq), next - 1);
     list.add(events ?? []);
   });
-  return { element: h("div", {}, note, list.element), close: () => poll.stop() };
+  return { element: h("div", {}, note, list.element), close() {
+    poll.stop();
+    list.close();
+  } };
 }

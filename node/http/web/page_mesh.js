@@ -97,6 +97,7 @@ class MeshPage {
     this.lists.stop();
     this.use.stop();
     this.stream.close();
+    this.events.close();
   }
 }
 

@@ -118,7 +118,8 @@ export class Parallel {
       if (axis.partsOf !== axis.list) {
         const scale = axis.numeric ? makeScale(axis.low, axis.high, 1, 0, axis.log) : null;
         const texts = new Map((axis.texts ?? []).map((text, i) => [text, (i + 0.5) / axis.texts.length]));
-        axis.parts = Float32Array.from(axis.list, (value) => (scale ? numberPart(scale, value) : textPart(texts, value)));
+        axis.parts = Float32Array.from(axis.list, (value) => (scale ? numberPart(scale, value)
+          : textPart(texts, value)));
         axis.partsOf = axis.list;
       }
     }
@@ -136,8 +137,8 @@ export class Parallel {
     this.drawInside();
   }
 
-  /* The lines within the ranges are drawn. What else shows the chosen trials comes behind: a table of ten thousand rows takes
-     its time. */
+  /* The lines within the ranges are drawn. What else shows the chosen trials comes behind: a table of ten thousand
+     rows takes its time. */
   drawn() {
     this.element.dispatchEvent(new CustomEvent("highlighted"));
     if (this.isDone) {

@@ -49,8 +49,8 @@ export class Table {
     this.nothing = h("p", { class: "quiet empty", hidden: true });
     this.pager = h("div", { class: "pager", hidden: true });
     this.element = h("div", { class: "table" },
-      h("div", { class: "toolbar" }, filterable && this.input, this.states, this.tools, this.count), this.scroll, this.nothing,
-        this.pager);
+      h("div", { class: "toolbar" }, filterable && this.input, this.states, this.tools, this.count), this.scroll,
+        this.nothing, this.pager);
     this.drawHead();
   }
 
@@ -72,7 +72,8 @@ export class Table {
     this.input.hidden = Boolean(remote);
     this.states.hidden = !remote;
     if (remote && this.states.childElementCount === 0) {
-      fill(this.states, h("option", { value: "" }, "All states"), remote.choices.map((one) => h("option", { value: one }, one)));
+      fill(this.states, h("option", { value: "" }, "All states"),
+        remote.choices.map((one) => h("option", { value: one }, one)));
     }
     if (remote) {
       this.states.value = remote.states ?? "";

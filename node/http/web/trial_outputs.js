@@ -40,7 +40,8 @@ export class Outputs {
       { id: "modified", title: "Modified", numeric: true, minor: true, value: (row) => row.modified_ms,
         text: (row) => (row.modified_ms ? clock(row.modified_ms) : "–") },
       { id: "number", title: "Worker", numeric: true, minor: true, value: (row) => row.number },
-      { id: "get", title: "Open", value: () => "", text: (row) => `${row.path} ${row.bytes}`, cell: (row) => this.links(row) },
+      { id: "get", title: "Open", value: () => "", text: (row) => `${row.path} ${row.bytes}`,
+        cell: (row) => this.links(row) },
     ];
   }
 
@@ -50,8 +51,8 @@ export class Outputs {
     }
     const shows = (TEXT.test(row.path) || PICTURE.test(row.path)) && row.bytes <= TEXT_BYTES_MAX;
     return h("span", { class: "tools" },
-      shows && h("button", { type: "button", class: "small", "aria-label": `Show ${row.path}`, onclick: () => this.show(row) },
-        "Show"),
+      shows && h("button", { type: "button", class: "small", "aria-label": `Show ${row.path}`,
+        onclick: () => this.show(row) }, "Show"),
       h("a", { href: this.addressOf(row), download: row.path.split("/").at(-1), "aria-label": `Download ${row.path}` },
         "Download"));
   }
