@@ -77,7 +77,7 @@ def mlflows_client_finds_the_experiments_and_their_trials(lab):
     expect("UNAUTHENTICATED" in done.stderr and "shoal token create" in done.stderr, done.stderr[-1000:])
 
 
-@case(limit_s=900, whole=True)
+@case(limit_s=1900, whole=True)
 def every_page_of_the_dashboard_is_whole_in_a_browser(lab):
     """In both themes and at two widths, before and after another node has died."""
     if shutil.which("chromium") is None:
@@ -89,7 +89,7 @@ def every_page_of_the_dashboard_is_whole_in_a_browser(lab):
     for _ in range(2):
         link = node.json("open")["url"]
         done = subprocess.run([python, str(ROOT / "tests/web/pages.py"), "--base", f"http://127.0.0.1:{door.port}", "--login", link,
-                               "--shots", str(lab.dir / "shots")], capture_output=True, text=True, timeout=400)
+                               "--shots", str(lab.dir / "shots")], capture_output=True, text=True, timeout=900)
         expect(done.returncode == 0, (done.stdout + done.stderr)[-3000:])
         told = json.loads(done.stdout.splitlines()[-1])
         expect(told["failures"] == 0 and told["pages"] >= 48, f"pages: {told}")

@@ -65,6 +65,11 @@ export async function getText(address, query, signal) {
   return (await ask("GET", url(address, query), { signal })).text();
 }
 
+/* The bytes of a blob. */
+export async function getBytes(address, query) {
+  return new Uint8Array(await (await ask("GET", url(address, query), {})).arrayBuffer());
+}
+
 /* A request that changes something. */
 export async function send(method, address, body = {}) {
   const answer = await ask(method, url(address), {

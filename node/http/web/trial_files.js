@@ -41,6 +41,7 @@ export function filesPart({ id, index }) {
     },
     close() {
       poll.stop();
+      files.close();
       banner.clear("files");
     },
   };

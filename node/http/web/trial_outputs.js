@@ -3,9 +3,9 @@
 
 import { get, getText, path, url } from "./api.js";
 import { fill, h, name, setText } from "./dom.js";
-import { bytes, clock, fullTime, plural, whole } from "./format.js";
-import { parameter } from "./format.js";
+import { bytes, clock, fullTime, parameter, plural, whole } from "./format.js";
 import { Table, plainTable } from "./table.js";
+import { Summaries } from "./trial_summaries.js";
 
 const PICTURE = /\.(png|jpe?g|gif|webp|svg)$/i;
 const GRID = /\.(csv|tsv)$/i;
@@ -24,12 +24,13 @@ export class Outputs {
     this.address = address;
     this.pictures = h("section", { class: "panel", hidden: true });
     this.grids = h("div");
+    this.summaries = new Summaries(address);
     this.shown = h("section", { class: "panel", hidden: true });
     this.table = new Table({ label: "Files", keyOf: (row) => `${row.number} ${row.path}`, sort: { id: "path" },
       empty: "No file.", filterHint: "Words, or comparisons such as size>100000", columns: this.columns() });
     this.note = h("p", { class: "quiet" });
     this.files = h("section", { hidden: true }, h("h2", {}, "Files"), this.note, this.table.element);
-    this.element = h("div", {}, this.pictures, this.grids, this.shown, this.files);
+    this.element = h("div", {}, this.pictures, this.summaries.element, this.grids, this.shown, this.files);
   }
 
   columns() {
@@ -43,6 +44,10 @@ export class Outputs {
       { id: "get", title: "Open", value: () => "", text: (row) => `${row.path} ${row.bytes}`,
         cell: (row) => this.links(row) },
     ];
+  }
+
+  close() {
+    this.summaries.close();
   }
 
   links(row) {
@@ -76,6 +81,7 @@ export class Outputs {
       : `${plural(rows.length, "file")} of ${plural(outputs.length, "worker")}.`);
     this.table.setRows(rows);
     this.drawPictures(rows.filter((row) => PICTURE.test(row.path) && row.kind === "file" && row.bytes <= PICTURE_BYTES_MAX));
+    await this.summaries.update(rows);
     await this.drawGrids(rows.filter((row) => GRID.test(row.path) && row.kind === "file" && row.bytes <= TABLE_BYTES_MAX));
   }
 
