@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "node/bulk/wire.h"
 #include "node/daemon/api/query.h"
+#include "node/daemon/api/sessions.h"
 #include "node/daemon/api/table.h"
 #include "node/daemon/disk/disk.h"
 #include "node/daemon/local/http.h"
@@ -428,6 +429,7 @@ static int start(struct daemon *daemon, char error[256])
         code = open_core(daemon, error);
     }
     if (code == 0) {
+        sessions_load(daemon);
         code = local_open(daemon, error);
     }
     if (code == 0) {

@@ -8,6 +8,9 @@
 
 static const struct route rows[] = {
     {"GET", "/session", "session", ROUTE_DOCUMENT, "", "What the caller may do, and on which node", NULL},
+    {"DELETE", "/session", "logout", ROUTE_DOCUMENT, "", "End the session of the caller", NULL},
+    {"GET", "/sessions", "sessions", ROUTE_DOCUMENT, "", "The sessions of browsers at this node", NULL},
+    {"DELETE", "/sessions/{session}", "session_revoke", ROUTE_DOCUMENT, "", "End a session", NULL},
     {"GET", "/status", "status", ROUTE_DOCUMENT, "", "This node and the mesh in numbers", NULL},
     {"GET", "/nodes", "nodes", ROUTE_DOCUMENT, "", "The nodes of the mesh", NULL},
     {"GET", "/slots", "slots", ROUTE_DOCUMENT, "", "The slots of the mesh and what holds them", NULL},

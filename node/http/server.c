@@ -451,15 +451,29 @@ static struct MHD_Response *serve_login(const struct call *call, int *status)
     return response;
 }
 
-static struct MHD_Response *serve_logout(int *status)
+/* Has the browser forget its cookie. */
+static void take_cookie_back(struct MHD_Response *response)
 {
     char cookie[128];
-    struct MHD_Response *response = answer_text(200, "application/json", "{}\n", status);
     (void)snprintf(cookie, sizeof cookie, "%s=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0%s", options->cookie,
                    options->is_tls ? "; Secure" : "");
     if (response != NULL) {
         (void)MHD_add_response_header(response, "Set-Cookie", cookie);
     }
+}
+
+/* Ends the session of the cookie, and with it the cookie. */
+static struct MHD_Response *serve_logout(const struct call *call, int *status)
+{
+    struct channel channel;
+    msgpack_object reply = {.type = MSGPACK_OBJECT_NIL};
+    if (channel_open(&channel) != 0) {
+        return answer_problem(503, 1, "The daemon does not answer now; try again in some seconds.", status);
+    }
+    int code = ask_document(&channel, "logout", call->has_secret ? call->secret : NULL, &reply);
+    struct MHD_Response *response = answer_reply(code, &reply, status);
+    channel_close(&channel);
+    take_cookie_back(response);
     return response;
 }
 
@@ -491,6 +505,9 @@ static struct MHD_Response *serve(struct call *call, int *status)
     if (strcmp(call->path, ROUTES_PREFIX "/openapi.json") == 0 && call->is_safe) {
         return openapi_answer(status);
     }
+    if (strcmp(call->path, ROUTES_PREFIX "/session") == 0 && strcmp(call->method, "DELETE") == 0) {
+        return serve_logout(call, status);
+    }
     if (begins(call->path, ROUTES_PREFIX)) {
         return serve_api(call, status);
     }
@@ -515,7 +532,7 @@ static struct MHD_Response *serve(struct call *call, int *status)
         return serve_login(call, status);
     }
     if (strcmp(call->path, "/logout") == 0 && strcmp(call->method, "POST") == 0) {
-        return serve_logout(status);
+        return serve_logout(call, status);
     }
     if (call->is_safe && strcmp(call->path, "/") == 0) {
         return serve_asset(call, "index.html", status);

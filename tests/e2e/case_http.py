@@ -77,7 +77,9 @@ def every_route_answers_about_finished_and_running_work(lab):
         raise AssertionError(f"the document has no {method} {path}")
 
     known = sorted(operations(door), key=lambda operation: operation[1].count("{"))
-    values = {"node": own, "invite": invite, "token": token["token_id"], "trial": "0", "step": step, "number": "0", "name": "API_KEY"}
+    log_in(door)
+    session = door.document("/sessions")["sessions"][0]["id"]
+    values = {"node": own, "invite": invite, "session": session, "token": token["token_id"], "trial": "0", "step": step, "number": "0", "name": "API_KEY"}
     for method, pattern, _ in known:
         if method == "GET":
             for experiment in (finished, running):
@@ -101,12 +103,13 @@ def every_route_answers_about_finished_and_running_work(lab):
             ("POST", "/secrets", {"name": "API_KEY", "value": "v"}), ("DELETE", "/secrets/API_KEY", None),
             ("POST", "/tokens", {"name": "another"}), ("POST", "/invites", {"expires_s": 60}),
             ("POST", "/experiments", {"config": json.dumps(RUNNING), "overrides": ["name=again", "searcher.max_trials=1"]}),
+            ("DELETE", f"/sessions/{session}", None),
             ("DELETE", f"/invites/{invite}", None), ("DELETE", f"/tokens/{token['token_id']}", None),
             ("DELETE", f"/experiments/{finished}", None)):
         ask(method, path, operation_of(method, path), body)
     expect(left not in str(door.get("/api/v1/experiments").body), "a deleted experiment is listed")
     missed = {(method, pattern) for method, pattern, _ in known} - asked
-    expect(missed == {("POST", "/nodes/{node}/evict"), ("POST", "/leave")}, f"not asked: {missed}")
+    expect(missed == {("POST", "/nodes/{node}/evict"), ("POST", "/leave"), ("DELETE", "/session")}, f"not asked: {missed}")
     own_leave = door.post("/api/v1/leave", {})
     expect(own_leave.status == 200, f"leave: {own_leave}")
     return f"{len(asked) + 1} operations"
@@ -118,8 +121,8 @@ def without_a_token_nothing_is_told_and_a_read_only_one_changes_nothing(lab):
     door = Door(node)
     reader = new_token(node, "reader", "--read-only")
     before = node.json("status")["refused"]["tokens"]
-    values = {"experiment": "a1b2c3d4e5f60718", "node": "0" * 32, "invite": "0" * 16, "token": "0" * 16, "trial": 0, "step": 1, "number": 0,
-              "name": "API_KEY"}
+    values = {"experiment": "a1b2c3d4e5f60718", "node": "0" * 32, "invite": "0" * 16, "session": "0" * 16, "token": "0" * 16,
+              "trial": 0, "step": 1, "number": 0, "name": "API_KEY"}
     bodies = {"label": {"label": "x"}, "describe": {"value": "x"}, "priority": {"priority": 1}, "max_trials": {"max_trials": 1},
               "max_slots": {"max_slots": 1}, "experiments": {"config": "name: x"}, "tokens": {"name": "x"}, "secrets": {"name": "X", "value": "x"}}
     wrong = 0
@@ -135,6 +138,8 @@ def without_a_token_nothing_is_told_and_a_read_only_one_changes_nothing(lab):
         answer = door.ask(method, path, body=body, token=reader)
         if method == "GET":
             expect(answer.status in (200, 404, 409), f"{method} {path} for a reader: {answer}")
+        elif pattern == "/session":
+            expect(answer.status == 409 and "carries no session" in answer.json()["detail"], f"{method} {path} for a reader: {answer}")
         else:
             expect(answer.status == 403 and answer.json()["code"] == 7, f"{method} {path} for a reader: {answer}")
     expect(node.json("status")["refused"]["tokens"] >= before + wrong, f"not all wrong tokens are counted: {node.json('status')['refused']}")
@@ -218,8 +223,27 @@ def a_link_opens_one_session_and_only_its_own_pages_change_something(lab):
     reader = log_in(door, "--read-only")
     csrf = door.get("/api/v1/session", token=None, Cookie=reader).json()["csrf"]
     expect(change(Cookie=reader, X_Shoal_CSRF=csrf) == 403, "a session that reads only")
-    over = door.post("/logout", {}, **good)
-    expect(over.status == 200 and "Max-Age=0" in over.fields["Set-Cookie"], f"{over}")
+    own = next(row for row in door.get("/api/v1/sessions", **as_page).json()["sessions"] if row["is_own"])
+    expect(own["expires_s"] - own["created_s"] == 604800 and len(node.json("session", "ls")["sessions"]) == 2, f"the sessions: {own}")
+    node.kill_daemon()
+    node.start()
+    door = Door(node)
+    good["Origin"] = f"http://{door.host}:{door.port}"
+    expect(door.get("/api/v1/status", **as_page).status == 200, "a session ends with the daemon")
+    over = door.ask("DELETE", "/api/v1/session", **good)
+    expect(over.status == 200 and over.json()["ended"] == 1 and "Max-Age=0" in over.fields["Set-Cookie"], f"{over}")
+    expect(door.get("/api/v1/status", **as_page).status == 401, "a session that its own page has ended")
+    expect(door.ask("DELETE", "/api/v1/session").status == 409, "a token is no session")
+    expect(node.run("session", "revoke", node.json("session", "ls")["sessions"][0]["id"][:6]).strip() == "1 session ended", "the other one")
+    expect(door.get("/api/v1/status", token=None, Cookie=reader).status == 401, "a session that was ended elsewhere")
+    later = log_in(door)
+    expect(node.run("session", "revoke", "--all").strip() == "1 session ended", "all")
+    node.kill_daemon()
+    node.start()
+    door = Door(node)
+    for ended in (cookie, reader, later):
+        expect(door.get("/api/v1/status", token=None, Cookie=ended).status == 401, "a session that was ended comes back with the daemon")
+    wait_until(lambda: any("with a token, session or code that is not good" in text for text in events_of(node)), 5, "a line about them")
     link = node.json("open", "--read-only")["url"]
     expect("Access-Control-Allow-Origin" not in door.get("/api/v1/status", Origin="http://evil.example").fields, "CORS")
     codes = sum(f"{link}" in text for text in events_of(node))

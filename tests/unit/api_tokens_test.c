@@ -1,4 +1,5 @@
 /* What a request by the HTTP door may do: the rights of tokens and of sessions, for each row of the daemon's table. */
+#include <poll.h>
 #include <setjmp.h>
 #include <sodium.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "node/daemon/api/sessions.h"
 #include "node/daemon/api/tokens.h"
 #include "tests/scenario/core_story.h"
 
@@ -77,6 +79,7 @@ static const struct client_door door = {take_reply, take_reply_file, give_file, 
 static struct world *world;
 static struct daemon *keeper;
 static struct heard guest;
+static char directory[64];
 
 static void hash_token(const char *text, uint8_t out[HASH_BYTES])
 {
@@ -115,13 +118,23 @@ static int begin(void **state)
     guest.client.is_guest = true;
     keeper->api->http_port = 7412;
     (void)snprintf(keeper->http_address, sizeof keeper->http_address, "http://127.0.0.1:7412");
+    char error[256];
+    (void)snprintf(directory, sizeof directory, "/tmp/shoal-tokens-XXXXXX");
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(state_open(directory, &keeper->state, error, sizeof error), 0);
+    assert_int_equal(jobs_open("sessions", &keeper->persist_jobs), 0);
     return 0;
 }
 
 static int end(void **state)
 {
     (void)state;
+    char command[128];
     client_remove(keeper, &guest.client);
+    jobs_close(&keeper->persist_jobs, keeper);
+    state_close(&keeper->state);
+    (void)snprintf(command, sizeof command, "rm -r %s", directory);
+    assert_int_equal(system(command), 0);
     free(keeper->lines);
     free(keeper->api);
     free(keeper);
@@ -188,6 +201,11 @@ static void ask(const char *op, const char *secret, const char *key, const char 
     const struct request *decoded = make_request(op, secret, key, value);
     uint32_t before = guest.count;
     api_take(keeper, &guest.client, decoded, 0);
+    for (int i = 0; i < 5000 && guest.count == before; i++) { /* an answer that waits for the disk */
+        struct pollfd wait = {.fd = jobs_fd(keeper->persist_jobs), .events = POLLIN};
+        (void)poll(&wait, 1, 10);
+        jobs_collect(keeper->persist_jobs, keeper);
+    }
     assert_int_equal(guest.count, before + 1);
 }
 
@@ -231,7 +249,7 @@ static void rights_are_those_of_the_token_for_every_request(void **state)
     for (size_t i = 0; i < count; i++) {
         const char *op = rows[i].op;
         enum api_kind kind = rows[i].kind;
-        bool is_open = kind == API_OPEN, reads = kind == API_READS, changes = kind == API_CHANGES;
+        bool is_open = kind == API_OPEN, reads = kind == API_READS || kind == API_OWN, changes = kind == API_CHANGES;
         assert_int_equal(admit(op, NULL), is_open ? 0 : EXIT_NO_TOKEN);
         assert_int_equal(admit(op, "shoal_x" HEX64), is_open ? 0 : EXIT_NO_TOKEN);
         assert_int_equal(admit(op, FULL), is_open || reads || changes ? 0 : EXIT_NO_RIGHTS);
@@ -307,14 +325,103 @@ static void a_session_is_this_nodes_and_ends_after_a_week(void **state)
     char session[256];
     log_in(false, session);
     uint64_t began_ms = wall_ms;
-    wall_ms = began_ms + 1000 * (TOKENS_SESSION_S - 1ull);
+    wall_ms = began_ms + 1000 * (SESSIONS_LIFE_S - 1ull);
     assert_int_equal(admit("pause", session), 0);
-    wall_ms = began_ms + 1000ull * TOKENS_SESSION_S;
+    wall_ms = began_ms + 1000ull * SESSIONS_LIFE_S;
     assert_int_equal(admit("pause", session), EXIT_NO_TOKEN);
     wall_ms = began_ms;
     assert_int_equal(admit("pause", session), 0);
     keeper->keys.sign_secret[0] ^= 1; /* as another node */
     assert_int_equal(admit("pause", session), EXIT_NO_TOKEN);
+}
+
+static uint64_t number_heard(const char *key)
+{
+    struct pack_reader map;
+    uint64_t number = 0;
+    pack_reader_init(&map, guest.last, guest.bytes);
+    assert_true(request_u64(&map, key, &number));
+    return number;
+}
+
+/* How many sessions are listed; `*id` is that of the caller's. */
+static uint32_t list_sessions(const char *secret, char id[32])
+{
+    struct pack_reader map;
+    ask("sessions", secret, NULL, NULL);
+    pack_reader_init(&map, guest.last, guest.bytes);
+    struct pack_reader list = pack_find(&map, "sessions");
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count; i++) {
+        struct pack_reader row = list, own = pack_find(&list, "is_own");
+        if (pack_read_bool(&own)) {
+            assert_true(request_text(&row, "id", id, 32));
+        }
+        pack_skip(&list);
+    }
+    return count;
+}
+
+static void a_session_that_was_ended_is_none_for_ever(void **state)
+{
+    (void)state;
+    char first[256], second[256], third[256], id[32] = "";
+    log_in(false, first);
+    log_in(true, second);
+    log_in(false, third);
+    assert_int_equal(list_sessions(second, id), 3);
+    assert_int_equal(strlen(id), 16);
+    ask("session_revoke", second, "session", id); /* it may read only */
+    assert_int_equal(code_heard(), EXIT_NO_RIGHTS);
+    ask("session_revoke", first, "session", "000");
+    assert_int_not_equal(code_heard(), 0);
+    ask("session_revoke", first, "session", id);
+    assert_int_equal(code_heard(), 0);
+    assert_int_equal(number_heard("ended"), 1);
+    assert_int_equal(admit("status", second), EXIT_NO_TOKEN);
+    assert_int_equal(admit("status", first), 0);
+    ask("logout", first, NULL, NULL);
+    assert_int_equal(code_heard(), 0);
+    assert_int_equal(admit("status", first), EXIT_NO_TOKEN);
+    ask("logout", FULL, NULL, NULL); /* a token is no session */
+    assert_int_equal(code_heard(), EXIT_REFUSED);
+    memset(keeper->api->sessions, 0, sizeof keeper->api->sessions); /* as a new daemon */
+    sessions_load(keeper);
+    assert_int_equal(admit("status", first), EXIT_NO_TOKEN);
+    assert_int_equal(admit("status", second), EXIT_NO_TOKEN);
+    assert_int_equal(admit("status", third), 0);
+    assert_int_equal(list_sessions(third, id), 1);
+}
+
+static void of_many_sessions_the_oldest_gives_way(void **state)
+{
+    (void)state;
+    char sessions[API_SESSIONS_MAX + 2][256], id[32];
+    for (size_t i = 0; i < API_SESSIONS_MAX + 2; i++) {
+        log_in(false, sessions[i]);
+        wall_ms += 1000;
+    }
+    for (size_t i = 0; i < API_SESSIONS_MAX + 2; i++) {
+        assert_int_equal(admit("status", sessions[i]), i < 2 ? EXIT_NO_TOKEN : 0);
+    }
+    assert_int_equal(list_sessions(sessions[2], id), API_SESSIONS_MAX);
+}
+
+static void wrong_tokens_are_told_once_a_minute(void **state)
+{
+    (void)state;
+    uint64_t lines = keeper->line_seq;
+    assert_int_equal(admit("status", NULL), EXIT_NO_TOKEN); /* nobody has guessed */
+    assert_int_equal(keeper->line_seq, lines);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(admit("status", "shoal_x" HEX64), EXIT_NO_TOKEN);
+    }
+    assert_int_equal(keeper->line_seq, lines + 1);
+    tokens_tick(keeper, now_ms + 59999);
+    assert_int_equal(keeper->line_seq, lines + 1);
+    tokens_tick(keeper, now_ms + 60000);
+    tokens_tick(keeper, now_ms + 600000);
+    assert_int_equal(keeper->line_seq, lines + 2);
 }
 
 static void a_link_works_once_and_for_a_minute(void **state)
@@ -463,6 +570,9 @@ int main(void)
         TEST(a_text_that_is_no_token_opens_nothing),
         TEST(a_session_that_is_changed_in_one_bit_is_none),
         TEST(a_session_is_this_nodes_and_ends_after_a_week),
+        TEST(a_session_that_was_ended_is_none_for_ever),
+        TEST(of_many_sessions_the_oldest_gives_way),
+        TEST(wrong_tokens_are_told_once_a_minute),
         TEST(a_link_works_once_and_for_a_minute),
         TEST(of_many_links_the_latest_work),
         TEST(without_a_door_there_is_no_link),

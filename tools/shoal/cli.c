@@ -25,6 +25,9 @@ static const struct option_rule open_options[] = {
 static const struct option_rule connect_options[] = {
     {"out", "FILE", "where the certificate goes; default: the node's name and .pem"},
     {NULL, NULL, NULL}};
+static const struct option_rule session_options[] = {
+    {"all", NULL, "end all sessions at this node"},
+    {NULL, NULL, NULL}};
 static const struct option_rule token_options[] = {
     {"name", "NAME", "what the token is for, as shoal token ls shows it"},
     {"read-only", NULL, "the token may change nothing"},
@@ -264,6 +267,10 @@ const struct command cli_commands[] = {
     {"secret ls", "", "the names of the secrets, and how many nodes have a copy", NULL, no_options, 0, 0, command_secret_ls},
     {"secret rm", "NAME", "remove a secret, on all nodes", "Programs that run keep it; trials that ask for it wait until it is set again.\n",
      no_options, 1, 1, command_secret_rm},
+    {"session ls", "", "the sessions of browsers at this node's door", "Each node has its own; one that ended is not listed.\n", no_options, 0, 0,
+     command_session_ls},
+    {"session revoke", "[SESSION]", "end a session of a browser, at once and for ever",
+     "SESSION is one of shoal session ls, or its first digits, at least 4.\n", session_options, 0, 1, command_session_revoke},
     {"status", "", "this node and its mesh", NULL, no_options, 0, 0, command_status},
     {"nodes", "", "the nodes of the mesh", NULL, no_options, 0, 0, command_nodes},
     {"slots", "", "the slots of the mesh, and what runs on them",

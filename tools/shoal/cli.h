@@ -65,6 +65,8 @@ int command_secret_rm(struct cli *cli, const struct arguments *arguments);
 int command_token_ls(struct cli *cli, const struct arguments *arguments);
 int command_token_revoke(struct cli *cli, const struct arguments *arguments);
 int command_scrape_config(struct cli *cli, const struct arguments *arguments); /* command_scrape.c */
+int command_session_ls(struct cli *cli, const struct arguments *arguments);
+int command_session_revoke(struct cli *cli, const struct arguments *arguments);
 int command_status(struct cli *cli, const struct arguments *arguments); /* command_node.c */
 int command_nodes(struct cli *cli, const struct arguments *arguments);
 int command_slots(struct cli *cli, const struct arguments *arguments);

@@ -1,4 +1,4 @@
-/* open and token: the HTTP door of the node (docs/http.md). */
+/* open, token and session: the HTTP door of the node (docs/http.md). */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -207,6 +207,63 @@ int command_token_revoke(struct cli *cli, const struct arguments *arguments)
         pack_text(&client.request, "token");
         pack_text(&client.request, arguments->operands[0]);
         code = print_reply(&client, render_revoked);
+        client_close(&client);
+    }
+    return code;
+}
+
+/* ---- session --------------------------------------------------------------------------------------------------- */
+
+static void render_sessions(struct cli *cli, const msgpack_object *document)
+{
+    struct table table = {0};
+    table_column(&table, "ID", false);
+    table_column(&table, "RIGHTS", false);
+    table_column(&table, "BEGAN", false);
+    table_column(&table, "EXPIRES", false);
+    msgpack_object_array list = document_list(document, "sessions");
+    for (uint32_t i = 0; i < list.size; i++) {
+        const msgpack_object *item = &list.ptr[i];
+        char began[RENDER_UNIT_BYTES], ends[RENDER_UNIT_BYTES];
+        print_cell_text(&table, item, "id");
+        table_cell(&table, RENDER_PLAIN, "%s", document_true(item, "read_only") ? "read" : "all");
+        render_time(began, 1000 * document_number(item, "created_s"));
+        render_time(ends, 1000 * document_number(item, "expires_s"));
+        table_cell(&table, RENDER_PLAIN, "%s", began);
+        table_cell(&table, RENDER_PLAIN, "%s", ends);
+    }
+    table_write(&table, cli->out, cli->colours);
+}
+
+int command_session_ls(struct cli *cli, const struct arguments *arguments)
+{
+    (void)arguments;
+    return print_simple(cli, "sessions", render_sessions);
+}
+
+static void render_ended(struct cli *cli, const msgpack_object *document)
+{
+    unsigned long long ended = document_number(document, "ended");
+    (void)fprintf(cli->out, "%llu session%s ended\n", ended, ended == 1 ? "" : "s");
+}
+
+int command_session_revoke(struct cli *cli, const struct arguments *arguments)
+{
+    struct client client;
+    bool all = options_has(arguments, "all");
+    if (all != (arguments->operand_count == 0)) {
+        return cli_fail(cli, CLI_USAGE, "session revoke wants the id of a session, which shoal session ls shows, or --all");
+    }
+    int code = client_open(cli, &client);
+    if (code == CLI_DONE) {
+        client_begin(&client, "session_revoke", 1);
+        pack_text(&client.request, all ? "all" : "session");
+        if (all) {
+            pack_bool(&client.request, true);
+        } else {
+            pack_text(&client.request, arguments->operands[0]);
+        }
+        code = print_reply(&client, render_ended);
         client_close(&client);
     }
     return code;

@@ -92,6 +92,14 @@ struct api_login {
 };
 #define API_LOGINS_MAX 16
 
+/* A browser's session (sessions.c); expires_s 0, or past: a free place. */
+struct api_session {
+    uint8_t hash[HASH_BYTES];
+    uint64_t created_s, expires_s; /* since 1970 */
+    bool read_only;
+};
+#define API_SESSIONS_MAX 25
+
 /* The state of the room, as daemon->api. */
 struct daemon_api {
     struct client *clients; /* of all doors */
@@ -113,8 +121,11 @@ struct daemon_api {
                                                   are any */
     uint64_t append_id;                        /* of the last such report */
     struct api_login logins[API_LOGINS_MAX];
+    struct api_session sessions[API_SESSIONS_MAX];
     uint64_t tokens_refused; /* requests by the HTTP door without a valid token */
     uint64_t secret_due_ms;  /* since when a member has lacked copies of secrets (secrets.c); 0: none lacks one */
+    uint64_t tokens_untold;  /* those with a wrong one that no event line has told of yet */
+    uint64_t tokens_told_ms; /* the next line may come then */
     uint16_t http_port;      /* where the HTTP door listens; 0: nowhere */
     bool http_is_tls;        /* it speaks HTTPS */
 };

@@ -8,6 +8,7 @@
 #include "node/daemon/api/searcher.h"
 #include "node/daemon/api/secrets.h"
 #include "node/daemon/api/shells.h"
+#include "node/daemon/api/sessions.h"
 #include "node/daemon/api/submit.h"
 #include "node/daemon/api/tokens.h"
 #include "node/daemon/api/trial.h"
@@ -50,6 +51,9 @@ static const struct api_row rows[] = {
     {"session", API_READS, tokens_session, 0},
     {"tokens", API_READS, tokens_list, 0},
     {"secrets", API_READS, secrets_list, 0},
+    {"sessions", API_READS, sessions_list, 0},
+    {"session_revoke", API_CHANGES, sessions_revoke, 0},
+    {"logout", API_OWN, sessions_end, 0},
 
     {"login_code", API_LOCAL, tokens_login_code, 0},
     {"login", API_OPEN, tokens_login, 0},
@@ -162,6 +166,7 @@ void api_tick(struct daemon *daemon, uint64_t now_ms)
     query_tick(daemon, now_ms);
     elsewhere_tick(daemon, now_ms);
     shells_tick(daemon);
+    tokens_tick(daemon, now_ms);
 }
 
 void api_close(struct daemon *daemon)

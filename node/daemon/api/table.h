@@ -9,6 +9,7 @@
 /* The kind of a request decides from which connections it is taken, and when the answer comes. */
 enum api_kind {
     API_READS,   /* changes nothing */
+    API_OWN,     /* changes nothing but the caller's own session, so one that may read only may do it, too */
     API_CHANGES, /* becomes an event of the core; the answer comes after the core's answer */
     API_WORKER,  /* from a worker's connection, while the worker's lease lasts */
     API_LOCAL,   /* by the local socket only */

@@ -7,20 +7,18 @@
 
 #include "base/bytes.h"
 #include "node/daemon/api/change.h"
+#include "node/daemon/api/sessions.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/workers/trial_token.h"
 #include "node/daemon/workers/workers.h"
 
 #define DOOR_TOKEN_PREFIX "shoal_"
 #define TOKEN_SECRET_BYTES 32
-#define SESSION_PREFIX "session_"
-#define SESSION_BODY_BYTES 25 /* rights (1), end (8), random (16) */
-#define SESSION_MAC_BYTES 16
-#define SESSION_BYTES (SESSION_BODY_BYTES + SESSION_MAC_BYTES)
 #define AUTH_BYTES 128 /* longer texts are no secret of ours */
 #define TOKEN_ID_BYTES 8
 #define TOKEN_ID_PREFIX_MIN 4
 #define EXPIRES_S_DEFAULT (90ull * 86400)
+#define TOLD_AGAIN_MS 60000
 #define EXPIRES_S_MAX (3653ull * 86400)
 
 /* What the bearer of a secret may do. */
@@ -36,43 +34,6 @@ struct rights {
 static void hash_of(const char *text, uint8_t out[HASH_BYTES])
 {
     (void)crypto_generichash(out, HASH_BYTES, (const uint8_t *)text, strlen(text), NULL, 0);
-}
-
-static void session_mac(const struct daemon *daemon, const uint8_t body[SESSION_BODY_BYTES],
-                        uint8_t out[SESSION_MAC_BYTES])
-{
-    static const char label[] = "shoal session 1";
-    uint8_t key[32];
-    (void)crypto_generichash(key, sizeof key, (const uint8_t *)label, sizeof label, daemon->keys.sign_secret, 32);
-    (void)crypto_generichash(out, SESSION_MAC_BYTES, body, SESSION_BODY_BYTES, key, sizeof key);
-    sodium_memzero(key, sizeof key);
-}
-
-static void session_make(const struct daemon *daemon, bool read_only, uint64_t expires_s, char out[AUTH_BYTES])
-{
-    uint8_t bytes[SESSION_BYTES];
-    char hex[2 * SESSION_BYTES + 1];
-    bytes[0] = read_only;
-    bytes_put_u64(bytes + 1, expires_s);
-    randombytes_buf(bytes + 9, SESSION_BODY_BYTES - 9);
-    session_mac(daemon, bytes, bytes + SESSION_BODY_BYTES);
-    bytes_to_hex(hex, bytes, sizeof bytes);
-    (void)snprintf(out, AUTH_BYTES, SESSION_PREFIX "%s", hex);
-}
-
-static bool session_read(const struct daemon *daemon, const char *hex, struct rights *out)
-{
-    uint8_t bytes[SESSION_BYTES], mac[SESSION_MAC_BYTES];
-    if (strlen(hex) != 2 * sizeof bytes || bytes_from_hex(bytes, sizeof bytes, hex) != 0) {
-        return false;
-    }
-    session_mac(daemon, bytes, mac);
-    uint64_t expires_s = bytes_get_u64(bytes + 1);
-    if (sodium_memcmp(mac, bytes + SESSION_BODY_BYTES, sizeof mac) != 0 || expires_s <= daemon_wall_ms() / 1000) {
-        return false;
-    }
-    *out = (struct rights){.is_known = true, .read_only = bytes[0] != 0, .is_session = true, .expires_s = expires_s};
-    return true;
 }
 
 /* The worker with this token, while its process runs and its lease lasts; NULL: there is none. */
@@ -99,8 +60,14 @@ static struct rights rights_of(const struct daemon *daemon, const struct client_
     if (!request_text(&request->map, "auth", text, sizeof text)) {
         return rights;
     }
-    if (strncmp(text, SESSION_PREFIX, strlen(SESSION_PREFIX)) == 0) {
-        (void)session_read(daemon, text + strlen(SESSION_PREFIX), &rights);
+    if (strncmp(text, SESSIONS_PREFIX, strlen(SESSIONS_PREFIX)) == 0) {
+        const struct api_session *session = sessions_find(daemon, text);
+        if (session != NULL) {
+            rights = (struct rights){.is_known = true,
+                                     .read_only = session->read_only,
+                                     .is_session = true,
+                                     .expires_s = session->expires_s};
+        }
     } else if (strncmp(text, TRIAL_TOKEN_PREFIX, strlen(TRIAL_TOKEN_PREFIX)) == 0) {
         rights.worker = find_worker(daemon, text);
         rights.is_known = rights.read_only = rights.worker != NULL;
@@ -115,6 +82,30 @@ static struct rights rights_of(const struct daemon *daemon, const struct client_
     return rights;
 }
 
+/* Tells of wrong tokens at most once a minute, and how many there were. */
+static void tell_refused(struct daemon *daemon, uint64_t now_ms)
+{
+    if (daemon->api->tokens_untold > 0 && now_ms >= daemon->api->tokens_told_ms) {
+        daemon_line(daemon, "HTTP: refused %llu request%s with a token, session or code that is not good",
+                    (unsigned long long)daemon->api->tokens_untold, daemon->api->tokens_untold == 1 ? "" : "s");
+        daemon->api->tokens_untold = 0;
+        daemon->api->tokens_told_ms = now_ms + TOLD_AGAIN_MS;
+    }
+}
+
+/* `has_secret`: it was a wrong one, and not none. */
+static void note_refused(struct daemon *daemon, bool has_secret)
+{
+    daemon->api->tokens_refused++;
+    daemon->api->tokens_untold += has_secret;
+    tell_refused(daemon, daemon_now_ms());
+}
+
+void tokens_tick(struct daemon *daemon, uint64_t now_ms)
+{
+    tell_refused(daemon, now_ms);
+}
+
 bool tokens_admit(struct daemon *daemon, struct client_request *request, const struct api_row *row)
 {
     if (row->kind == API_OPEN) {
@@ -122,7 +113,7 @@ bool tokens_admit(struct daemon *daemon, struct client_request *request, const s
     }
     struct rights rights = rights_of(daemon, request);
     if (!rights.is_known) {
-        daemon->api->tokens_refused++;
+        note_refused(daemon, !pack_find(&request->map, "auth").failed);
         client_reply_error(daemon, request->client, request->id, EXIT_NO_TOKEN,
                            "The request carries no valid token; `shoal open` opens the pages, `shoal token create` "
                            "makes a token for a "
@@ -133,7 +124,7 @@ bool tokens_admit(struct daemon *daemon, struct client_request *request, const s
         request->worker = rights.worker;
         return true;
     }
-    if (row->kind == API_READS || (row->kind == API_CHANGES && !rights.read_only)) {
+    if (row->kind == API_READS || row->kind == API_OWN || (row->kind == API_CHANGES && !rights.read_only)) {
         return true;
     }
     client_reply_error(daemon, request->client, request->id, EXIT_NO_RIGHTS,
@@ -196,7 +187,7 @@ void tokens_login_code(struct daemon *daemon, struct client_request *request, in
 void tokens_login(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;
-    char hex[2 * sizeof daemon->api->logins->code + 1], session[AUTH_BYTES];
+    char hex[2 * sizeof daemon->api->logins->code + 1], session[SESSIONS_TEXT_BYTES];
     uint8_t code[sizeof daemon->api->logins->code];
     struct api_login *found = NULL;
     bool is_code = request_text(&request->map, "code", hex, sizeof hex) && strlen(hex) == 2 * sizeof code &&
@@ -208,20 +199,20 @@ void tokens_login(struct daemon *daemon, struct client_request *request, int arg
         }
     }
     if (found == NULL) {
-        daemon->api->tokens_refused++;
+        note_refused(daemon, true);
         client_reply_error(daemon, request->client, request->id, EXIT_NO_TOKEN,
                            "This link has been used, or is older than a minute; `shoal open` makes another one.");
         return;
     }
     bool read_only = found->read_only;
     *found = (struct api_login){0};
-    session_make(daemon, read_only, daemon_wall_ms() / 1000 + TOKENS_SESSION_S, session);
+    sessions_begin(daemon, read_only, session);
     struct client_reply reply;
     if (client_reply_begin(&reply, request->id, true, 2)) {
         pack_text(&reply.writer, "session");
         pack_text(&reply.writer, session);
         pack_text(&reply.writer, "lives_s");
-        pack_u64(&reply.writer, TOKENS_SESSION_S);
+        pack_u64(&reply.writer, SESSIONS_LIFE_S);
         client_reply_send(daemon, request->client, &reply, -1);
     }
 }

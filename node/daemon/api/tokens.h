@@ -4,8 +4,7 @@
  *
  * a token, "shoal_" and 64 hexadecimal digits, made by `shoal token create` on any node. All nodes know its hash by a
  * record (FACT_TOKEN). a session, "session_" and digits, which this node gives a browser for the one-time code of
- * `shoal open`. It is not stored: it holds its own end and rights, and BLAKE2b over both under a key that only this
- * node has.
+ * `shoal open` (sessions.h).
  *
  * Both act as the node's owner, or, read-only, may change nothing.
  *
@@ -15,11 +14,13 @@
 #include "node/daemon/api/client.h"
 #include "node/daemon/api/table.h"
 
-#define TOKENS_SESSION_S (7u * 86400)
 #define TOKENS_LOGIN_MS 60000
 
 /* True if the guest may make the request, and sets request->worker for one of kind API_TRIAL; false after an error reply: EXIT_NO_TOKEN or EXIT_NO_RIGHTS. */
 bool tokens_admit(struct daemon *daemon, struct client_request *request, const struct api_row *row);
+
+/* Tells of refused tokens that no event line has told of. Called in each turn of the loop. */
+void tokens_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Handlers of the table. */
 void tokens_login_code(struct daemon *daemon, struct client_request *request, int argument); /* makes a code */

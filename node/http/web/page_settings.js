@@ -1,6 +1,7 @@
 /* Settings: this session, the theme, and what this program is made of. */
 
-import { get, session } from "./api.js";
+import { get, path, send, session } from "./api.js";
+import { notice } from "./dialog.js";
 import { fill, h, name } from "./dom.js";
 import { bytes, duration, fullTime, whole } from "./format.js";
 import { repeat } from "./live.js";
@@ -22,13 +23,17 @@ export function open() {
   const poll = repeat(STATUS_MS, async () => drawFacts(facts, await get("/status")));
   const invites = h("div");
   get("/invites").then((document) => drawInvites(invites, document.invites), () => {});
+  const sessions = h("div");
+  const drawAgain = () => get("/sessions").then((document) => drawSessions(sessions, document.sessions, drawAgain), () => {});
+  drawAgain();
   const panel = (title, ...content) => h("section", { class: "panel" }, h("h2", {}, title), content);
   return {
     title: "Settings",
     element: h("div", {}, h("h1", {}, "Settings"),
       panel("This session", facts, h("p", { class: "quiet" },
         "The command \"shoal open\" on the machine of this node opens another "
-        + "session. Every other node of the mesh serves the same pages.")),
+        + "session. Every other node of the mesh serves the same pages."), endButton()),
+      panel("Sessions of browsers", sessions),
       panel("Theme", themeChoice()),
       panel("Invites", invites),
       panel("About", ABOUT.map((text) => h("p", {}, text)))),
@@ -42,6 +47,19 @@ function drawFacts(list, status) {
     ["Version", status.version], ["Address", status.address], ["Up for", duration(status.uptime_s)],
       ["Records", whole(status.records)], ["Memory", bytes(status.memory_bytes)]];
   fill(list, rows.map(([title, text]) => h("div", {}, h("dt", {}, title), h("dd", {}, name(String(text))))));
+}
+
+/* Ends the session of this browser; the pages then have nothing to show. */
+function endButton() {
+  return h("button", { type: "button", class: "small", onclick: () => send("DELETE", "/session").then(() => window.location.reload(),
+    (problem) => notice(problem.message, true)) }, "Log out");
+}
+
+function drawSessions(place, sessions, again) {
+  const end = (one) => send("DELETE", `/sessions${path(one.id)}`).then(again, (problem) => notice(problem.message, true));
+  fill(place, h("ul", { class: "plain" }, sessions.map((one) => h("li", {}, h("span", { class: "code-text" }, one.id),
+    ` since ${fullTime(one.created_s * 1000)}, until ${fullTime(one.expires_s * 1000)}${one.read_only ? ", read only" : ""}`,
+    one.is_own ? ", this one" : session.readOnly ? "" : [" ", h("button", { type: "button", class: "small", onclick: () => end(one) }, "End")]))));
 }
 
 function drawInvites(place, invites) {
