@@ -7,6 +7,7 @@
 struct head {
     bool is_old; /* HTTP/1.0 */
     unsigned fields, hosts, lengths, encodings;
+    uint64_t body_bytes;
 };
 
 struct refusal {
@@ -112,8 +113,10 @@ static struct refusal read_field(const char *line, size_t count, struct head *he
     } else if (word_is(line, name, "content-length")) {
         head->lengths++;
         bool is_number = value_bytes > 0 && value_bytes <= 18;
-        for (size_t i = 0; i < value_bytes; i++) {
-            is_number &= value[i] >= '0' && value[i] <= '9';
+        head->body_bytes = 0;
+        for (size_t i = 0; i < value_bytes && is_number; i++) {
+            is_number = value[i] >= '0' && value[i] <= '9';
+            head->body_bytes = 10 * head->body_bytes + (uint64_t)(value[i] - '0');
         }
         if (!is_number) {
             return (struct refusal){400, "The Content-Length is no number."};
@@ -143,6 +146,12 @@ static struct refusal read_whole(const struct head *head)
 }
 
 enum gate_verdict gate_judge(const char *bytes, size_t count, int *status, const char **why)
+{
+    struct gate_head head;
+    return gate_read(bytes, count, status, why, &head);
+}
+
+enum gate_verdict gate_read(const char *bytes, size_t count, int *status, const char **why, struct gate_head *out)
 {
     struct head head = {0};
     struct refusal refusal = {0};
@@ -177,6 +186,11 @@ enum gate_verdict gate_judge(const char *bytes, size_t count, int *status, const
         if (line_bytes == 0) {
             refusal = is_first ? (struct refusal){400, "The request begins with an empty line."} : read_whole(&head);
             if (refusal.status == 0) {
+                *out = (struct gate_head){.bytes = most + 1,
+                                          .is_old = head.is_old,
+                                          .has_length = head.lengths > 0,
+                                          .is_chunked = head.encodings > 0,
+                                          .body_bytes = head.body_bytes};
                 return GATE_GOOD;
             }
         } else if (is_first) {

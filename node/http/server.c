@@ -114,6 +114,15 @@ static void note_visitor(void *context, struct MHD_Connection *connection, void 
     }
 }
 
+/* A request more on the same connection: what the one before has proven counts no more. */
+static void begin_anew(struct visitor *visitor)
+{
+    (void)pthread_mutex_lock(&visitors_lock);
+    visitor->is_known = false;
+    visitor->since_ms = now_ms();
+    (void)pthread_mutex_unlock(&visitors_lock);
+}
+
 /* The daemon knows the visitor's token: the visitor need not give way to others. */
 static void keep(struct visitor *visitor)
 {
@@ -389,6 +398,14 @@ static struct MHD_Response *serve_api(const struct call *call, int *status)
 
 /* ---- pages ----------------------------------------------------------------------------------------------------- */
 
+/* Whether another request may follow on the connection: where each head has passed the gate (sequence.h), and this
+ * request has no body. It spares the files of the pages a handshake each. */
+static bool may_go_on(const struct call *call)
+{
+    return options->is_tls && call->is_safe && field(call, "Content-Length") == NULL &&
+           field(call, "Transfer-Encoding") == NULL;
+}
+
 static struct MHD_Response *serve_asset(const struct call *call, const char *name, int *status)
 {
     const struct asset *asset = assets_find(name);
@@ -404,6 +421,9 @@ static struct MHD_Response *serve_asset(const struct call *call, const char *nam
         (void)MHD_add_response_header(response, "Content-Type", asset->type);
         (void)MHD_add_response_header(response, "ETag", asset->tag);
         answer_add_fields(response, ANSWER_POLICY_PAGES, "no-cache");
+        if (may_go_on(call)) {
+            (void)MHD_del_response_header(response, "Connection", "close");
+        }
     }
     return response;
 }
@@ -609,6 +629,9 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     (void)version;
     if (body == NULL) {
         body = *state = visitor != NULL ? calloc(1, sizeof *body) : NULL;
+        if (body != NULL) {
+            begin_anew(visitor);
+        }
         struct call begun = {.connection = connection, .visitor = visitor, .method = method, .path = url};
         return body != NULL && begin_upload(&begun, body) ? MHD_YES : MHD_NO;
     }

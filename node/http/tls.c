@@ -14,11 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "node/http/sequence.h"
+
 #define RECORD_BYTES 16384   /* the most that one TLS record holds */
 #define RECORDS_A_TURN 4     /* in one direction; then it is another connection's turn */
 #define HANDSHAKE_MS 10000   /* from the acceptance on */
 #define HANDSHAKE_BYTES 8192 /* most bytes of one message of a handshake */
 #define HANDSHAKES_A_S 200   /* each costs some 0.5 ms of a processor; further ones wait for the next second */
+#define HEAD_MS 10000        /* for a later head on a connection, from its first byte on */
 #define UNREAD_MS 60000      /* for a stranger to take a record */
 #define LINGER_MS 2000
 #define TURN_MS 250
@@ -42,8 +45,11 @@ struct connection {
     bool in_over, out_over;   /* no more comes from the stranger; from the server */
     bool out_waits;           /* GnuTLS holds a record that the stranger has not taken */
     bool is_put_off;          /* its handshake waits for the next second */
-    uint8_t *kept;            /* what the server has not taken yet */
-    size_t kept_count, kept_from;
+    struct sequence sequence; /* of requests */
+    char *kept;               /* what the server has not taken yet */
+    size_t kept_count;
+    size_t passing;        /* the first bytes of `kept` are allowed to it */
+    uint64_t head_until_ms; /* a later head has begun and has to be there by then; 0: none has */
 };
 
 static gnutls_certificate_credentials_t credentials;
@@ -79,7 +85,7 @@ static void want(struct end *end, uint32_t events)
 
 static void want_what_it_waits_for(struct connection *one)
 {
-    bool has_kept = one->kept_count > 0;
+    bool has_kept = one->passing > 0;
     switch (one->state) {
     case WAITING:
         want(&one->outer, one->is_put_off ? 0 : EPOLLIN);
@@ -104,19 +110,37 @@ static void want_what_it_waits_for(struct connection *one)
 
 /* ---- both directions ------------------------------------------------------------------------------------------- */
 
-/* Gives the server what is kept for it. False: the server has closed its end for what comes in. */
+static void forget_kept(struct connection *one)
+{
+    free(one->kept);
+    one->kept = NULL;
+    one->kept_count = one->passing = 0;
+}
+
+/* Gives the server what it may have. False: it takes nothing more, or may not have more. */
 static bool give_kept(struct connection *one)
 {
-    ssize_t sent = send(one->inner.fd, one->kept + one->kept_from, one->kept_count, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0) {
-        return errno == EAGAIN || errno == EINTR;
-    }
-    one->kept_from += (size_t)sent;
-    one->kept_count -= (size_t)sent;
-    if (one->kept_count == 0) {
-        free(one->kept);
-        one->kept = NULL;
-        one->kept_from = 0;
+    while (one->kept_count > 0) {
+        if (one->passing == 0) {
+            one->passing = sequence_pass(&one->sequence, one->kept, one->kept_count);
+        }
+        if (one->passing == 0) {
+            if (one->sequence.state == SEQUENCE_DONE) {
+                forget_kept(one);
+            }
+            return one->sequence.state != SEQUENCE_BROKEN;
+        }
+        ssize_t sent = send(one->inner.fd, one->kept, one->passing, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0) {
+            return errno == EAGAIN || errno == EINTR;
+        }
+        one->passing -= (size_t)sent;
+        one->kept_count -= (size_t)sent;
+        if (one->kept_count == 0) {
+            forget_kept(one);
+        } else {
+            memmove(one->kept, one->kept + sent, one->kept_count);
+        }
     }
     return true;
 }
@@ -125,21 +149,39 @@ static bool give_kept(struct connection *one)
 static void end_in(struct connection *one)
 {
     one->in_over = true;
-    free(one->kept);
-    one->kept = NULL;
-    one->kept_count = one->kept_from = 0;
+    forget_kept(one);
     (void)shutdown(one->inner.fd, SHUT_WR);
+}
+
+static bool keep(struct connection *one, size_t count)
+{
+    char *grown = realloc(one->kept, one->kept_count + count);
+    if (grown == NULL) {
+        return false;
+    }
+    memcpy(grown + one->kept_count, record, count);
+    one->kept = grown;
+    one->kept_count += count;
+    return true;
+}
+
+/* A head that is not whole has its time, but for the first one, for which accept.c waits. */
+static void time_head(struct connection *one)
+{
+    bool is_begun = one->kept_count > 0 && one->passing == 0 && one->sequence.heads > 0;
+    one->head_until_ms = !is_begun ? 0 : one->head_until_ms == 0 ? now_ms() + HEAD_MS : one->head_until_ms;
 }
 
 /* From the stranger to the server. False: the connection is broken. */
 static bool carry_in(struct connection *one)
 {
-    if (one->kept_count > 0 && !give_kept(one)) {
-        end_in(one);
-    }
-    for (int i = 0; !one->in_over && one->kept_count == 0; i++) {
+    for (int i = 0; !one->in_over; i++) {
+        if (!give_kept(one)) {
+            end_in(one);
+            break;
+        }
         /* What GnuTLS has decrypted already wakes nobody, so it is taken in this turn. */
-        if (i >= RECORDS_A_TURN && gnutls_record_check_pending(one->session) == 0) {
+        if (one->passing > 0 || (i >= RECORDS_A_TURN && gnutls_record_check_pending(one->session) == 0)) {
             break;
         }
         ssize_t count = gnutls_record_recv(one->session, record, sizeof record);
@@ -148,20 +190,11 @@ static bool carry_in(struct connection *one)
         }
         if (count == 0 || count == GNUTLS_E_PREMATURE_TERMINATION) {
             end_in(one);
-        } else if (count < 0) {
+        } else if (count < 0 || !keep(one, (size_t)count)) {
             return false; /* a second handshake among them */
-        } else {
-            one->kept = malloc((size_t)count);
-            if (one->kept == NULL) {
-                return false;
-            }
-            memcpy(one->kept, record, (size_t)count);
-            one->kept_count = (size_t)count;
-            if (!give_kept(one)) {
-                end_in(one);
-            }
         }
     }
+    time_head(one);
     return true;
 }
 
@@ -345,7 +378,8 @@ static void look_at_clock(uint64_t now, bool is_new_second)
 {
     for (size_t i = connection_count; i-- > 0;) { /* from the end: drop() fills a gap with the last one */
         struct connection *one = connections[i];
-        if (one->until_ms != 0 && now >= one->until_ms) {
+        bool is_late = (one->until_ms != 0 && now >= one->until_ms) || (one->head_until_ms != 0 && now >= one->head_until_ms);
+        if (is_late) {
             drop(i);
         } else if (is_new_second && one->is_put_off) {
             one->is_put_off = false;

@@ -74,7 +74,8 @@ def what_can_be_read_in_two_ways_is_refused_wherever_it_is_cut(lab):
     return try_attacks(lab, Door(lab.mesh(1, slots="cpu:1", options=DOOR).nodes[0]))
 
 
-def try_attacks(lab, door):
+def try_attacks(lab, door, halves=True):
+    """`halves`: also heads that never get whole, which takes 10 s."""
     said = []
     for wanted, sent in ATTACKS:
         for cuts in (0, 3):
@@ -89,7 +90,7 @@ def try_attacks(lab, door):
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             expect(length == len(body) and json.loads(body)["status"] == wanted, f"{sent[:80]!r}: {got!r}")
         said.append(f"{wanted} {sent[:60]!r}")
-    crowd = [door_socket(door, sent) for wanted, sent in ATTACKS if wanted == 0]
+    crowd = [door_socket(door, sent) for wanted, sent in ATTACKS if wanted == 0 and halves]
     expect(door.get("/healthz", token=None).status == 200, "the door answers beside those that say nothing")
     for connection in crowd:
         connection.settimeout(15)

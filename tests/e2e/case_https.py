@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import resource
 import socket
 import ssl
@@ -149,7 +150,39 @@ def what_is_refused_in_clear_is_refused_by_https(lab):
     stream = door.stream("/events?follow=true&from=1")
     expect(next(stream)[2]["events"], "a stream")
     stream.close()
-    return try_attacks(lab, door)
+    return try_attacks(lab, door, halves=False)
+
+
+@case(limit_s=60)
+def a_connection_takes_further_requests_behind_files_of_the_pages_only(lab):
+    _, door = door_for_others(lab)
+    host = b"Host: localhost\r\n"
+    file = b"GET /assets/dom.js HTTP/1.1\r\n" + host + b"\r\n"
+    other = b"GET /api/v1/openapi.json HTTP/1.1\r\n" + host + b"\r\n"
+    post = b"POST /api/v1/invites HTTP/1.1\r\n" + host + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+    chunks = b"GET /assets/dom.js HTTP/1.1\r\n" + host + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    with_body = b"GET /assets/dom.js HTTP/1.1\r\n" + host + b"Content-Length: %d\r\n\r\n" % len(other) + other
+    for sent, wanted in ((file + file + other, [200, 200, 200]),
+                         (other + file, [200]),
+                         (file + post + other, [200, 401]),
+                         (with_body, [200]), (with_body + other, [200]), (chunks + other, [200]), (file + chunks + other, [200, 200]),
+                         (file + b"GET /assets/dom.js HTTP/1.0\r\n" + host + b"\r\n" + other, [200, 200]),
+                         (file + b"\r\n" + other, [200]),
+                         (file + other.replace(b"\r\n", b"\n"), [200]),
+                         (file + other[:-2] + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [200]),
+                         (file + b"GET /assets/dom.js HTTP/1.1\r\n" + host + host + b"\r\n" + other, [200]),
+                         (file + b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n" + other, [200, 403])):
+        places = sorted(lab.random.randrange(len(sent) + 1) for _ in range(3))
+        got = door.raw(*[sent[a:b] for a, b in zip([0, *places], [*places, len(sent)])], pause_s=0.01)
+        statuses = [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", got)]
+        expect(statuses == wanted, f"{sent!r} cut at {places} gets {statuses}: {got[:200]!r}")
+    client = door.client(10)
+    for path in ("/assets/app.js", "/assets/style.css", "/assets/nothing.js"):
+        client.request("GET", path)
+        response = client.getresponse()
+        response.read()
+        expect((response.headers["Connection"] == "close") == (response.status == 404), f"{path}: {response.status} {response.headers}")
+    client.close()
 
 
 def hello():
@@ -177,14 +210,14 @@ def crowd(door, count, sent):
     return made
 
 
-def unfinished_handshakes(lab, count):
+def unfinished_handshakes(lab, count, seconds):
     """Beside so many of either kind; returns by how much the door's process grew at most."""
     node, door = door_for_others(lab)
     process = door.process()
     before, most = anonymous_bytes(process), 0
     for what, sent in (("halves of a hello", hello()[:100]), ("hellos", hello()), ("nothing", b""), ("noise", b"\x16\x03\x01\x40\0" + b"x" * 600)):
         strangers = crowd(door, count, sent)
-        took = ask_beside(door, 3)
+        took = ask_beside(door, seconds)
         most = max(most, anonymous_bytes(process) - before)
         lab.note(f"beside {len(strangers)} strangers with {what}: {len(took)} requests, median {took[len(took) // 2]:.3f} s, longest {took[-1]:.3f} s")
         for connection in strangers:
@@ -197,11 +230,11 @@ def unfinished_handshakes(lab, count):
 
 @case(limit_s=90)
 def unfinished_handshakes_keep_nobody_out(lab):
-    return unfinished_handshakes(lab, 300)
+    return unfinished_handshakes(lab, 300, 1)
 
 
 @case(limit_s=300, alone=True, whole=True)
 def five_thousand_unfinished_handshakes_are_bounded(lab):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    return unfinished_handshakes(lab, 5000)
+    return unfinished_handshakes(lab, 5000, 3)

@@ -13,7 +13,7 @@ const ABOUT = [
   "Shoal makes one cluster for deep learning of the workstations of a lab, without a master. MIT licence.",
   "These pages are plain JavaScript of the same licence, with no library of others; nothing in them is loaded "
     + "from another host.",
-  "The node that serves them uses libmicrohttpd (LGPL 2.1 or later) and jansson (MIT); the daemon uses libzmq "
+  "The node that serves them uses libmicrohttpd and GnuTLS (LGPL 2.1 or later) and jansson (MIT); the daemon uses libzmq "
     + "(MPL 2.0 or LGPL 3), libsodium (ISC), LMDB (OpenLDAP), msgpack-c (BSL 1.0), libyaml (MIT), libarchive (BSD), OpenSSL "
     + "(Apache 2.0), zlib (zlib) and zstd (BSD).",
 ];
