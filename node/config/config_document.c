@@ -20,6 +20,7 @@ static const uint8_t *bytes_of(const struct config_option *option, const struct 
     } rows[] = {{"labels", config->labels, config->labels_bytes},
                 {"keep", config->keep, config->keep_bytes},
                 {"secrets", config->secrets, config->secrets_bytes},
+                {"webhooks", config->webhooks, config->webhooks_bytes},
                 {"environment.variables", config->environment, config->environment_bytes}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (is_key(option, rows[i].key) && rows[i].count > 1) { /* an empty map or list is one byte */

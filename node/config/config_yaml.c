@@ -282,6 +282,7 @@ static int read_fields(struct parse *parse)
     (void)fields_read_keep(tree, given(parse, "keep"), &parse->packed, config);
     (void)fields_read_environment(tree, given(parse, "environment.environment_variables"),
                                   given(parse, "environment.variables"), &parse->packed, config);
+    (void)fields_read_webhooks(tree, given(parse, "webhooks"), &parse->packed, config);
     (void)fields_read_secrets(tree, given(parse, "secrets"), &parse->packed, config);
     int hyperparameters = hyperparameters_read(tree, given(parse, "hyperparameters"), given(parse, "searcher.sampler"),
                                                given(parse, "searcher.initial"), &parse->packed, config);

@@ -1,9 +1,11 @@
 #include "node/config/fields.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/pattern.h"
 #include "node/config/determined.h"
 #include "node/config/hparams.h"
 #include "node/config/packed.h"
@@ -325,4 +327,102 @@ int fields_read_secrets(struct tree *tree, const struct tree_node *node, struct 
         pack_text(packed, item->text);
     }
     return error != 0 ? error : count > 0 ? packed_since(tree, node, packed, start, &config->secrets, &config->secrets_bytes) : 0;
+}
+
+/* ---- webhooks ---------------------------------------------------------------------------------------------------- */
+
+static int webhook_check_pattern(struct tree *tree, const struct tree_node *node)
+{
+    struct pattern *pattern = malloc(sizeof *pattern);
+    const char *wrong = pattern == NULL ? "no memory is left" : pattern_compile(pattern, node->text, strlen(node->text));
+    free(pattern);
+    return wrong == NULL ? 0 : tree_fail(tree, node, "the pattern '%.60s' of a webhook is not good: %s", node->text, wrong);
+}
+
+static int webhook_pack_on(struct tree *tree, const struct tree_node *on, struct pack_writer *packed)
+{
+    uint32_t count = 0;
+    int error = 0;
+    for (const struct tree_node *item = on != NULL && on->kind == TREE_LIST ? on->first : NULL; item != NULL; item = item->next) {
+        count++;
+    }
+    pack_text(packed, "on");
+    pack_array(packed, count);
+    for (const struct tree_node *item = count > 0 ? on->first : NULL; item != NULL; item = item->next) {
+        const struct tree_node *pattern = item->kind == TREE_MAP ? tree_find(item, "log_match") : NULL;
+        if (pattern != NULL && pattern->kind == TREE_SCALAR && pattern->next == NULL && item->first == pattern) {
+            error = webhook_check_pattern(tree, pattern) != 0 ? ERR_MALFORMED : error;
+            pack_map(packed, 1);
+            pack_text(packed, "log_match");
+        }
+        pack_text(packed, pattern != NULL ? pattern->text : item->text);
+    }
+    return error;
+}
+
+static int webhook_read(struct tree *tree, const struct tree_node *item, struct pack_writer *packed)
+{
+    static const char *const words[] = {"url", "secret", "form"};
+    static const char *const known[] = {"url", "on", "secret", "form"};
+    uint32_t count = 1;
+    size_t start = packed->used_bytes;
+    if (item->kind != TREE_MAP) {
+        return fail_option(tree, item, "webhooks");
+    }
+    for (const struct tree_node *key = item->first; key != NULL; key = key->next) {
+        bool is_known = false;
+        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+            is_known |= strcmp(key->key, known[i]) == 0;
+        }
+        if (!is_known) {
+            return tree_fail_unknown(tree, key, "webhooks", known, sizeof known / sizeof known[0]);
+        }
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        count += tree_find(item, words[i]) != NULL;
+    }
+    pack_map(packed, count);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const struct tree_node *value = tree_find(item, words[i]);
+        if (value != NULL) {
+            pack_text(packed, words[i]);
+            pack_text(packed, value->text);
+        }
+    }
+    const struct tree_node *url = tree_find(item, "url");
+    if (webhook_pack_on(tree, tree_find(item, "on"), packed) != 0) {
+        return ERR_MALFORMED;
+    }
+    if (url != NULL && url->kind == TREE_SCALAR && !config_url_is_good(url->text)) {
+        return tree_fail(tree, url,
+                         "the url '%.60s' of a webhook is not good; allowed are http://HOST..., https://HOST... of at most %d bytes without "
+                         "blanks and without a password, and secret:NAME",
+                         url->text, CONFIG_URL_BYTES - 1);
+    }
+    struct pack_reader reader;
+    struct config_webhook hook;
+    pack_reader_init(&reader, packed->bytes + start, packed->used_bytes - start);
+    return !packed->failed && config_webhook_read(&reader, &hook) ? 0 : fail_option(tree, item, "webhooks");
+}
+
+int fields_read_webhooks(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config)
+{
+    uint32_t count = 0;
+    if (node == NULL) {
+        return 0;
+    }
+    for (const struct tree_node *item = node->first; item != NULL; item = item->next) {
+        count++;
+    }
+    if (node->kind != TREE_LIST || count > CONFIG_WEBHOOKS_MAX) {
+        return fail_option(tree, node, "webhooks");
+    }
+    size_t start = packed->used_bytes;
+    int error = 0;
+    pack_array(packed, count);
+    for (const struct tree_node *item = node->first; item != NULL; item = item->next) {
+        int result = webhook_read(tree, item, packed);
+        error = result != 0 ? result : error;
+    }
+    return error != 0 ? error : count > 0 ? packed_since(tree, node, packed, start, &config->webhooks, &config->webhooks_bytes) : 0;
 }

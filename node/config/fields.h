@@ -24,4 +24,7 @@ int fields_read_environment(struct tree *tree, const struct tree_node *list, con
  * secret. `node` may be NULL: no secrets. */
 int fields_read_secrets(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config);
 
+/* Reads the webhooks and packs them as the labels. `node` may be NULL: no webhooks. */
+int fields_read_webhooks(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config);
+
 #endif

@@ -92,6 +92,8 @@ enum node_event_kind {
     NODE_EVENT_SEARCHER_ANSWER,  /* u.searcher: event, has_more; bytes: the actions, an array (docs/wire.md) */
     NODE_EVENT_SEARCHER_ENDED,   /* u.searcher: the program is gone, or was never there; text */
     NODE_EVENT_SECRET_COPIES,  /* bytes: an array of a secret's name, its value's name and copies for the nodes of node_core_secret_due */
+    NODE_EVENT_WEBHOOK_TRIED,  /* u.webhook: what came of telling the webhook of node_core_webhook_due */
+    NODE_EVENT_LOG_MATCHED,    /* u.match: a line of a worker here matches the pattern of a webhook; the first one counts */
     NODE_EVENT_FOREIGN,        /* u.foreign: a message of a version that is not spoken here was refused */
     NODE_EVENT_MALFORMED       /* a message or a request to join could not be decoded; node_core_counters counts it */
 };
@@ -111,6 +113,9 @@ enum node_request_kind {
     NODE_REQUEST_SECRET, /* label: the name; bytes: an array of the value's name, the sealed value and the copies (struct fact_secret),
                           * of all members */
     NODE_REQUEST_SECRET_REMOVE, /* label: the name */
+    NODE_REQUEST_WEBHOOK, /* public_key: the new id in its first bytes; value: an allowed host, or "" and bytes: the webhook, a map */
+    NODE_REQUEST_WEBHOOK_REMOVE, /* public_key: the id likewise */
+    NODE_REQUEST_WEBHOOK_TEST,   /* public_key: the id likewise */
     NODE_REQUEST_EVICT,  /* node; with_vouched: nodes without another voucher are evicted, too */
     NODE_REQUEST_WITHHOLD, /* slots, for_s: the owner of the machine takes the slots back */
     NODE_REQUEST_RETURN,   /* slots: the mesh may use them again */
@@ -120,6 +125,25 @@ enum node_request_kind {
     NODE_REQUEST_STOP,   /* experiment, trial */
     NODE_REQUEST_RETRY,  /* experiment, trial */
     NODE_REQUEST_ANNOTATE /* experiment, subject, is_set, label, value: a note of a user; of a pin, what it forbids */
+};
+
+/* What a webhook is to be told. */
+struct node_webhook_due {
+    experiment_id experiment; /* zero: of the mesh */
+    uint8_t subject[FACT_SUBJECT_BYTES];
+    uint8_t id[16]; /* of the message: the same at every try, on every node */
+    struct fact_delivery fact;
+    struct config_webhook hook;
+    node_id node; /* NODE_LOST */
+    double value; /* BEST */
+};
+
+/* A line of a log that matches the pattern of a webhook. */
+struct node_log_match {
+    attempt_id attempt;
+    uint32_t rank;
+    uint8_t hook[FACT_HOOK_BYTES];
+    char line[FACT_DELIVERY_BYTES];
 };
 
 /* One event. The comment beside the kind names the part of `u` in use. */
@@ -247,6 +271,13 @@ struct node_event {
             bool has_more;
             const char *text; /* why, the end of a sentence; borrowed for the call; may be NULL */
         } searcher;
+        struct {
+            const struct node_webhook_due *due; /* borrowed for the call */
+            bool ok;
+            uint32_t status;  /* of HTTP; 0: there was no answer */
+            const char *text; /* not ok: why, in some words; borrowed for the call */
+        } webhook;
+        const struct node_log_match *match; /* borrowed for the call */
         struct {
             bool full;
         } disk;
@@ -545,6 +576,14 @@ struct node_secret_due {
 
 /* The first secret that such members lack. False: none; `*out` is of no use. Answer: NODE_EVENT_SECRET_COPIES. */
 bool node_core_secret_due(const struct node_core *core, struct node_secret_due *out);
+
+/* What a webhook is to be told by this node now; the next call gives the next one. False: nothing; `*out` is of no use. Answer, for
+ * certain: NODE_EVENT_WEBHOOK_TRIED. */
+bool node_core_webhook_due(struct node_core *core, struct node_webhook_due *out);
+
+/* The webhook at `index` of those that are told of the experiment (zero: of the mesh). False: there are no more. */
+bool node_core_webhook(const struct node_core *core, experiment_id experiment, uint32_t index, uint8_t id[FACT_HOOK_BYTES],
+                       struct config_webhook *out);
 
 /* All records of the checkpoint of `first` as one: every holder, first those that live and are not known to have lost their
  * copy. Returns the next checkpoint's row, or NULL. `out->next` is of no use. */

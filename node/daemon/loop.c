@@ -16,6 +16,7 @@
 #include "node/daemon/api/secrets.h"
 #include "node/daemon/api/shells.h"
 #include "node/daemon/api/table.h"
+#include "node/daemon/api/webhooks.h"
 #include "node/daemon/api/worker.h"
 #include "node/daemon/disk/disk.h"
 #include "node/daemon/local/local.h"
@@ -358,6 +359,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     }
     daemon_persist_flush(daemon);
     secrets_tick(daemon, now_ms);
+    webhooks_tick(daemon, now_ms);
     daemon_workers_tick(daemon, now_ms);
     daemon_outputs_tick(daemon, now_ms);
     daemon_gpu_busy_tick(daemon, now_ms);

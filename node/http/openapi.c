@@ -24,6 +24,7 @@ static const char *path_schema(const char *name, size_t bytes)
                  {"node", "{\"type\":\"string\",\"pattern\":\"^[0-9a-f]{32}$\"}"},
                  {"invite", "{\"type\":\"string\",\"pattern\":\"^[0-9a-f]{4,16}$\"}"},
                  {"token", "{\"type\":\"string\",\"pattern\":\"^[0-9a-f]{4,16}$\"}"},
+                 {"webhook", "{\"type\":\"string\",\"pattern\":\"^[0-9a-f]{4,16}$\"}"},
                  {"name", "{\"type\":\"string\",\"pattern\":\"^[A-Za-z_][A-Za-z0-9_]{0,62}$\"}"}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strlen(known[i].name) == bytes && memcmp(known[i].name, name, bytes) == 0) {

@@ -33,6 +33,12 @@ static const struct option_rule token_options[] = {
     {"read-only", NULL, "the token may change nothing"},
     {"expires", "TIME", "how long it is good: 15m, 24h, 30d (default 90d)"},
     {NULL, NULL, NULL}};
+static const struct option_rule webhook_options[] = {
+    {"on", "EVENT", "completed, failed, best or node_lost; may be repeated"},
+    {"log-match", "PATTERN", "the first line of each worker's log that matches the regular expression"},
+    {"secret", "NAME", "a secret (shoal secret ls) that signs"},
+    {"slack", NULL, "a sentence as Slack and Mattermost take it, instead of the event's document"},
+    {NULL, NULL, NULL}};
 static const struct option_rule invite_options[] = {
     {"expires", "TIME", "how long the token is good: 90s, 15m, 24h (default), 7d"},
     {"list", NULL, "show all invites and whether they are good, instead of a new one"},
@@ -271,6 +277,20 @@ const struct command cli_commands[] = {
      command_session_ls},
     {"session revoke", "[SESSION]", "end a session of a browser, at once and for ever",
      "SESSION is one of shoal session ls, or its first digits, at least 4.\n", session_options, 0, 1, command_session_revoke},
+    {"webhook add", "URL", "tell an address of events of all experiments, and of lost nodes",
+     "By POST, as Standard Webhooks 1.0 say: webhook-id, webhook-timestamp, and with --secret webhook-signature. It is tried again after\n"
+     "5 s, 30 s, 2 min, 10 min and 1 h, always with the same webhook-id, by another node if need be; the status 410 ends it. URL is\n"
+     "http://, https://, or secret:NAME for an address that is a secret itself. The key webhooks of a configuration is for one experiment.\n",
+     webhook_options, 1, 1, command_webhook_add},
+    {"webhook ls", "", "the webhooks of the mesh, and what became of telling them", NULL, no_options, 0, 0, command_webhook_ls},
+    {"webhook test", "ID", "send a webhook a test", "ID is one of shoal webhook ls, or its first digits, at least 4.\n", no_options, 1, 1,
+     command_webhook_test},
+    {"webhook rm", "ID", "remove a webhook, or an allowed host", "ID is one of shoal webhook ls, or its first digits, at least 4.\n",
+     no_options, 1, 1, command_webhook_rm},
+    {"webhook allow", "HOST", "let webhooks reach a host of this machine or its network",
+     "Addresses of the machine itself, link-local ones and those of metadata services are refused, unless the mesh allows the HOST of\n"
+     "the URL by name.\n",
+     no_options, 1, 1, command_webhook_allow},
     {"status", "", "this node and its mesh", NULL, no_options, 0, 0, command_status},
     {"nodes", "", "the nodes of the mesh", NULL, no_options, 0, 0, command_nodes},
     {"slots", "", "the slots of the mesh, and what runs on them",

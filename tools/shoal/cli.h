@@ -62,6 +62,11 @@ int command_token_create(struct cli *cli, const struct arguments *arguments);
 int command_secret_set(struct cli *cli, const struct arguments *arguments); /* command_secret.c */
 int command_secret_ls(struct cli *cli, const struct arguments *arguments);
 int command_secret_rm(struct cli *cli, const struct arguments *arguments);
+int command_webhook_add(struct cli *cli, const struct arguments *arguments); /* command_webhook.c */
+int command_webhook_allow(struct cli *cli, const struct arguments *arguments);
+int command_webhook_ls(struct cli *cli, const struct arguments *arguments);
+int command_webhook_test(struct cli *cli, const struct arguments *arguments);
+int command_webhook_rm(struct cli *cli, const struct arguments *arguments);
 int command_token_ls(struct cli *cli, const struct arguments *arguments);
 int command_token_revoke(struct cli *cli, const struct arguments *arguments);
 int command_scrape_config(struct cli *cli, const struct arguments *arguments); /* command_scrape.c */

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "node/core/facts/facts.h"
 #include "node/core/facts/options.h"
 #include "node/core/facts/program.h"
 
@@ -108,7 +109,7 @@ enum config_time config_search_time(const struct config *config)
 
 /* The environment, the labels and the hyperparameters are MessagePack already and follow the options of the table; then comes
  * an entrypoint that does not fit into the option. */
-#define BYTE_FIELDS 3 /* and `keep`, `secrets` and `bracket_rungs`, where there are such */
+#define BYTE_FIELDS 3 /* and `keep`, `secrets`, `webhooks` and `bracket_rungs`, where there are such */
 #define COMMAND_KEY "command"
 #define PROGRAM_KEY "program" /* behind all others */
 
@@ -171,6 +172,7 @@ void config_pack(struct pack_writer *writer, const struct config *config)
     }
     count += config->keep_bytes > 0 ? 1 : 0;
     count += config->secrets_bytes > 0 ? 1 : 0;
+    count += config->webhooks_bytes > 0 ? 1 : 0;
     count += config->bracket_count > 0 || config->promotes ? 1 : 0;
     count += config->command != NULL ? 1 : 0;
     count += config->program[0] != '\0' ? 1 : 0;
@@ -193,6 +195,10 @@ void config_pack(struct pack_writer *writer, const struct config *config)
     if (config->secrets_bytes > 0) {
         pack_text(writer, "secrets");
         pack_raw(writer, config->secrets, config->secrets_bytes);
+    }
+    if (config->webhooks_bytes > 0) {
+        pack_text(writer, "webhooks");
+        pack_raw(writer, config->webhooks, config->webhooks_bytes);
     }
     if (config->bracket_count > 0 || config->promotes) {
         pack_text(writer, "bracket_rungs");
@@ -440,6 +446,106 @@ bool config_secret(const struct config *config, uint32_t index, char out[CONFIG_
     return index < count && !array.failed;
 }
 
+const char *const config_webhook_words[] = {"completed", "failed", "best", "node_lost", "log_match", NULL};
+
+bool config_url_is_good(const char *url)
+{
+    size_t scheme = strncmp(url, "https://", 8) == 0 ? 8 : strncmp(url, "http://", 7) == 0 ? 7 : 0;
+    if (strncmp(url, "secret:", 7) == 0) {
+        return config_secret_name_is_sound(url + 7, strlen(url + 7));
+    }
+    for (const char *at = url; *at != '\0'; at++) {
+        if (*at <= ' ' || *at > '~' || *at == '@' || *at == '\\') { /* no password, which a record would show */
+            return false;
+        }
+    }
+    return scheme > 0 && url[scheme] != '\0' && url[scheme] != '/' && url[scheme] != ':' && strlen(url) < CONFIG_URL_BYTES;
+}
+
+/* An element of `on`. */
+static bool webhook_on_read(struct pack_reader *reader, struct config_webhook *out)
+{
+    struct pack_reader map = *reader, word = *reader;
+    size_t bytes;
+    if (pack_read_map(&map) == 1 && !map.failed) {
+        const char *key = pack_read_text(&map, &bytes);
+        bool is_pattern = !map.failed && pack_text_is(key, bytes, "log_match");
+        pack_read_text_copy(&map, out->pattern, sizeof out->pattern);
+        out->on |= 1u << FACT_HOOK_LOG_MATCH;
+        *reader = map;
+        return is_pattern && !map.failed && out->pattern[0] != '\0';
+    }
+    const char *text = pack_read_text(&word, &bytes);
+    for (uint32_t i = 0; !word.failed && i < FACT_HOOK_LOG_MATCH; i++) {
+        if (pack_text_is(text, bytes, config_webhook_words[i])) {
+            out->on |= 1u << i;
+            *reader = word;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool config_webhook_read(struct pack_reader *reader, struct config_webhook *out)
+{
+    size_t bytes, form_bytes = 0;
+    const uint8_t *start = pack_read_any(reader, &bytes);
+    struct pack_reader map;
+    struct config_webhook hook = {.on = 0};
+    if (reader->failed) {
+        return false;
+    }
+    pack_reader_init(&map, start, bytes);
+    struct pack_reader url = pack_find(&map, "url"), on = pack_find(&map, "on"), secret = pack_find(&map, "secret"),
+                       form = pack_find(&map, "form");
+    pack_read_text_copy(&url, hook.url, sizeof hook.url);
+    bool is_good = !url.failed && config_url_is_good(hook.url);
+    for (uint32_t left = pack_read_array(&on); left > 0 && is_good; left--) {
+        is_good = webhook_on_read(&on, &hook);
+    }
+    if (!secret.failed) {
+        pack_read_text_copy(&secret, hook.secret, sizeof hook.secret);
+        is_good = is_good && !secret.failed && config_secret_name_is_sound(hook.secret, strlen(hook.secret));
+    }
+    if (!form.failed) {
+        const char *word = pack_read_text(&form, &form_bytes);
+        hook.is_slack = !form.failed && pack_text_is(word, form_bytes, "slack");
+        is_good = is_good && hook.is_slack;
+    }
+    if (!is_good || on.failed || hook.on == 0) {
+        return false;
+    }
+    *out = hook;
+    return true;
+}
+
+bool config_webhook(const struct config *config, uint32_t index, struct config_webhook *out)
+{
+    struct pack_reader array;
+    pack_reader_init(&array, config->webhooks, config->webhooks_bytes);
+    uint32_t count = config->webhooks_bytes > 0 ? pack_read_array(&array) : 0;
+    for (uint32_t i = 0; i < count && i <= index; i++) {
+        if (!config_webhook_read(&array, out)) {
+            return false;
+        }
+    }
+    return index < count;
+}
+
+static bool webhooks_are_good(const struct config *config)
+{
+    struct pack_reader array;
+    struct config_webhook hook;
+    pack_reader_init(&array, config->webhooks, config->webhooks_bytes);
+    uint32_t count = config->webhooks_bytes > 0 ? pack_read_array(&array) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!config_webhook_read(&array, &hook)) {
+            return false;
+        }
+    }
+    return count <= CONFIG_WEBHOOKS_MAX && pack_at_end(&array);
+}
+
 bool config_python_is_good(const char *python)
 {
     return python[0] != '-' && strchr(python, '=') == NULL;
@@ -525,7 +631,7 @@ static bool config_is_good(const struct config *config, enum config_form form)
     return config->name[0] != '\0' && (form == CONFIG_LEAN ? !has_entrypoint && !has_command : is_whole) &&
            config->metric[0] != '\0' && config->min_slots <= config->slots_per_trial &&
            config->max_slots >= config->slots_per_trial && environment_is_good(config) && labels_are_good(config) &&
-           keep_is_good(config) && secrets_are_good(config) && packages_are_good(config) && halving_is_good(config) && population_is_good(config) &&
+           keep_is_good(config) && secrets_are_good(config) && webhooks_are_good(config) && packages_are_good(config) && halving_is_good(config) && population_is_good(config) &&
            (config->keep_ranks != CONFIG_KEEP_ALL || config->max_slots <= CONFIG_KEEP_ALL_SLOTS_MAX) &&
            (form == CONFIG_LEAN || search_is_good(config)) && drawn_is_good(config);
 }
@@ -540,6 +646,12 @@ static bool keep_unpack(const struct pack_reader *map, struct config *config)
 static bool secrets_unpack(const struct pack_reader *map, struct config *config)
 {
     return pack_find(map, "secrets").failed || bytes_unpack(map, "secrets", &config->secrets, &config->secrets_bytes);
+}
+
+/* Nor `webhooks`. */
+static bool webhooks_unpack(const struct pack_reader *map, struct config *config)
+{
+    return pack_find(map, "webhooks").failed || bytes_unpack(map, "webhooks", &config->webhooks, &config->webhooks_bytes);
 }
 
 /* Few records have `bracket_rungs`. halving_is_good looks into them. A 0 before them: the search promotes. */
@@ -592,7 +704,7 @@ int config_unpack_form(struct pack_reader *reader, enum config_form form, struct
     is_good = is_good && bytes_unpack(&map, "environment", &config.environment, &config.environment_bytes) &&
               bytes_unpack(&map, "labels", &config.labels, &config.labels_bytes) &&
               bytes_unpack(&map, "hyperparameters", &config.hyperparameters, &config.hyperparameters_bytes) &&
-              keep_unpack(&map, &config) && secrets_unpack(&map, &config) && bracket_rungs_unpack(&map, &config) && program_unpack(&map, form, &config) && command_unpack(&map, &config.command) &&
+              keep_unpack(&map, &config) && secrets_unpack(&map, &config) && webhooks_unpack(&map, &config) && bracket_rungs_unpack(&map, &config) && program_unpack(&map, form, &config) && command_unpack(&map, &config.command) &&
               config_is_good(&config, form);
     if (!is_good) {
         reader->failed = true;

@@ -120,6 +120,8 @@ struct config {
     uint32_t keep_bytes;
     const uint8_t *secrets; /* a MessagePack array of texts: names of secrets, read with config_secret; may be NULL */
     uint32_t secrets_bytes;
+    const uint8_t *webhooks; /* a MessagePack array of maps, read with config_webhook; may be NULL */
+    uint32_t webhooks_bytes;
     const uint8_t *hyperparameters; /* a MessagePack array of parameters (train/search/search.h) */
     uint32_t hyperparameters_bytes;
 };
@@ -149,6 +151,32 @@ bool config_secret_name_is_sound(const char *name, size_t bytes);
 
 /* Copies the name of the secret at `index` that the trials ask for. False: they ask for no more. */
 bool config_secret(const struct config *config, uint32_t index, char out[CONFIG_SECRET_BYTES]);
+
+#define CONFIG_WEBHOOKS_MAX 4
+#define CONFIG_URL_BYTES 384     /* with the NUL */
+#define CONFIG_PATTERN_BYTES 257 /* as PATTERN_BYTES_MAX, with the NUL */
+
+/* An address that is told of events. In records, and in the configuration, a map: url, on (an array of words, and of maps {log_match:
+ * PATTERN}), and perhaps secret and form. */
+struct config_webhook {
+    char url[CONFIG_URL_BYTES]; /* http:// or https://, or "secret:NAME": the value of that secret is the address */
+    uint32_t on;                /* bit e: enum fact_hook_event e */
+    char pattern[CONFIG_PATTERN_BYTES]; /* of LOG_MATCH (base/pattern.h) */
+    char secret[CONFIG_SECRET_BYTES];   /* the name of the secret that signs; "": none */
+    bool is_slack;                      /* form: slack, a sentence for a channel, which Mattermost takes, too */
+};
+
+/* Reads one, and checks it. False: it is malformed. */
+bool config_webhook_read(struct pack_reader *reader, struct config_webhook *out);
+
+/* The webhook at `index` of the configuration. False: there are no more. */
+bool config_webhook(const struct config *config, uint32_t index, struct config_webhook *out);
+
+/* Whether an address is one that a webhook can have. */
+bool config_url_is_good(const char *url);
+
+/* The words of `on`: "completed", "failed" ...; NULL at the end. */
+extern const char *const config_webhook_words[];
 
 #define CONFIG_KEEP_MAX 16
 #define CONFIG_KEEP_ALL_SLOTS_MAX 64 /* as FACT_OUTPUTS_MAX: so many ranks can be united */

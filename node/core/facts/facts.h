@@ -47,7 +47,9 @@
     ROW(SEARCHER, 37, searcher, true, fold_searcher) /* a coordinator about the program that decides in a search */ \
     ROW(PART, 39, part, true, fold_part) /* one part of a checkpoint of several parts, and its holders */ \
     ROW(TOKEN, 40, token, false, fold_nothing) /* the hash of a token that opens the HTTP door */ \
-    ROW(SECRET, 43, secret, false, fold_secret) /* a value that only the nodes with a copy can open */
+    ROW(SECRET, 43, secret, false, fold_secret) /* a value that only the nodes with a copy can open */ \
+    ROW(WEBHOOK, 44, webhook, false, fold_webhook) /* an address that is told of the mesh's events */ \
+    ROW(DELIVERY, 45, delivery, true, fold_delivery) /* what became of telling a webhook of an event */
 
 enum fact_kind {
 #define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
@@ -123,6 +125,7 @@ struct fact_door {
     char address[FACT_ADDRESS_BYTES];           /* HOST:PORT, the host perhaps that of all addresses; empty: there is no such door */
     uint8_t certificate[FACT_CERTIFICATE_HASH_BYTES]; /* its SHA-256 */
 };
+#define FACT_READS_SECRETS (UINT64_C(1) << 14) /* SECRET, WEBHOOK, DELIVERY: the node gives programs their secrets, and tells webhooks */
 
 /* A node about itself. Key: empty. */
 struct fact_node {
@@ -210,6 +213,50 @@ uint32_t fact_secret_copies_max(uint32_t sealed_bytes);
 
 /* The key in a box for this node; NULL: the record has none. */
 const uint8_t *fact_secret_copy(const struct fact_secret *fact, node_id node);
+
+#define FACT_HOOK_BYTES 8     /* the id of a webhook: random, or of one in a configuration a hash (webhook_id) */
+#define FACT_SUBJECT_BYTES 16 /* names an event for a webhook */
+#define FACT_HOST_BYTES 128   /* of an allowed host, with its NUL */
+#define FACT_LIVE_MAX 256     /* experiments under way, and nodes away, when a webhook was made */
+#define FACT_DELIVERY_BYTES 400 /* a text of a delivery, with its NUL */
+#define FACT_HOOK_RANK_NONE UINT32_MAX
+
+/* A webhook of the mesh, or a host of this machine or its network that webhooks may name. Key: the id (FACT_HOOK_BYTES). As with
+ * tokens, one member's word that it is removed counts, for ever. */
+struct fact_webhook {
+    bool removed;
+    char host[FACT_HOST_BYTES]; /* an allowed host; "": a webhook */
+    const uint8_t *hook;        /* the webhook, a map as in a configuration (config_webhook_read), of the record */
+    uint32_t hook_bytes;
+    uint64_t created_s;
+    uint32_t live_count, away_count;
+    const uint8_t *live; /* [live_count] of EXPERIMENT_ID_BYTES: experiments under way then: it is told of these and of later ones */
+    const uint8_t *away; /* [away_count] of NODE_ID_BYTES + 8: nodes that were lost then, and the number of that loss */
+};
+
+enum fact_hook_event { FACT_HOOK_COMPLETED, FACT_HOOK_FAILED, FACT_HOOK_BEST, FACT_HOOK_NODE_LOST, FACT_HOOK_LOG_MATCH, FACT_HOOK_TEST, FACT_HOOK_EVENTS };
+
+enum fact_delivery_state {
+    FACT_DELIVERY_PENDING,  /* of an event that no other record tells of: a line of a log, a test */
+    FACT_DELIVERY_RETRYING, /* it has failed so far */
+    FACT_DELIVERY_DONE,
+    FACT_DELIVERY_GIVEN_UP,
+    FACT_DELIVERY_GONE,     /* of the webhook itself: its receiver wants no more (410) */
+    FACT_DELIVERY_STATES
+};
+
+/* What became of telling a webhook of an event. Key: experiment id (zero: of no experiment), subject. */
+struct fact_delivery {
+    uint64_t number; /* of events with one subject the later has the greater */
+    enum fact_delivery_state state;
+    uint32_t tries;
+    uint32_t status; /* of HTTP, at the last try; 0: none */
+    uint64_t tried_s;
+    enum fact_hook_event event;
+    uint8_t hook[FACT_HOOK_BYTES];
+    uint32_t trial, attempt, rank; /* of LOG_MATCH */
+    char text[FACT_DELIVERY_BYTES]; /* of LOG_MATCH the line; of others, after a failure, why */
+};
 
 /* An owner about one of its slots. Key: u8 slot index. */
 struct fact_slot {
@@ -680,6 +727,9 @@ struct fact_key fact_key_search_log(experiment_id experiment, struct fact_log_na
 
 struct fact_key fact_key_secret(const char *name, uint32_t page); /* SECRET; the name is shorter than FACT_NAME_BYTES */
 
+struct fact_key fact_key_webhook(const uint8_t id[FACT_HOOK_BYTES]); /* WEBHOOK */
+struct fact_key fact_key_delivery(experiment_id experiment, const uint8_t subject[FACT_SUBJECT_BYTES]); /* DELIVERY */
+
 /* STOP, SEARCH_STOP, SEARCH_PAUSE; also the key by which rendezvous hashing ranks the nodes for a trial's checkpoints, series and the like. */
 struct fact_key fact_key_trial(experiment_id experiment, uint32_t trial);
 
@@ -725,6 +775,8 @@ void fact_node_pack(struct pack_writer *writer, const struct fact_node *fact);
 void fact_invite_pack(struct pack_writer *writer, const struct fact_invite *fact);
 void fact_token_pack(struct pack_writer *writer, const struct fact_token *fact);
 void fact_secret_pack(struct pack_writer *writer, const struct fact_secret *fact);
+void fact_webhook_pack(struct pack_writer *writer, const struct fact_webhook *fact);
+void fact_delivery_pack(struct pack_writer *writer, const struct fact_delivery *fact);
 void fact_slot_pack(struct pack_writer *writer, const struct fact_slot *fact);
 void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact);
 void fact_experiment_large_pack(struct pack_writer *writer, const struct fact_experiment *fact);
@@ -762,6 +814,8 @@ int fact_node_read(const struct record *record, struct fact_node *out);
 int fact_invite_read(const struct record *record, struct fact_invite *out);
 int fact_token_read(const struct record *record, struct fact_token *out);
 int fact_secret_read(const struct record *record, struct fact_secret *out);
+int fact_webhook_read(const struct record *record, struct fact_webhook *out);
+int fact_delivery_read(const struct record *record, struct fact_delivery *out);
 int fact_slot_read(const struct record *record, struct fact_slot *out);
 int fact_experiment_read(const struct record *record, struct fact_experiment *out);
 int fact_experiment_large_read(const struct record *record, struct fact_experiment *out);

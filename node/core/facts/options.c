@@ -72,11 +72,6 @@ const struct config_option config_options[] = {
      .allowed = "a map of names to single values, at most 256",
      .standard_words = "none",
      .help = "Variables for the program, written as a map."},
-    {OTHER("secrets", "list"),
-     .allowed = "a list of at most 32 names as environment variables have them: letters, digits and _, no digit first, of 1 ... 63 bytes",
-     .standard_words = "none",
-     .help = "Secrets of the mesh (shoal secret set NAME) that the program finds as environment variables of these names. Their values are "
-             "in no configuration, no record in clear and no log of Shoal. A trial waits for a node that has a copy of each of them."},
     {TEXT("environment.requirements", requirements), SPARSE(31, "requirements"),
      .standard_words = "none",
      .help = "A file of packages for pip in the context directory, such as requirements.txt. Each node makes a virtual environment "
@@ -94,6 +89,19 @@ const struct config_option config_options[] = {
              "process from it: short trials then begin without the second or two of their imports. A trial that cannot be begun so "
              "runs as always, and its log says why: the entrypoint is not one python command, or the imports fail, leave threads or "
              "open a GPU. The process ends after a minute without a trial, with its experiment, or when memory is short."},
+    {OTHER("secrets", "list"),
+     .allowed = "a list of at most 32 names as environment variables have them: letters, digits and _, no digit first, of 1 ... 63 bytes",
+     .standard_words = "none",
+     .help = "Secrets of the mesh (shoal secret set NAME) that the program finds as environment variables of these names. Their values are "
+             "in no configuration, no record in clear and no log of Shoal. A trial waits for a node that has a copy of each of them."},
+    {OTHER("webhooks", "list"),
+     .allowed = "a list of at most 4 maps with url (http://, https:// or secret:NAME), on (a list of completed, failed, best, node_lost and "
+                "log_match: PATTERN), and perhaps secret (a name of shoal secret ls) and form: slack",
+     .standard_words = "none",
+     .help = "Addresses that are told of events of the experiment by POST, as Standard Webhooks 1.0 say: completed and failed are its ends, "
+             "best is a new best trial, node_lost the death of a node that ran a trial of it, log_match the first line of each worker's log that "
+             "matches the pattern. The secret signs. It is tried again after 5 s, 30 s, 2 min, 10 min and 1 h, by another node if need be, "
+             "always with the same webhook-id. form: slack sends a sentence as Slack and Mattermost take it."},
     {OTHER("hyperparameters", "map"),
      .allowed = "a map of names to values, {type: const, val}, {type: categorical, vals}, {type: int, minval, maxval, count, log, "
                 "step}, {type: double, minval, maxval, count, step}, {type: log, base, minval, maxval, count}, or maps of such",

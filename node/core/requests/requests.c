@@ -17,6 +17,7 @@
 #include "node/core/requests/secrets.h"
 #include "node/core/requests/tokens.h"
 #include "node/core/requests/trials.h"
+#include "node/core/requests/webhooks.h"
 #include "train/search/search.h"
 
 /* ---- users --------------------------------------------------------------------------------------------------------------- */
@@ -76,13 +77,13 @@ static bool refused_for_drawn_promotion(struct node_core *core, uint64_t client,
     return unable != NULL;
 }
 
-/* An older coordinator would place the trial anywhere, and an older node start the program without its secrets. */
+/* An older coordinator would place the trial anywhere, an older node start the program without its secrets and tell no webhook. */
 static bool refused_for_secrets(struct node_core *core, uint64_t client, const struct config *config)
 {
-    const struct view_member *unable = config->secrets_bytes > 0 ? requests_find_unable(core, FACT_READS_SECRETS) : NULL;
+    const struct view_member *unable = config->secrets_bytes > 0 || config->webhooks_bytes > 0 ? requests_find_unable(core, FACT_READS_SECRETS) : NULL;
     char text[NODE_REPLY_BYTES];
     if (unable != NULL) {
-        format_text(text, sizeof text, "%s runs a version of Shoal that does not know secrets; update that node first.",
+        format_text(text, sizeof text, "%s runs a version of Shoal that does not know secrets and webhooks; update that node first.",
                     view_label(&core->view, unable->id).text);
         core_reply(core, client, ERR_REFUSED, 0, text);
     }
@@ -869,6 +870,15 @@ static void receive(struct node_core *core, const struct node_event *event)
         break;
     case NODE_REQUEST_SECRET_REMOVE:
         requests_secret_remove(core, event);
+        break;
+    case NODE_REQUEST_WEBHOOK:
+        requests_webhook(core, event);
+        break;
+    case NODE_REQUEST_WEBHOOK_REMOVE:
+        requests_webhook_remove(core, event);
+        break;
+    case NODE_REQUEST_WEBHOOK_TEST:
+        requests_webhook_test(core, event);
         break;
     case NODE_REQUEST_EVICT:
         requests_evict(core, event);

@@ -19,9 +19,33 @@ enum core_leave_state {
     CORE_LEAVE_STATES
 };
 
+#define CORE_TOLD_MAX 64
+#define CORE_TOLD_FORGET_MS 7200000 /* longer than any pause between two tries */
+#define CORE_SETTLED_MAX 512
+
+/* An event that this node tells a webhook (webhooks.h). */
+struct core_told {
+    bool is_used, is_sending;
+    experiment_id experiment;
+    uint8_t subject[FACT_SUBJECT_BYTES];
+    uint64_t number;
+    uint64_t next_ms; /* not before */
+    uint64_t seen_ms; /* when the event was last found untold */
+};
+
+/* An experiment of which nothing is left to be told while its signature stays. */
+struct core_settled {
+    experiment_id experiment;
+    uint64_t signature;
+};
+
 struct core_requests {
     enum core_leave_state leave;
     uint64_t leave_client; /* from ASKED on: the client to answer */
+    struct core_told told[CORE_TOLD_MAX];
+    struct core_settled settled[CORE_SETTLED_MAX];
+    uint32_t webhook_turn; /* the experiment that was last looked at for events */
+    uint64_t tests;        /* of webhooks in this boot */
     uint64_t leave_ticket; /* from TOLD on: the client is answered once every write up to here is on disk */
 };
 

@@ -15,6 +15,7 @@
 #include "node/core/requests/members.h"
 #include "node/core/requests/secrets.h"
 #include "node/core/requests/tokens.h"
+#include "node/core/requests/webhooks.h"
 #include "node/core/requests/trials.h"
 #include "node/core/view/retention.h"
 
@@ -186,6 +187,17 @@ bool node_core_highest_claim(const struct node_core *core, experiment_id experim
 bool node_core_secret_due(const struct node_core *core, struct node_secret_due *out)
 {
     return requests_secret_due(core, out);
+}
+
+bool node_core_webhook_due(struct node_core *core, struct node_webhook_due *out)
+{
+    return requests_webhook_due(core, out);
+}
+
+bool node_core_webhook(const struct node_core *core, experiment_id experiment, uint32_t index, uint8_t id[FACT_HOOK_BYTES],
+                       struct config_webhook *out)
+{
+    return requests_find_webhook(core, experiment, index, id, out);
 }
 
 bool node_core_find_door_token(const struct node_core *core, const uint8_t hash[HASH_BYTES], struct fact_token *out)

@@ -26,6 +26,7 @@
 #include "node/core/owner/workers.h"
 #include "node/core/requests/members.h"
 #include "node/core/requests/secrets.h"
+#include "node/core/requests/webhooks.h"
 #include "node/core/roof/roof.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------- */
@@ -406,6 +407,12 @@ static void step(struct node_core *core, const struct node_event *event)
         break;
     case NODE_EVENT_SECRET_COPIES:
         requests_secret_copies(core, event);
+        break;
+    case NODE_EVENT_WEBHOOK_TRIED:
+        requests_webhook_tried(core, event);
+        break;
+    case NODE_EVENT_LOG_MATCHED:
+        requests_log_matched(core, event);
         break;
     case NODE_EVENT_KEY:
         twin_key(core, event);

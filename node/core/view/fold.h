@@ -22,6 +22,10 @@ int fold_programs(struct view *view, const struct records_entry *entry); /* ERR_
 /* secrets.c */
 int fold_secret(struct view *view, const struct records_entry *entry);
 
+/* webhooks.c */
+int fold_webhook(struct view *view, const struct records_entry *entry);
+int fold_delivery(struct view *view, const struct records_entry *entry);
+
 /* fold_experiments.c */
 int fold_experiment(struct view *view, const struct records_entry *entry);
 int fold_experiment_large(struct view *view, const struct records_entry *entry);

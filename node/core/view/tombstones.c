@@ -179,6 +179,7 @@ int fold_tombstone(struct view *view, const struct records_entry *entry)
         view->tombstones = bigger;
         view->tombstone_slots = wanted;
     }
+    view_deliveries_forget(view, id);
     struct view_experiment *experiment = view_experiment_take_out(view, id);
     if (experiment != NULL) {
         experiment_free(view, experiment);

@@ -315,6 +315,25 @@ struct view_secret {
     const struct records_entry *entry;
 };
 
+/* A webhook of the mesh, or an allowed host, by the record of one writer (struct fact_webhook). */
+struct view_webhook {
+    struct view_webhook *next; /* by (id, writer) */
+    uint8_t id[FACT_HOOK_BYTES];
+    node_id writer;
+    bool removed;
+    const struct records_entry *entry;
+};
+
+/* An event that only a record of a delivery tells of, and that is not over by that record. */
+struct view_delivery {
+    struct view_delivery *next; /* by (experiment, subject, writer) */
+    experiment_id experiment;
+    uint8_t subject[FACT_SUBJECT_BYTES];
+    node_id writer;
+    bool is_open;
+    const struct records_entry *entry;
+};
+
 struct view_claim {
     struct view_claim *next; /* by writer */
     node_id writer;
@@ -474,6 +493,9 @@ struct view {
     struct view_tombstone *tombstones; /* by experiment id */
     uint32_t tombstone_count, tombstone_slots;
     struct view_secret *secrets;
+    struct view_webhook *webhooks;
+    struct view_delivery *deliveries;
+    uint64_t webhook_count; /* changes of webhooks so far */
     bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared after the reader has acted; slots: more may fit */
     uint64_t malformed_count;                          /* records whose key or body did not decode */
     uint64_t jump_count; /* registers (drain, pause, stop, claim, annotation) whose highest clock is refused as a jump at present */
@@ -766,6 +788,14 @@ bool view_secret_is_set(const struct view *view, const char *name);
 
 /* The trials ask for a secret, then `name`, that is not set, or of which `node` (may be NULL) has no copy. */
 bool view_secrets_lack(const struct view *view, const struct config *config, const node_id *node, char name[FACT_NAME_BYTES]);
+
+/* ---- webhooks.c --------------------------------------------------------------------------------------------------------- */
+
+/* The first webhook or allowed host behind `row` (NULL: of all) that nobody has removed; NULL: there is none. */
+const struct view_webhook *view_webhook_next(const struct view *view, const struct view_webhook *row);
+
+/* Gives back the rows of the experiment's deliveries. */
+void view_deliveries_forget(struct view *view, experiment_id experiment);
 
 /* ---- groups.c: the group of an attempt as it is now --------------------------------------------------------------------- */
 

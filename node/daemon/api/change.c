@@ -113,6 +113,13 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
             pack_text(&reply.writer, waiting->name);
             put_stored_on(daemon, effect, &reply.writer);
             client_reply_send(daemon, client, &reply, -1);
+        } else if (waiting->is_webhook && client_reply_begin(&reply, waiting->id, true, 3)) {
+            char hook[2 * FACT_HOOK_BYTES + 1];
+            bytes_to_hex(hook, waiting->invite_key, FACT_HOOK_BYTES);
+            pack_text(&reply.writer, "webhook");
+            pack_text(&reply.writer, hook);
+            put_stored_on(daemon, effect, &reply.writer);
+            client_reply_send(daemon, client, &reply, -1);
         } else if (waiting->is_revoke && client_reply_begin(&reply, waiting->id, true, 3)) {
             put_invite_id(waiting->invite_key, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);

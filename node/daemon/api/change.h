@@ -12,7 +12,7 @@ struct change_waiting {
     uint64_t key;        /* the core's name for the request (its "client") */
     uint64_t serial, id; /* the client and the id of its request */
     experiment_id experiment;
-    bool is_submit, is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots, is_trial, is_token, is_secret;
+    bool is_submit, is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots, is_trial, is_token, is_secret, is_webhook;
     uint32_t trial; /* is_trial */
     node_id node; /* is_eviction, is_drain */
     uint8_t invite_key[PUBLIC_KEY_BYTES]; /* is_invite, is_revoke; is_token: the token's hash */

@@ -82,6 +82,7 @@ struct query_usage_run;
 struct query_events_run;
 struct elsewhere;
 struct files_read;
+struct api_webhooks;
 struct curves;
 
 /* A code that opens one session (tokens.c); expires_ms 0: a free place. */
@@ -123,6 +124,7 @@ struct daemon_api {
     struct api_login logins[API_LOGINS_MAX];
     struct api_session sessions[API_SESSIONS_MAX];
     uint64_t tokens_refused; /* requests by the HTTP door without a valid token */
+    struct api_webhooks *webhooks; /* webhooks.c; NULL: not made yet */
     uint64_t secret_due_ms;  /* since when a member has lacked copies of secrets (secrets.c); 0: none lacks one */
     uint64_t tokens_untold;  /* those with a wrong one that no event line has told of yet */
     uint64_t tokens_told_ms; /* the next line may come then */

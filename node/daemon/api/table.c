@@ -12,6 +12,7 @@
 #include "node/daemon/api/submit.h"
 #include "node/daemon/api/tokens.h"
 #include "node/daemon/api/trial.h"
+#include "node/daemon/api/webhooks.h"
 #include "node/daemon/api/worker.h"
 
 static const struct api_row rows[] = {
@@ -54,6 +55,7 @@ static const struct api_row rows[] = {
     {"sessions", API_READS, sessions_list, 0},
     {"session_revoke", API_CHANGES, sessions_revoke, 0},
     {"logout", API_OWN, sessions_end, 0},
+    {"webhooks", API_READS, webhooks_list, 0},
 
     {"login_code", API_LOCAL, tokens_login_code, 0},
     {"login", API_OPEN, tokens_login, 0},
@@ -61,6 +63,10 @@ static const struct api_row rows[] = {
     {"token_revoke", API_CHANGES, tokens_revoke, NODE_REQUEST_TOKEN_REVOKE},
     {"secret_set", API_CHANGES, secrets_set, NODE_REQUEST_SECRET},
     {"secret_rm", API_CHANGES, secrets_remove, NODE_REQUEST_SECRET_REMOVE},
+    {"webhook_add", API_CHANGES, webhooks_add, NODE_REQUEST_WEBHOOK},
+    {"webhook_allow", API_CHANGES, webhooks_allow, NODE_REQUEST_WEBHOOK},
+    {"webhook_rm", API_CHANGES, webhooks_change, NODE_REQUEST_WEBHOOK_REMOVE},
+    {"webhook_test", API_CHANGES, webhooks_change, NODE_REQUEST_WEBHOOK_TEST},
 
     {"submit", API_CHANGES, submit_request, 0},
     {"cancel", API_CHANGES, change_control, NODE_REQUEST_CANCEL},
@@ -172,6 +178,7 @@ void api_tick(struct daemon *daemon, uint64_t now_ms)
 void api_close(struct daemon *daemon)
 {
     api_worker_close(daemon);
+    webhooks_close(daemon);
     change_close(daemon);
     elsewhere_close(daemon);
     query_close(daemon);

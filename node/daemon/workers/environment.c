@@ -536,7 +536,7 @@ static void add_outputs(struct worker_start *start, const char *directory)
 
 /* ---- secrets ----------------------------------------------------------------------------------------------------- */
 
-static bool open_secret(const struct daemon *daemon, const char *name, struct secret_box_value *out)
+bool environment_open_secret(const struct daemon *daemon, const char *name, struct secret_box_value *out)
 {
     const struct view *view = node_core_view(daemon->core);
     const struct view_secret *now = view_secret_find(view, name);
@@ -552,7 +552,7 @@ static void add_secrets(struct worker_start *start, const struct daemon *daemon,
     start->failed |= start->secrets == NULL;
     for (uint32_t i = 0; !start->failed && i < CONFIG_SECRETS_MAX && config_secret(config, i, name); i++) {
         struct secret_box_value value;
-        if (!open_secret(daemon, name, &value)) {
+        if (!environment_open_secret(daemon, name, &value)) {
             bytes_copy_text(start->lacking, sizeof start->lacking, name);
             return;
         }

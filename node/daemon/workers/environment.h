@@ -9,6 +9,7 @@
  *   4  ranks, MASTER_ADDR and MASTER_PORT, the GPUs, and Shoal's own variables */
 
 #include "node/daemon/ground/daemon.h"
+#include "node/secret_box.h"
 
 /* The file of hyperparameters in the worker's directory. */
 #define HPARAMS_FILE "hparams.json"
@@ -38,6 +39,9 @@ void environment_of_packages(const struct daemon *daemon, const struct config *c
 /* Fills in what the program of a search starts with (searcher.h). */
 void environment_of_searcher(const struct daemon *daemon, const struct config *config, experiment_id experiment, lease_token token,
                              const char *directory, struct worker_start *out);
+
+/* Opens this node's copy of a secret. False: it is not set, or this node has no copy. The caller wipes `out`. */
+bool environment_open_secret(const struct daemon *daemon, const char *name, struct secret_box_value *out);
 
 /* Frees everything, and overwrites the secrets first. */
 void environment_close(struct worker_start *start);
