@@ -12,6 +12,7 @@
 #include "node/http/gate.h"
 #include "node/http/guard.h"
 #include "node/http/routes.h"
+#include "node/http/sequence.h"
 #include "tests/fuzz/fuzz.h"
 
 static uint8_t packed[ARGUMENTS_BODY_BYTES_MAX], whole[ARGUMENTS_BODY_BYTES_MAX + 16];
@@ -68,8 +69,41 @@ static enum gate_verdict judge(const char *bytes, size_t count)
     return verdict;
 }
 
+/* Sends the bytes in pieces; returns how many have passed. */
+static size_t pass_pieces(const char *bytes, size_t count, size_t step, struct sequence *out)
+{
+    struct sequence sequence = {0};
+    size_t from = 0, pass;
+    for (size_t have = 0; have < count;) {
+        have = count - have < step ? count : have + step;
+        for (;;) {
+            unsigned heads = sequence.heads;
+            pass = have > from ? sequence_pass(&sequence, bytes + from, have - from) : 0;
+            if (pass == 0) {
+                break;
+            }
+            CHECK(pass <= have - from);
+            CHECK(sequence.heads == heads || judge(bytes + from, pass) == GATE_GOOD);
+            CHECK(sequence.heads > heads || sequence.state != SEQUENCE_HEAD);
+            from += pass;
+        }
+    }
+    *out = sequence;
+    return from;
+}
+
+/* What passes does not depend on where the network cuts. */
+static void try_sequence(const char *bytes, size_t count)
+{
+    struct sequence whole, pieces;
+    size_t passed = pass_pieces(bytes, count, count + 1, &whole);
+    CHECK(pass_pieces(bytes, count, count < 512 ? 1 : count / 256, &pieces) == passed);
+    CHECK(whole.state == pieces.state && whole.heads == pieces.heads && whole.body_left == pieces.body_left);
+}
+
 static void try_head(const char *bytes, size_t count)
 {
+    try_sequence(bytes, count);
     enum gate_verdict verdict = judge(bytes, count), last = GATE_MORE;
     size_t step = count < 512 ? 1 : count / 256;
     for (size_t i = 0; i < count; i += step) {

@@ -202,6 +202,64 @@ static void tokens_are_listed_and_one_is_revoked(void **state)
     fake_stop();
 }
 
+#define NODE_ROW(id, name, https)                                                                                       \
+    "{\"id\":\"" id "\",\"name\":\"" name "\",\"label\":\"" name "\",\"address\":\"127.0.0.1:7410\",\"state\":\"alive\",\"https\":" https \
+    "}"
+#define ID_OF(digit) digit "0000000000000000000000000000000"
+
+static void a_door_that_cannot_be_trusted_leaves_no_file(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"nodes",
+         {"\"ok\":true,\"end\":true,\"nodes\":[" NODE_ROW(ID_OF("1"), "alder", "null") "," NODE_ROW(
+             ID_OF("2"), "birch", "{\"address\":\"127.0.0.1:1\",\"certificate\":\"00\"}") "," NODE_ROW(
+             ID_OF("3"), "cedar", "{\"address\":\"$(reboot):7412\",\"certificate\":\"00\"}") "]"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/door.pem", root);
+    fake_start(answers);
+    assert_int_equal(RUN("connect", "nobody", "--out", path), CLI_NO_SUCH_THING);
+    assert_int_equal(RUN("connect", "alder", "--out", path), CLI_REFUSED);
+    assert_sentence("alder has no door for other machines");
+    assert_int_equal(RUN("connect", "birch", "--out", path), CLI_REFUSED); /* nobody listens there */
+    assert_int_equal(RUN("connect", "cedar", "--out", path), CLI_REFUSED);
+    assert_sentence("cedar tells no address of its door");
+    assert_string_equal(out_text, "");
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(RUN("connect"), CLI_USAGE);
+    fake_stop();
+}
+
+static void sessions_are_listed_and_ended(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"sessions",
+         {"\"ok\":true,\"end\":true,\"sessions\":[{\"id\":\"a1b2c3d4e5f60718\",\"created_s\":1763600000,\"expires_s\":1763700000,"
+          "\"read_only\":true,\"is_own\":false}]"},
+         NULL},
+        {"session_revoke", {"\"ok\":true,\"end\":true,\"ended\":2"}, NULL},
+        {NULL, {NULL}, NULL}};
+    char text[64];
+    fake_start(answers);
+    assert_int_equal(RUN("session", "ls"), CLI_DONE);
+    assert_has(out_text, "ID                RIGHTS  BEGAN");
+    assert_has(out_text, "a1b2c3d4e5f60718  read    20");
+    assert_int_equal(RUN("session", "revoke", "a1b2"), CLI_DONE);
+    msgpack_object request = last_request();
+    document_text(&request, "session", text, sizeof text);
+    assert_string_equal(text, "a1b2");
+    assert_int_equal(RUN("session", "revoke", "--all"), CLI_DONE);
+    assert_string_equal(out_text, "2 sessions ended\n");
+    request = last_request();
+    assert_true(document_true(&request, "all"));
+    assert_int_equal(RUN("session", "revoke"), CLI_USAGE);
+    assert_int_equal(RUN("session", "revoke", "a1b2", "--all"), CLI_USAGE);
+    fake_stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +269,8 @@ int main(void)
         cmocka_unit_test_teardown(a_browser_gets_the_link_by_a_file_that_only_its_owner_reads, stop_what_runs),
         cmocka_unit_test_teardown(a_token_is_shown_alone_so_that_a_script_can_take_it, stop_what_runs),
         cmocka_unit_test_teardown(tokens_are_listed_and_one_is_revoked, stop_what_runs),
+        cmocka_unit_test_teardown(a_door_that_cannot_be_trusted_leaves_no_file, stop_what_runs),
+        cmocka_unit_test_teardown(sessions_are_listed_and_ended, stop_what_runs),
     };
     (void)unsetenv("DISPLAY");
     (void)unsetenv("WAYLAND_DISPLAY");

@@ -47,6 +47,12 @@ static int read_door(struct cli *cli, const msgpack_object *row, struct door *ou
     if (strcmp(out->host, "0.0.0.0") == 0 || strcmp(out->host, "::") == 0) {
         address_host(address, out->host, sizeof out->host);
     }
+    uint8_t bytes[16];
+    bool is_wide;
+    if (!address_parse(out->host, bytes, &is_wide) || strchr(out->host, '%') != NULL) { /* it goes into a shell's line */
+        return cli_fail(cli, CLI_REFUSED, "%.80s tells no address of its door that a machine can have; try again once it is alive",
+                        out->name);
+    }
     (void)snprintf(out->address, sizeof out->address, strchr(out->host, ':') != NULL ? "[%s]:%u" : "%s:%u", out->host,
                    (unsigned)port);
     return CLI_DONE;
@@ -179,6 +185,15 @@ static int write_file(struct cli *cli, const char *path, const char *text)
     return cli_fail(cli, CLI_REFUSED, "%.200s cannot be written: %s", path, strerror(error));
 }
 
+/* The file's name if the user gives none. A name that no host could have becomes the id: it may be a path. */
+static void name_file(const struct door *door, char out[sizeof door->name + 8])
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    bool is_plain = door->name[0] != '\0' && door->name[0] != '.' && door->name[0] != '-' &&
+                    strspn(door->name, allowed) == strlen(door->name);
+    (void)snprintf(out, sizeof door->name + 8, "%s.pem", is_plain ? door->name : door->id);
+}
+
 static void write_variable(FILE *out, const char *name, const char *value)
 {
     (void)fprintf(out, "export %s='", name);
@@ -212,7 +227,7 @@ static void tell(struct cli *cli, const struct door *door, const char *path)
         (void)fputs("}\n", cli->out);
         return;
     }
-    (void)fprintf(cli->out, "# %s is the door of %s\n", url, door->name);
+    (void)fprintf(cli->out, "# %s is the door of node %s\n", url, door->id);
     write_variable(cli->out, "CURL_CA_BUNDLE", path);
     write_variable(cli->out, "SSL_CERT_FILE", path);
     write_variable(cli->out, "MLFLOW_TRACKING_URI", url);
@@ -235,7 +250,7 @@ int command_connect(struct cli *cli, const struct arguments *arguments)
     code = find_door(&client, arguments->operands[0], &door);
     client_close(&client);
     code = code == CLI_DONE ? fetch(cli, &door, pem) : code;
-    (void)snprintf(named, sizeof named, "%s.pem", door.name);
+    name_file(&door, named);
     code = code == CLI_DONE ? write_file(cli, out != NULL ? out : named, pem) : code;
     if (code == CLI_DONE && realpath(out != NULL ? out : named, path) == NULL) {
         code = cli_fail(cli, CLI_REFUSED, "the path of the file cannot be found: %s", strerror(errno));

@@ -41,6 +41,13 @@ static void add(struct names *names, const char *name)
     }
 }
 
+/* Names of nodes may hold characters that no name of a host has. */
+static bool is_host_name(const char *name)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    return strspn(name, allowed) == strlen(name);
+}
+
 /* By what the door is reached: names of this machine, and the address where it listens; if it listens at all of them,
  * those that the node announces. */
 static void collect(const struct daemon *daemon, struct names *out)
@@ -53,9 +60,13 @@ static void collect(const struct daemon *daemon, struct names *out)
     add(out, "localhost");
     add(out, "127.0.0.1");
     add(out, "::1");
-    add(out, daemon->name);
+    if (is_host_name(daemon->name)) {
+        add(out, daemon->name);
+    }
     for (uint32_t i = 0; i < daemon->options.http_host_count; i++) {
-        add(out, daemon->options.http_hosts[i]);
+        if (is_host_name(daemon->options.http_hosts[i]) || strchr(daemon->options.http_hosts[i], ':') != NULL) {
+            add(out, daemon->options.http_hosts[i]);
+        }
     }
     bool is_v4 = strcmp(host, "0.0.0.0") == 0;
     if (!is_v4 && strcmp(host, "::") != 0) {
