@@ -187,6 +187,14 @@ bool protobuf_next(struct protobuf_reader *reader, struct protobuf_field *out)
     return !reader->failed;
 }
 
+bool protobuf_single_varint(const struct protobuf_field *field, uint64_t *out)
+{
+    struct protobuf_reader reader;
+    protobuf_reader_init(&reader, field->bytes, field->count);
+    *out = read_varint(&reader);
+    return !reader.failed && reader.offset == reader.count;
+}
+
 double protobuf_number(const struct protobuf_field *field)
 {
     double wide = 0;

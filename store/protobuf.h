@@ -50,6 +50,9 @@ void protobuf_reader_init(struct protobuf_reader *reader, const uint8_t *bytes, 
 /* Takes the next field. False: the message is at its end, or `failed` is set. */
 bool protobuf_next(struct protobuf_reader *reader, struct protobuf_field *out);
 
+/* Reads a field BYTES that is one packed varint and nothing more. False: it is not. */
+bool protobuf_single_varint(const struct protobuf_field *field, uint64_t *out);
+
 /* The number in a field of a fixed size: a double from 64 bits, a float from 32. 0 for fields of another type. */
 double protobuf_number(const struct protobuf_field *field);
 

@@ -17,7 +17,10 @@ enum {
 };
 enum { SOURCE_WRITER = 1 };
 enum { SESSION_LOG_STATUS = 1, SESSION_LOG_MESSAGE = 3, SESSION_LOG_START = 1 };
-enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_METADATA = 9 };
+enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
+/* framework/tensor.proto, tensor_shape.proto, types.proto */
+enum { TENSOR_TYPE = 1, TENSOR_SHAPE = 2, TENSOR_CONTENT = 4, TENSOR_FLOATS = 5, TENSOR_DOUBLES = 6, TENSOR_INTS = 7, TENSOR_LONGS = 10 };
+enum { SHAPE_DIMENSION = 2, TYPE_FLOAT = 1, TYPE_DOUBLE = 2, TYPE_INT = 3, TYPE_LONG = 9 };
 enum { METADATA_PLUGIN = 1, PLUGIN_NAME = 1, PLUGIN_CONTENT = 2 };
 enum { HPARAMS_EXPERIMENT = 2, HPARAMS_SESSION_START = 3, HPARAMS_SESSION_END = 4 };
 enum { EXPERIMENT_TIME = 3, EXPERIMENT_HPARAM = 4, EXPERIMENT_METRIC = 5, EXPERIMENT_NAME = 6 };
@@ -309,8 +312,76 @@ int tfevents_read_event(const uint8_t *message, size_t count, struct tfevents_ev
     return 0;
 }
 
+/* Whether the metadata of a value say that it is of the page SCALARS. */
+static bool is_scalars(const struct protobuf_field *metadata)
+{
+    struct protobuf_field plugin = {0};
+    const uint8_t *name = NULL;
+    size_t name_bytes = 0;
+    return find_bytes(metadata, METADATA_PLUGIN, &plugin.bytes, &plugin.count) && plugin.bytes != NULL &&
+           find_bytes(&plugin, PLUGIN_NAME, &name, &name_bytes) && name_bytes == 7 && memcmp(name, "scalars", 7) == 0;
+}
+
+static double number_of(uint64_t type, uint64_t bits)
+{
+    float narrow;
+    double wide;
+    uint32_t low = (uint32_t)bits;
+    memcpy(&narrow, &low, sizeof narrow);
+    memcpy(&wide, &bits, sizeof wide);
+    return type == TYPE_FLOAT ? (double)narrow : type == TYPE_DOUBLE ? wide : type == TYPE_INT ? (double)(int32_t)low : (double)(int64_t)bits;
+}
+
+/* Whether a shape has a dimension; one that is malformed counts as such. */
+static bool has_dimension(const struct protobuf_field *shape)
+{
+    struct protobuf_reader reader;
+    struct protobuf_field field;
+    bool is_found = false;
+    protobuf_reader_init(&reader, shape->bytes, shape->count);
+    while (protobuf_next(&reader, &field)) {
+        is_found |= field.number == SHAPE_DIMENSION;
+    }
+    return is_found || reader.failed;
+}
+
+/* The number of a tensor without dimensions, of a type that scalars have. False: it is no such tensor. */
+static bool read_tensor(const struct protobuf_field *tensor, double *out)
+{
+    struct protobuf_reader reader;
+    struct protobuf_field field;
+    uint64_t type = 0, bits = 0;
+    uint32_t numbers = 0;
+    bool is_scalar = true;
+    protobuf_reader_init(&reader, tensor->bytes, tensor->count);
+    while (protobuf_next(&reader, &field)) {
+        size_t width = field.number == TENSOR_FLOATS ? 4 : field.number == TENSOR_DOUBLES ? 8 : 0;
+        if (field.number == TENSOR_TYPE && field.type == PROTOBUF_VARINT) {
+            type = field.value;
+        } else if (field.number == TENSOR_SHAPE && field.type == PROTOBUF_BYTES) {
+            is_scalar &= !has_dimension(&field);
+        } else if (field.number == TENSOR_CONTENT && field.type == PROTOBUF_BYTES && (field.count == 4 || field.count == 8)) {
+            bits = get_little(field.bytes, field.count); /* of a type of another size: nothing that this function knows writes so */
+            numbers++;
+        } else if (width > 0 && field.type == PROTOBUF_BYTES && field.count == width) { /* packed */
+            bits = get_little(field.bytes, width);
+            numbers++;
+        } else if ((width == 4 && field.type == PROTOBUF_FIXED32) || (width == 8 && field.type == PROTOBUF_FIXED64) ||
+                   ((field.number == TENSOR_INTS || field.number == TENSOR_LONGS) && field.type == PROTOBUF_VARINT)) {
+            bits = field.value;
+            numbers++;
+        } else if ((field.number == TENSOR_INTS || field.number == TENSOR_LONGS) && field.type == PROTOBUF_BYTES) {
+            numbers += protobuf_single_varint(&field, &bits) ? 1 : 2;
+        }
+    }
+    bool is_known = type == TYPE_FLOAT || type == TYPE_DOUBLE || type == TYPE_INT || type == TYPE_LONG;
+    *out = number_of(type, bits);
+    return !reader.failed && is_scalar && is_known && numbers == 1;
+}
+
 bool tfevents_next_value(struct protobuf_reader *summary, struct tfevents_value *out)
 {
+    struct protobuf_field tensor = {0}, metadata = {0};
     struct protobuf_field value, field;
     do {
         if (!protobuf_next(summary, &value)) {
@@ -327,7 +398,14 @@ bool tfevents_next_value(struct protobuf_reader *summary, struct tfevents_value 
         } else if (field.number == VALUE_SIMPLE && field.type == PROTOBUF_FIXED32) {
             out->has_scalar = true;
             out->scalar = protobuf_number(&field);
+        } else if (field.number == VALUE_TENSOR && field.type == PROTOBUF_BYTES) {
+            tensor = field;
+        } else if (field.number == VALUE_METADATA && field.type == PROTOBUF_BYTES) {
+            metadata = field;
         }
+    }
+    if (!out->has_scalar && tensor.bytes != NULL && metadata.bytes != NULL && is_scalars(&metadata)) {
+        out->has_scalar = read_tensor(&tensor, &out->scalar);
     }
     summary->failed |= reader.failed;
     return !reader.failed;

@@ -99,7 +99,7 @@ int tfevents_read_event(const uint8_t *message, size_t count, struct tfevents_ev
 struct tfevents_value {
     const uint8_t *tag;
     size_t tag_bytes;
-    bool has_scalar;
+    bool has_scalar; /* a number, as older writers have it, or as newer ones do: a tensor without dimensions, for the page SCALARS */
     double scalar;
 };
 

@@ -25,6 +25,7 @@
 #include "node/daemon/relay/relay.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/workers/end.h"
+#include "node/daemon/workers/event_files.h"
 #include "node/daemon/workers/launch.h"
 #include "node/daemon/workers/platform.h"
 #include "node/daemon/workers/searcher.h"
@@ -365,6 +366,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     daemon_gpu_busy_tick(daemon, now_ms);
     daemon_look_tick(daemon, now_ms);
     daemon_count_tick(daemon, now_ms);
+    daemon_event_files_tick(daemon, now_ms);
     daemon_programs_tick(daemon, now_ms);
     daemon_platform_tick(daemon, now_ms);
     daemon_scrub_tick(daemon, now_ms);

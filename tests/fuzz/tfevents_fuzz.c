@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "node/daemon/wire/event_points.h"
 #include "store/tfevents.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -26,9 +27,29 @@ static void read_message(const uint8_t *data, size_t size)
     }
 }
 
+/* As the daemon reads what a program writes. */
+static void read_points(const uint8_t *data, size_t size)
+{
+    static struct event_point points[8];
+    const uint8_t *message = NULL;
+    size_t message_bytes = 0;
+    uint64_t whole = 0;
+    uint32_t dropped = 0;
+    for (size_t at = 0; at < size && event_take(data + at, size - at, &message, &message_bytes, &whole) == EVENT_TAKEN; at += (size_t)whole) {
+        CHECK(whole <= size - at && is_inside(message, message_bytes, data, size));
+        uint32_t count = event_points(message, message_bytes, points, 8, &dropped);
+        CHECK(count <= 8);
+    }
+    uint32_t count = event_points(data, size, points, 8, &dropped);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(points[i].group[0] != '\0' && points[i].name[0] != '\0');
+    }
+}
+
 void fuzz_one(const uint8_t *data, size_t size)
 {
     read_message(data, size);
+    read_points(data, size);
     for (size_t at = 0, count; size - at >= TFEVENTS_HEAD_BYTES && tfevents_read_head(data + at, &count) == 0;) {
         at += TFEVENTS_HEAD_BYTES;
         if (size - at < count + TFEVENTS_FOOT_BYTES || tfevents_check_foot(data + at, count, data + at + count) != 0) {

@@ -223,6 +223,7 @@ static const struct row {
          "also KiB, MiB, GiB and TiB), such as 512M or 16G"},
         {"keep_ranks", NULL, "some", "keep_ranks is 'some'; allowed are first, all"},
         {"metrics_from_output", NULL, "1", "metrics_from_output is '1'; allowed are true, false, on, off"},
+        {"tensorboard", NULL, "write", "tensorboard is 'write'; allowed are keep, read"},
         {"max_restarts", NULL, "-1", "max_restarts is '-1'; allowed are 0 ... 1000"},
         {"max_restarts", NULL, "1001", "max_restarts is '1001'; allowed are 0 ... 1000"},
         {"retry", NULL, "sometimes", "retry is 'sometimes'; allowed are node, any, never"},

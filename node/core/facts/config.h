@@ -37,6 +37,7 @@
 
 enum config_slot_kind { CONFIG_SLOT_ANY, CONFIG_SLOT_CPU, CONFIG_SLOT_CUDA };
 enum config_retry { CONFIG_RETRY_NODE, CONFIG_RETRY_ANY, CONFIG_RETRY_NEVER };
+enum config_tensorboard { CONFIG_TENSORBOARD_KEEP, CONFIG_TENSORBOARD_READ };
 enum config_stop_signal { CONFIG_SIGTERM, CONFIG_SIGINT, CONFIG_SIGHUP, CONFIG_SIGQUIT, CONFIG_SIGUSR1, CONFIG_SIGUSR2 };
 enum config_keep_ranks { CONFIG_KEEP_FIRST, CONFIG_KEEP_ALL };
 enum config_links { CONFIG_LINKS_REFUSE, CONFIG_LINKS_KEEP, CONFIG_LINKS_FOLLOW };
@@ -103,6 +104,7 @@ struct config {
     uint64_t keep_bytes_max;           /* of the files of one worker */
     uint64_t logs_max_bytes;           /* of the log of one worker */
     uint64_t logs_keep_s;              /* after the experiment's end; 0: for ever */
+    enum config_tensorboard tensorboard; /* whether event files of rank 0 are read into the trial's metrics */
     bool metrics_from_output;          /* lines that begin with "::shoal metric " are metrics */
     enum config_links context_links; /* symbolic links that lead out of the context directory */
     char requirements[CONFIG_PATH_BYTES]; /* environment.requirements: a file of the code; "": none */

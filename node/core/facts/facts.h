@@ -117,7 +117,8 @@ struct fact_slot_info {
 
 #define FACT_READS_CUSTOM (UINT64_C(1) << 9) /* SEARCHER, `answer` of logs: searches in which a program of the user's decides (config_is_custom) */
 
-#define FACT_READS_SECRETS (UINT64_C(1) << 14) /* SECRET: the node gives programs their secrets */
+#define FACT_READS_SECRETS (UINT64_C(1) << 14) /* SECRET, WEBHOOK, DELIVERY: the node gives programs their secrets, and tells webhooks */
+
 #define FACT_CERTIFICATE_HASH_BYTES 32
 
 /* The HTTPS door of a node, for other machines (docs/http.md). */
@@ -125,7 +126,6 @@ struct fact_door {
     char address[FACT_ADDRESS_BYTES];           /* HOST:PORT, the host perhaps that of all addresses; empty: there is no such door */
     uint8_t certificate[FACT_CERTIFICATE_HASH_BYTES]; /* its SHA-256 */
 };
-#define FACT_READS_SECRETS (UINT64_C(1) << 14) /* SECRET, WEBHOOK, DELIVERY: the node gives programs their secrets, and tells webhooks */
 
 /* A node about itself. Key: empty. */
 struct fact_node {

@@ -9,6 +9,7 @@ static const char *const searcher_words[] = {"single", "grid", "random", "asha",
 static const char *const mode_words[] = {"standard", "aggressive", "conservative", NULL};
 static const char *const slot_words[] = {"any", "cpu", "cuda", NULL};
 static const char *const retry_words[] = {"node", "any", "never", NULL};
+static const char *const tensorboard_words[] = {"keep", "read", NULL};
 static const char *const signal_words[] = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", NULL};
 static const char *const keep_words[] = {"first", "all", NULL};
 static const char *const links_words[] = {"refuse", "keep", "follow", NULL};
@@ -269,6 +270,9 @@ const struct config_option config_options[] = {
              "shoal delete removes them at once."},
     {TRUTH("metrics_from_output", metrics_from_output, false), SPARSE(27, "metrics_from_output"),
      .help = "Whether a line '::shoal metric GROUP NAME=VALUE... step=N' of rank 0's output is a metric."},
+    {WORD("tensorboard", tensorboard, tensorboard_words, CONFIG_TENSORBOARD_KEEP), SPARSE(55, "tensorboard"),
+     .help = "What becomes of event files that rank 0 writes to SHOAL_TENSORBOARD_DIR, as SummaryWriter does: keep them with the trial's "
+             "files only, or also read their scalars, which become metrics: validation/accuracy is accuracy in the group validation."},
     {NUMBER("max_restarts", max_restarts, 0, CONFIG_RESTARTS_MAX, 5), ALWAYS(12, "max_restarts"),
      .help = "How often a trial is started again after its own failures; lost nodes do not count."},
     {WORD("retry", retry, retry_words, CONFIG_RETRY_NODE), SPARSE(21, "retry"),

@@ -46,6 +46,10 @@ struct points_source {
     uint64_t request; /* ids rise in a session */
 };
 
+/* Of a point from an event file (workers/event_files.h) the session is a hash of the file's path, and the request this bit with the
+ * offset up to which the file is done with. */
+#define POINTS_OF_FILE (UINT64_C(1) << 63)
+
 /* Writes a point up to the map of metrics, which the caller writes next. `start` is left out for the first generation
  * and for POINTS_START_UNKNOWN, `source` for session 0. */
 void points_begin(struct pack_writer *writer, struct points_source source, uint32_t trial, uint32_t attempt,

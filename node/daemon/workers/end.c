@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "node/daemon/outputs/outputs.h"
+#include "node/daemon/workers/event_files.h"
 #include "node/daemon/workers/cause.h"
 #include "node/daemon/workers/end.h"
 #include "node/daemon/workers/error_file.h"
@@ -267,7 +268,7 @@ bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
     bool is_asked = status->reason == KEEP_KILLED || status->is_stopping;
     bool is_clean = status->reason != KEEP_LEASE && status->signal == 0 &&
                     (status->code == 0 || (is_asked && status->code > 0 && status->code < 128));
-    if (!daemon_workers_log_ends(daemon, slot) || !daemon_outputs_end(daemon, slot, is_clean)) {
+    if (!daemon_workers_log_ends(daemon, slot) || !daemon_event_files_end(daemon, slot) || !daemon_outputs_end(daemon, slot, is_clean)) {
         return false;
     }
     char tail[FACT_TAIL_BYTES + 1] = "";

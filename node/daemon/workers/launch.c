@@ -15,6 +15,7 @@
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/workers/end.h"
 #include "node/daemon/workers/environment.h"
+#include "node/daemon/workers/event_files.h"
 #include "node/daemon/workers/launch.h"
 #include "node/daemon/workers/packages.h"
 #include "node/daemon/workers/platform.h"
@@ -503,6 +504,7 @@ struct spawn_job {
     int held_fd; /* the lock of MASTER_PORT, or 0 */
     struct warm_start warm;     /* fd > 0: a warm process forks the program */
     char cold[WARM_WHY_BYTES];  /* why the program begins cold, though it was to be warm; "": it was not */
+    bool reads_events; /* its event files are read (event_files.h) */
     bool is_again;              /* the warm process has not begun it */
     uint32_t stop_signal;
     lease_token token;
@@ -564,6 +566,9 @@ static void spawn_work(struct job *job)
     }
     if (spawn->is_again) {
         keep_unspawn(spawn->directory);
+    }
+    if (spawn->reads_events) {
+        event_files_begin(spawn->directory);
     }
     if (spawn->warm.fd > 0) {
         const struct keep_warm warm = {spawn->warm.fd, spawn->warm.arguments, spawn->warm.argument_bytes};
@@ -720,6 +725,7 @@ void daemon_workers_spawn(struct daemon *daemon, const struct node_effect *effec
     }
     worker->port_fd = 0;
     spawn->stop_signal = stop_signals[config->stop_signal];
+    spawn->reads_events = config->tensorboard == CONFIG_TENSORBOARD_READ && worker->prepare.u.worker.number == 0;
     spawn->identity_bytes = daemon_workers_identity(worker, spawn->identity);
     jobs_run(daemon->file_jobs, &spawn->job);
 }

@@ -66,7 +66,8 @@ static int note(void *context, uint64_t sequence, const uint8_t *bytes, size_t c
     (void)sequence;
     const struct noting *noting = context;
     struct points_source source = points_source_of(bytes, count);
-    noting->worker->reported = source.session != 0 ? source : noting->worker->reported;
+    bool is_of_program = source.session != 0 && (source.request & POINTS_OF_FILE) == 0;
+    noting->worker->reported = is_of_program ? source : noting->worker->reported;
     latest_note(&noting->worker->latest, noting->searched, bytes, count);
     return 0;
 }
@@ -153,8 +154,9 @@ static void result_event(struct daemon *daemon, const struct daemon_worker *work
     daemon_event(daemon, &event);
 }
 
-int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, uint64_t id, uint64_t request,
-                         const char *group, uint64_t step, uint64_t wall_ms, struct pack_reader metrics)
+/* wall_ms: 0: now. */
+static int take_report(struct daemon *daemon, struct daemon_worker *worker, uint64_t id, struct points_source source, uint64_t wall_ms,
+                       const char *group, uint64_t step, struct pack_reader metrics)
 {
     const char *searched = searched_by(daemon, worker);
     bool is_further = texts_is_further(group); /* says nothing of the trial's own run */
@@ -168,7 +170,6 @@ int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, ui
     const struct view_attempt *seen = view_find_attempt(node_core_view(daemon->core), attempt);
     uint64_t generation = node_core_progress(daemon->core, worker->prepare.u.worker.slot).generation;
     bool is_known = seen != NULL && seen->generation == generation; /* else the worker is about to leave its group */
-    struct points_source source = {request != 0 ? worker->session : 0, request};
     points_begin(&writer, source, attempt->trial, attempt->number, generation,
                  is_known ? seen->group_step : POINTS_START_UNKNOWN, step, wall_ms != 0 ? wall_ms : daemon_wall_ms(), group);
     pack_map(&writer, pairs);
@@ -195,7 +196,7 @@ int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, ui
     if (error != 0) { /* api_must_wait has made sure of room */
         daemon_line_of(daemon, event_of_attempt(EVENT_METRICS_LOST, &worker->prepare.u.worker.attempt),
                        "a metric report of trial %u is lost: %s", worker->prepare.u.worker.attempt.trial, err_text(error));
-    } else if (source.session != 0) {
+    } else if (source.session != 0 && (source.request & POINTS_OF_FILE) == 0) {
         worker->reported = source;
     }
     if (is_further) {
@@ -207,6 +208,19 @@ int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, ui
         result_event(daemon, worker, step, metrics);
     }
     return error;
+}
+
+int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, uint64_t id, uint64_t request,
+                         const char *group, uint64_t step, uint64_t wall_ms, struct pack_reader metrics)
+{
+    struct points_source source = {request != 0 ? worker->session : 0, request};
+    return take_report(daemon, worker, id, source, wall_ms, group, step, metrics);
+}
+
+int daemon_series_report_at(struct daemon *daemon, struct daemon_worker *worker, struct points_source source, uint64_t wall_ms,
+                            const char *group, uint64_t step, struct pack_reader metrics)
+{
+    return take_report(daemon, worker, 0, source, wall_ms, group, step, metrics);
 }
 
 /* ---- the profile ------------------------------------------------------------------------------------------------- */

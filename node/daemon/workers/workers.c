@@ -12,6 +12,7 @@
 #include "base/shift.h"
 #include "node/daemon/outputs/outputs.h"
 #include "node/daemon/workers/end.h"
+#include "node/daemon/workers/event_files.h"
 #include "node/daemon/workers/launch.h"
 #include "node/daemon/workers/packages.h"
 #include "node/daemon/workers/searcher.h"
@@ -30,6 +31,7 @@ void worker_clear(struct daemon_worker *worker)
 {
     worker_move(worker, WORKER_NONE);
     daemon_workers_forget_spawn(worker);
+    event_files_forget(worker);
     if (worker->port_fd != 0) {
         (void)close(worker->port_fd);
     }
@@ -111,6 +113,7 @@ void daemon_workers_close(struct daemon *daemon)
         }
         daemon_workers_forget_spawn(worker);
         texts_params_free(&worker->params);
+        event_files_forget(worker);
     }
     daemon_searcher_close(daemon);
     daemon_warm_close(daemon);

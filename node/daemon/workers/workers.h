@@ -31,6 +31,7 @@ struct worker_last {
 };
 
 struct spawn_job;
+struct event_files;
 
 /* One slot's worker as the shell sees it. All zero without a worker. */
 struct daemon_worker {
@@ -101,6 +102,7 @@ struct daemon_worker {
     uint64_t metric_step;                    /* of the last metric line; a line without a step has the same */
     uint64_t metric_second_ms;               /* since then */
     uint32_t metric_count, metric_dropped;   /* lines taken, and lines beyond METRIC_LINES_SECOND */
+    struct event_files *events; /* event_files.h; NULL: they are not read, or nothing was looked for yet */
     bool is_malformed_told;                  /* a line told of the first malformed metric line */
 };
 
@@ -270,5 +272,9 @@ int daemon_series_texts(struct daemon *daemon, struct daemon_worker *worker, uin
  * (profile.h), where it does not count for the searcher and is no column of trials. While bulk has enough to write, points wait. */
 void daemon_series_sample(struct daemon *daemon, struct daemon_worker *worker, uint32_t slot, const struct profile_sample *sample);
 void daemon_series_split(struct daemon *daemon, struct daemon_worker *worker, uint64_t step, const struct profile_split *split);
+
+/* As daemon_series_report without an event, for metrics of that time (ms since 1970; 0: now) from an event file. */
+int daemon_series_report_at(struct daemon *daemon, struct daemon_worker *worker, struct points_source source, uint64_t wall_ms,
+                            const char *group, uint64_t step, struct pack_reader metrics);
 
 #endif
