@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "node/daemon/workers/log_match.h"
 #include "node/daemon/workers/workers.h"
 
 #define ENTRY_BYTES (48u * 1024)
@@ -13,6 +14,9 @@ struct log_job {
     struct daemon *daemon;
     uint32_t slot;
     attempt_id attempt;
+    uint32_t number;
+    struct log_match *match; /* NULL: no line is looked for */
+    bool is_last;            /* nothing more is written */
     char directory[KEEP_PATH_BYTES];
     uint64_t offset;
     size_t got;
@@ -25,6 +29,9 @@ static void log_work(struct job *job)
 {
     struct log_job *log = (struct log_job *)job;
     log->code = keep_log_read(log->directory, log->offset, log->bytes, sizeof log->bytes, &log->got, &log->dropped);
+    if (log->match != NULL && log->code == 0) {
+        log_match_feed(log->match, log->offset + log->dropped + log->got, log->bytes, log->got, log->is_last && log->got == 0);
+    }
 }
 
 /* Appends the piece to the series. False: bulk has enough to write, and the same piece is read again later. */
@@ -57,6 +64,8 @@ static void log_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct log_job *log = (struct log_job *)job;
     struct daemon_worker *worker = &daemon->workers->slots[log->slot];
+    bool is_same = worker->state != WORKER_NONE && attempt_id_equal(&worker->prepare.u.worker.attempt, &log->attempt);
+    log_match_give(daemon, is_same ? worker : NULL, &log->attempt, log->number, log->match);
     bool has_log = worker->state >= WORKER_INSTALLING && worker->state <= WORKER_RUNNING;
     if (has_log && !worker->last.is_taken &&
         attempt_id_equal(&worker->prepare.u.worker.attempt, &log->attempt)) {
@@ -80,6 +89,8 @@ void daemon_workers_log(struct daemon *daemon, uint32_t slot)
     log->job = (struct job){.work = log_work, .done = log_done};
     log->slot = slot;
     log->attempt = worker->prepare.u.worker.attempt;
+    log->number = worker->prepare.u.worker.number;
+    log->match = log_match_take(daemon, worker);
     log->offset = worker->log_offset;
     bytes_copy_text(log->directory, sizeof log->directory, worker->directory);
     worker->log_busy = true;
@@ -91,6 +102,11 @@ bool daemon_workers_log_ends(struct daemon *daemon, uint32_t slot)
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     struct log_job *log = calloc(1, sizeof *log);
     bool is_over = log == NULL;
+    if (log != NULL) {
+        worker->log_match_version = worker->log_busy ? 0 : worker->log_match_version; /* a job has the matcher: one more is made */
+        log->match = log_match_take(daemon, worker);
+        log->is_last = true;
+    }
     for (uint32_t i = 0; i < ENTRIES_AT_ONCE && !is_over; i++) {
         log->offset = worker->log_offset;
         bytes_copy_text(log->directory, sizeof log->directory, worker->directory);
@@ -102,6 +118,9 @@ bool daemon_workers_log_ends(struct daemon *daemon, uint32_t slot)
         if (i + 1 == ENTRIES_AT_ONCE && !is_over) {
             daemon_workers_log(daemon, slot);
         }
+    }
+    if (log != NULL) {
+        log_match_give(daemon, worker, &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, log->match);
     }
     free(log);
     return is_over;

@@ -14,6 +14,7 @@
 #include "node/daemon/workers/end.h"
 #include "node/daemon/workers/event_files.h"
 #include "node/daemon/workers/launch.h"
+#include "node/daemon/workers/log_match.h"
 #include "node/daemon/workers/packages.h"
 #include "node/daemon/workers/searcher.h"
 #include "node/daemon/workers/warm.h"
@@ -32,6 +33,7 @@ void worker_clear(struct daemon_worker *worker)
     worker_move(worker, WORKER_NONE);
     daemon_workers_forget_spawn(worker);
     event_files_forget(worker);
+    log_match_close(worker);
     if (worker->port_fd != 0) {
         (void)close(worker->port_fd);
     }

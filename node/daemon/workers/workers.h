@@ -98,6 +98,8 @@ struct daemon_worker {
     struct worker_last last;
     struct latest latest;
     struct profile profile;
+    struct log_match *log_match;  /* log_match.h; NULL: nothing is looked for, or the log's job has it */
+    uint64_t log_match_version;   /* of the webhooks that it knows; 0: none yet */
     struct metric_lines metric_lines;
     uint64_t metric_step;                    /* of the last metric line; a line without a step has the same */
     uint64_t metric_second_ms;               /* since then */
