@@ -79,7 +79,7 @@ def every_route_answers_about_finished_and_running_work(lab):
     known = sorted(operations(door), key=lambda operation: operation[1].count("{"))
     log_in(door)
     session = door.document("/sessions")["sessions"][0]["id"]
-    values = {"node": own, "invite": invite, "session": session, "token": token["token_id"], "trial": "0", "step": step, "number": "0", "name": "API_KEY"}
+    values = {"node": own, "invite": invite, "session": session, "token": token["token_id"], "trial": "0", "step": step, "number": "0", "name": "API_KEY", "webhook": "0" * 16}
     for method, pattern, _ in known:
         if method == "GET":
             for experiment in (finished, running):
@@ -101,6 +101,7 @@ def every_route_answers_about_finished_and_running_work(lab):
             ("POST", "/slots/withhold", {"slots": [1], "for_s": 60}), ("POST", "/slots/return", {"slots": [1]}),
             ("POST", f"/nodes/{own}/drain", None), ("POST", f"/nodes/{own}/undrain", None),
             ("POST", "/secrets", {"name": "API_KEY", "value": "v"}), ("DELETE", "/secrets/API_KEY", None),
+            ("POST", "/webhooks/hosts", {"host": "receiver"}),
             ("POST", "/tokens", {"name": "another"}), ("POST", "/invites", {"expires_s": 60}),
             ("POST", "/experiments", {"config": json.dumps(RUNNING), "overrides": ["name=again", "searcher.max_trials=1"]}),
             ("DELETE", f"/sessions/{session}", None),
@@ -108,6 +109,10 @@ def every_route_answers_about_finished_and_running_work(lab):
             ("DELETE", f"/experiments/{finished}", None)):
         ask(method, path, operation_of(method, path), body)
     expect(left not in str(door.get("/api/v1/experiments").body), "a deleted experiment is listed")
+    hook = door.post("/api/v1/webhooks", {"url": "http://127.0.0.1:9/", "on": ["failed"]}).json()["webhook"]
+    asked.add(("POST", "/webhooks"))
+    ask("POST", f"/webhooks/{hook}/test", "/webhooks/{webhook}/test")
+    ask("DELETE", f"/webhooks/{hook}", "/webhooks/{webhook}")
     missed = {(method, pattern) for method, pattern, _ in known} - asked
     expect(missed == {("POST", "/nodes/{node}/evict"), ("POST", "/leave"), ("DELETE", "/session")}, f"not asked: {missed}")
     own_leave = door.post("/api/v1/leave", {})
@@ -122,9 +127,10 @@ def without_a_token_nothing_is_told_and_a_read_only_one_changes_nothing(lab):
     reader = new_token(node, "reader", "--read-only")
     before = node.json("status")["refused"]["tokens"]
     values = {"experiment": "a1b2c3d4e5f60718", "node": "0" * 32, "invite": "0" * 16, "session": "0" * 16, "token": "0" * 16,
-              "trial": 0, "step": 1, "number": 0, "name": "API_KEY"}
+              "trial": 0, "step": 1, "number": 0, "name": "API_KEY", "webhook": "0" * 16}
     bodies = {"label": {"label": "x"}, "describe": {"value": "x"}, "priority": {"priority": 1}, "max_trials": {"max_trials": 1},
-              "max_slots": {"max_slots": 1}, "experiments": {"config": "name: x"}, "tokens": {"name": "x"}, "secrets": {"name": "X", "value": "x"}}
+              "max_slots": {"max_slots": 1}, "experiments": {"config": "name: x"}, "tokens": {"name": "x"}, "secrets": {"name": "X", "value": "x"}, "webhooks": {"url": "http://x", "on": ["failed"]},
+              "hosts": {"host": "x"}}
     wrong = 0
     for method, pattern, operation in operations(door):
         path = "/api/v1" + pattern.format(**values) + ("?path=x" if pattern.endswith("/file") else "")

@@ -31,6 +31,11 @@ static void say_members(struct maker *maker, const struct person people[2])
     static const uint8_t bytes[2 * FACT_SECRET_COPY_BYTES] = {1, 2, 3};
     struct fact_secret secret = {.lamport = 1, .set_s = 1700000000, .sealed = bytes, .sealed_bytes = 80, .copies = bytes, .copy_count = 2};
     say(maker, people[0].id, FACT_SECRET, fact_key_secret("API_KEY", 0), &secret);
+    static const uint8_t hook[] = "\x82\xa3url\xa8http://a\xa2on\x91\xa6""failed";
+    struct fact_webhook webhook = {.hook = hook, .hook_bytes = sizeof hook - 1, .created_s = 1700000000, .live = bytes, .live_count = 2};
+    say(maker, people[0].id, FACT_WEBHOOK, fact_key_webhook(bytes), &webhook);
+    struct fact_delivery delivery = {.state = FACT_DELIVERY_RETRYING, .tries = 1, .status = 503, .event = FACT_HOOK_TEST, .text = "refused"};
+    say(maker, people[0].id, FACT_DELIVERY, fact_key_delivery((experiment_id){{0}}, bytes), &delivery);
 }
 
 static void say_experiment(struct maker *maker, const struct person people[2])

@@ -208,6 +208,13 @@ static const struct row {
          "secrets has 'MASTER_ADDR', which is no name for a secret; allowed are names of environment variables that the daemon does not "
          "set: letters, digits and _, no digit first, at most 63 bytes"},
         {"secrets", NULL, "[A, A]", "secrets has A twice; remove one of them"},
+        {"webhooks", NULL, "[{url: 'ftp://a', on: [failed]}]",
+         "the url 'ftp://a' of a webhook is not good; allowed are http://HOST..., https://HOST... of at most 383 bytes without blanks and "
+         "without a password, and secret:NAME"},
+        {"webhooks", NULL, "[{url: 'http://a', on: [{log_match: '('}]}]", "the pattern '(' of a webhook is not good: a ( has no )"},
+        {"webhooks", NULL, "[{url: 'http://a'}]",
+         "webhooks is a map; allowed is a list of at most 4 maps with url (http://, https:// or secret:NAME), on (a list of completed, "
+         "failed, best, node_lost and log_match: PATTERN), and perhaps secret (a name of shoal secret ls) and form: slack"},
         {"keep", NULL, "../x",
          "keep is '../x'; allowed is a list of at most 16 paths of 1 ... 255 bytes below the context directory, without '..'"},
         {"keep", NULL, "[a, /b]",

@@ -160,6 +160,12 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_SECRET:
         fact_secret_pack(writer, fact);
         break;
+    case FACT_WEBHOOK:
+        fact_webhook_pack(writer, fact);
+        break;
+    case FACT_DELIVERY:
+        fact_delivery_pack(writer, fact);
+        break;
     case FACT_SLOT:
         fact_slot_pack(writer, fact);
         break;

@@ -21,7 +21,7 @@ static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE, 
                                        FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
                                        FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE, FACT_STOP,
                                        FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_SEARCH_PAUSE, FACT_SEARCHER, FACT_ANNOTATION,
-                                       FACT_PART, FACT_TOKEN, FACT_SECRET};
+                                       FACT_PART, FACT_TOKEN, FACT_SECRET, FACT_WEBHOOK, FACT_DELIVERY};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -29,6 +29,8 @@ union any_fact {
     struct fact_node node;
     struct fact_invite invite;
     struct fact_secret secret;
+    struct fact_webhook webhook;
+    struct fact_delivery delivery;
     struct fact_token token;
     struct fact_slot slot;
     struct fact_experiment experiment;
@@ -375,6 +377,31 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
             out->secret.copy_count = below(random, sizeof metrics / FACT_SECRET_COPY_BYTES);
         }
         return fact_key_secret("API_KEY", below(random, 256));
+    case FACT_WEBHOOK:
+        out->webhook = (struct fact_webhook){.removed = below(random, 2) == 1, .created_s = random_number(random), .live = metrics, .away = metrics};
+        out->webhook.live_count = below(random, sizeof metrics / EXPERIMENT_ID_BYTES);
+        out->webhook.away_count = below(random, sizeof metrics / (NODE_ID_BYTES + 8));
+        if (below(random, 2) == 0) {
+            bytes_copy_text(out->webhook.host, sizeof out->webhook.host, "127.0.0.1");
+        } else {
+            static const uint8_t hook[] = "\x82\xa3url\xa8http://a\xa2on\x92\xa6""failed\x81\xa9log_match\xa1x";
+            out->webhook.hook = hook;
+            out->webhook.hook_bytes = sizeof hook - 1;
+        }
+        return fact_key_webhook(metrics);
+    case FACT_DELIVERY:
+        out->delivery = (struct fact_delivery){.number = random_number(random),
+                                               .state = (enum fact_delivery_state)below(random, FACT_DELIVERY_STATES),
+                                               .tries = below(random, UINT32_MAX),
+                                               .status = below(random, 1000),
+                                               .tried_s = random_number(random),
+                                               .event = (enum fact_hook_event)below(random, FACT_HOOK_EVENTS),
+                                               .trial = below(random, UINT32_MAX),
+                                               .attempt = below(random, UINT32_MAX),
+                                               .rank = below(random, UINT32_MAX)};
+        memcpy(out->delivery.hook, metrics, sizeof out->delivery.hook);
+        random_text(random, out->delivery.text, sizeof out->delivery.text);
+        return fact_key_delivery(id.experiment, metrics);
     case FACT_SLOT:
         out->slot.state = below(random, LEASE_WITHHELD + 1);
         out->slot.attempt = id;
@@ -559,6 +586,10 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_token_read(record, &out->token);
     case FACT_SECRET:
         return fact_secret_read(record, &out->secret);
+    case FACT_WEBHOOK:
+        return fact_webhook_read(record, &out->webhook);
+    case FACT_DELIVERY:
+        return fact_delivery_read(record, &out->delivery);
     case FACT_SLOT:
         return fact_slot_read(record, &out->slot);
     case FACT_EXPERIMENT:
@@ -703,6 +734,13 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
                (a->secret.sealed_bytes == 0 || memcmp(a->secret.sealed, b->secret.sealed, a->secret.sealed_bytes) == 0) &&
                (a->secret.copy_count == 0 ||
                 memcmp(a->secret.copies, b->secret.copies, (size_t)a->secret.copy_count * FACT_SECRET_COPY_BYTES) == 0);
+    case FACT_WEBHOOK:
+        return SAME(webhook.removed) && SAME(webhook.created_s) && SAME(webhook.live_count) && SAME(webhook.away_count) && SAME(webhook.host) &&
+               (a->webhook.hook_bytes == 0 || (SAME(webhook.hook_bytes) && memcmp(a->webhook.hook, b->webhook.hook, a->webhook.hook_bytes) == 0));
+    case FACT_DELIVERY:
+        return SAME(delivery.number) && SAME(delivery.state) && SAME(delivery.tries) && SAME(delivery.status) && SAME(delivery.tried_s) &&
+               SAME(delivery.event) && SAME(delivery.hook) && SAME(delivery.trial) && SAME(delivery.attempt) && SAME(delivery.rank) &&
+               SAME(delivery.text);
     case FACT_SLOT:
         return SAME(slot.state) && SAME(slot.attempt) && SAME(slot.rank) && SAME(slot.token_hash) &&
                SAME(slot.withheld) && SAME(slot.withheld_s);
@@ -931,6 +969,13 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         break;
     case FACT_TOKEN:
         check_text(fact->token.name, sizeof fact->token.name);
+        break;
+    case FACT_WEBHOOK:
+        check_text(fact->webhook.host, sizeof fact->webhook.host);
+        break;
+    case FACT_DELIVERY:
+        assert_true(fact->delivery.state < FACT_DELIVERY_STATES && fact->delivery.event < FACT_HOOK_EVENTS);
+        check_text(fact->delivery.text, sizeof fact->delivery.text);
         break;
     case FACT_SECRET:
         assert_true(fact->secret.lamport > 0 && fact->secret.sealed_bytes <= FACT_SECRET_SEALED_MAX);

@@ -116,6 +116,7 @@ void daemon_workers_close(struct daemon *daemon)
         daemon_workers_forget_spawn(worker);
         texts_params_free(&worker->params);
         event_files_forget(worker);
+        log_match_close(worker);
     }
     daemon_searcher_close(daemon);
     daemon_warm_close(daemon);
