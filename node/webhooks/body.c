@@ -45,7 +45,8 @@ static void pack_data(const struct node_webhook_due *due, const struct webhook_w
     bool has_experiment = !experiment_id_is_none(due->experiment);
     bool is_best = due->fact.event == FACT_HOOK_BEST, is_line = due->fact.event == FACT_HOOK_LOG_MATCH;
     bool is_loss = due->fact.event == FACT_HOOK_NODE_LOST;
-    pack_map(writer, 1 + (has_experiment ? 2u : 0) + (has_trial(due) ? 1u : 0) + (is_best ? 2u : 0) + (is_line ? 3u : 0) + (is_loss ? 2u : 0));
+    pack_map(writer, 1 + (has_experiment ? 2u : 0) + (has_trial(due) ? 1u : 0) + (is_best ? 2u : 0) +
+                         (is_line ? 3u : 0) + (is_loss ? 2u : 0));
     pair(writer, "mesh", words->mesh);
     if (has_experiment) {
         bytes_to_hex(hex, due->experiment.bytes, EXPERIMENT_ID_BYTES);
@@ -92,8 +93,8 @@ static void sentence(const struct node_webhook_due *due, const struct webhook_wo
                        due->fact.event == FACT_HOOK_FAILED ? "has failed" : "is completed", words->mesh);
         break;
     case FACT_HOOK_BEST:
-        (void)snprintf(out, size, "%s (%.8s): trial %u is the best so far, with %s %.6g", words->experiment, id, due->fact.trial,
-                       words->metric, due->value);
+        (void)snprintf(out, size, "%s (%.8s): trial %u is the best so far, with %s %.6g", words->experiment, id,
+                       due->fact.trial, words->metric, due->value);
         break;
     case FACT_HOOK_NODE_LOST:
         (void)snprintf(out, size, "%s: the node %s is lost%s%s", words->mesh, words->node,

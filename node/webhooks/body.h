@@ -19,6 +19,7 @@ struct webhook_words {
 const char *webhook_type(enum fact_hook_event event);
 
 /* Writes the body: {"type", "timestamp", "data"}, or for form slack {"text"}. Returns its length. */
-size_t webhook_body(const struct node_webhook_due *due, const struct webhook_words *words, char out[WEBHOOK_BODY_BYTES]);
+size_t webhook_body(const struct node_webhook_due *due, const struct webhook_words *words,
+                    char out[WEBHOOK_BODY_BYTES]);
 
 #endif

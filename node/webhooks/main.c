@@ -1,7 +1,8 @@
-/* shoal-webhook: sends one message to a webhook. A process of its own for each try, without keys, that the daemon starts: standard
- * input is a MessagePack map {url, allowed, fields (texts), body}, standard output {status, text}. Nothing of it waits longer than
- * SEND_S, no redirect is followed, and at most ANSWER_BYTES_MAX of an answer are read. `allowed`: the mesh allows the url's host by
- * name; else an address of this machine or of its links is refused, and the address that is looked at is the one connected to. */
+/* shoal-webhook: sends one message to a webhook. A process of its own for each try, without keys, that the daemon
+ * starts: standard input is a MessagePack map {url, allowed, fields (texts), body}, standard output {status, text}.
+ * Nothing of it waits longer than SEND_S, no redirect is followed, and at most ANSWER_BYTES_MAX of an answer are read.
+ * `allowed`: the mesh allows the url's host by name; else an address of this machine or of its links is refused, and
+ * the address that is looked at is the one connected to. */
 
 #include <curl/curl.h>
 #include <stdio.h>

@@ -41,7 +41,8 @@ static bool reaches_v6(const uint8_t bytes[16])
     static const uint8_t metadata[16] = {0xfd, 0x00, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54};
     int at = embedded_at(bytes);
     if (at >= 0) { /* :: and ::1 are 0.0.0.0 and 0.0.0.1 */
-        return reaches_v4((uint32_t)bytes[at] << 24 | (uint32_t)bytes[at + 1] << 16 | (uint32_t)bytes[at + 2] << 8 | bytes[at + 3]);
+        return reaches_v4((uint32_t)bytes[at] << 24 | (uint32_t)bytes[at + 1] << 16 | (uint32_t)bytes[at + 2] << 8 |
+                          bytes[at + 3]);
     }
     bool is_link_local = bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
     return !is_link_local && bytes[0] != 0xff && memcmp(bytes, metadata, 16) != 0;

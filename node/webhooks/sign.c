@@ -9,11 +9,12 @@
 #define PREFIX "whsec_"
 #define KEY_BYTES_MAX 4096
 
-_Static_assert(sodium_base64_ENCODED_LEN(crypto_auth_hmacsha256_BYTES, sodium_base64_VARIANT_ORIGINAL) + 3 <= WEBHOOK_SIGNATURE_BYTES,
+_Static_assert(sodium_base64_ENCODED_LEN(crypto_auth_hmacsha256_BYTES, sodium_base64_VARIANT_ORIGINAL) + 3 <=
+                   WEBHOOK_SIGNATURE_BYTES,
                "a signature fits");
 
-int webhook_sign(const char *secret, size_t secret_bytes, const char *id, uint64_t timestamp_s, const char *body, size_t body_bytes,
-                 char out[WEBHOOK_SIGNATURE_BYTES])
+int webhook_sign(const char *secret, size_t secret_bytes, const char *id, uint64_t timestamp_s, const char *body,
+                 size_t body_bytes, char out[WEBHOOK_SIGNATURE_BYTES])
 {
     uint8_t key[KEY_BYTES_MAX], mac[crypto_auth_hmacsha256_BYTES];
     size_t key_bytes = 0;
@@ -23,7 +24,8 @@ int webhook_sign(const char *secret, size_t secret_bytes, const char *id, uint64
         const char *end = NULL;
         const char *text = secret + strlen(PREFIX);
         size_t bytes = secret_bytes - strlen(PREFIX);
-        if (sodium_base642bin(key, sizeof key, text, bytes, NULL, &key_bytes, &end, sodium_base64_VARIANT_ORIGINAL) != 0 ||
+        if (sodium_base642bin(key, sizeof key, text, bytes, NULL, &key_bytes, &end, sodium_base64_VARIANT_ORIGINAL) !=
+                0 ||
             end != text + bytes || key_bytes == 0) {
             return ERR_MALFORMED;
         }
@@ -32,7 +34,8 @@ int webhook_sign(const char *secret, size_t secret_bytes, const char *id, uint64
         memcpy(key, secret, key_bytes);
     }
     crypto_auth_hmacsha256_state state;
-    int head_bytes = snprintf(head, sizeof head, "%.*s.%llu.", WEBHOOK_ID_BYTES - 1, id, (unsigned long long)timestamp_s);
+    int head_bytes =
+        snprintf(head, sizeof head, "%.*s.%llu.", WEBHOOK_ID_BYTES - 1, id, (unsigned long long)timestamp_s);
     (void)crypto_auth_hmacsha256_init(&state, key, key_bytes);
     (void)crypto_auth_hmacsha256_update(&state, (const uint8_t *)head, (unsigned long long)head_bytes);
     (void)crypto_auth_hmacsha256_update(&state, (const uint8_t *)body, body_bytes);

@@ -12,8 +12,14 @@ DIGEST = hashlib.sha256(VALUE.encode()).hexdigest()
 TELLS = "printf %s \"$API_KEY\" | sha256sum; echo told; sleep 600 & wait"
 
 
+def try_to_set(node, name, value):
+    """`shoal secret set`, with the value as its standard input."""
+    return subprocess.run([node.bin / "shoal", "secret", "set", name, "--dir", str(node.dir)], input=value, capture_output=True,
+                          text=True, timeout=30, check=False)
+
+
 def set_secret(node, name, value):
-    done = subprocess.run([node.bin / "shoal", "secret", "set", name, "--dir", str(node.dir)], input=value, capture_output=True, text=True, timeout=30)
+    done = try_to_set(node, name, value)
     expect(done.returncode == 0 and value not in done.stdout + done.stderr, f"secret set: {done}")
     return done.stdout
 
@@ -57,13 +63,15 @@ def a_secret_is_in_the_environment_of_its_program_and_nowhere_else(lab):
     wait_until(lambda: told(birch, second), 40, "a program on the newcomer")
     expect(files_with(VALUE, birch.dir, cedar.dir, alder.dir, birch.log, cedar.log) == [], "a file holds the value")
     door = Door(birch)
-    for path in ("/secrets", f"/experiments/{identity}", f"/experiments/{identity}/config", f"/experiments/{identity}/trials/0",
-                 f"/experiments/{identity}/configuration", "/events"):
+    about = f"/experiments/{identity}"
+    for path in ("/secrets", about, f"{about}/config", f"{about}/trials/0", f"{about}/configuration", "/events"):
         answer = door.get(f"/api/v1{path}")
         expect(answer.status == 200 and VALUE.encode() not in answer.body, f"{path}: {answer}")
-    for command in (["show", identity], ["config", identity], ["events"], ["logs", f"{identity}/0"], ["secret", "ls"], ["why", f"{identity}/0"]):
+    for command in (["show", identity], ["config", identity], ["events"], ["logs", f"{identity}/0"], ["secret", "ls"],
+                    ["why", f"{identity}/0"]):
         expect(VALUE not in birch.run(*command, check=False), f"shoal {command[0]} shows the value")
-    expect(door.post("/api/v1/secrets", {"name": "BY_HTTP", "value": "v"}).json()["secret"] == "BY_HTTP", "a secret is set by HTTP")
+    made = door.post("/api/v1/secrets", {"name": "BY_HTTP", "value": "v"}).json()
+    expect(made["secret"] == "BY_HTTP", "a secret is set by HTTP")
     expect([row["name"] for row in cedar.json("secret", "ls")["secrets"]] == ["API_KEY", "BY_HTTP"], "the names are listed")
 
 
@@ -72,7 +80,8 @@ def a_trial_waits_for_a_secret_and_a_new_value_counts_from_the_next_attempt(lab)
     mesh = lab.mesh(["alder", "birch"], slots="cpu:1")
     alder, birch = mesh.nodes
     identity = submit(lab, alder, entrypoint="echo value $API_KEY")
-    reason = wait_until(lambda: "API_KEY" in alder.run("show", identity) and alder.run("show", identity), 20, "the trial to wait")
+    wait_until(lambda: "API_KEY" in alder.run("show", identity), 20, "the trial to wait")
+    reason = alder.run("show", identity)
     expect("the secret API_KEY, which it asks for, is not set" in reason, reason)
     set_secret(birch, "API_KEY", "first")
     wait_over(mesh, identity, 40)
@@ -85,10 +94,10 @@ def a_trial_waits_for_a_secret_and_a_new_value_counts_from_the_next_attempt(lab)
     wait_until(lambda: birch.json("secret", "ls")["secrets"] == [], 10, "the other node to know that it is removed")
     third = submit(lab, birch)
     wait_until(lambda: "is not set" in birch.run("show", third), 20, "a trial to wait again")
-    refused = subprocess.run([alder.bin / "shoal", "secret", "set", "LD-PATH", "--dir", str(alder.dir)], input="x", capture_output=True, text=True)
+    refused = try_to_set(alder, "LD-PATH", "x")
     expect(refused.returncode == 2 and "no name for a secret" in refused.stderr, f"{refused}")
     for name, value in (("RANK", "1"), ("EMPTY", ""), ("LONG", "x" * 4097)):
-        done = subprocess.run([alder.bin / "shoal", "secret", "set", name, "--dir", str(alder.dir)], input=value, capture_output=True, text=True)
+        done = try_to_set(alder, name, value)
         expect(done.returncode == 2, f"{name}: {done}")
     expect(show(mesh, third)["trials"][0]["state"] == "queued", "it waits")
 
@@ -98,8 +107,9 @@ def a_warm_trial_finds_its_secret(lab):
     node = lab.mesh(1, slots="cpu:1").nodes[0]
     set_secret(node, "API_KEY", VALUE)
     program = "import os, hashlib\nprint(hashlib.sha256(os.environ['API_KEY'].encode()).hexdigest())\n"
-    identity = lab.submit(node, {"name": "warm", "entrypoint": "/usr/bin/python3 tell.py", "secrets": ["API_KEY"], "environment": {"warm": True},
-                                 "searcher": {"name": "single", "metric": "loss"}}, {"tell.py": program})
+    identity = lab.submit(node, {"name": "warm", "entrypoint": "/usr/bin/python3 tell.py", "secrets": ["API_KEY"],
+                                 "environment": {"warm": True}, "searcher": {"name": "single", "metric": "loss"}},
+                          {"tell.py": program})
     wait_over(lab.meshes[0], identity, 40)
     log = node.run("logs", f"{identity}/0")
     expect(DIGEST in log and "not warm" not in log, log)

@@ -93,14 +93,15 @@ def a_webhook_is_told_signed_with_one_id_and_only_where_the_mesh_allows(lab):
     expect(receiver.heard == [], "an address of this machine was reached")
     node.run("webhook", "allow", "127.0.0.1")
     wait_until(lambda: receiver.told("experiment.completed"), 30, "the next try")
-    message, document, fields, body = receiver.told("experiment.completed")[0]
+    _, document, fields, body = receiver.told("experiment.completed")[0]
     expect(is_signed(fields, body), f"{fields}")
     expect(document["data"] == {"mesh": "lab", "experiment": identity, "name": "told"}, f"{document}")
     line = wait_until(lambda: receiver.told("trial.log_match"), 30, "the line of the log")[0]
     expect(line[1]["data"]["line"] == "Traceback of nothing" and is_signed(line[2], line[3]), f"{line[1]}")
-    chat = wait_until(lambda: [json.loads(body) for path, _, body in receiver.heard if path == "/chat"], 30, "the sentence for people")
+    chat = wait_until(lambda: [json.loads(body) for at, _, body in receiver.heard if at == "/chat"], 30, "the sentence")
     expect(chat[0] == {"text": f"told ({identity[:8]}) is completed on lab"}, f"{chat}")
-    ids = [node.json("webhook", "add", receiver.url(path), "--on", "completed", "--on", "failed")["webhook"] for path in ("/gone", "/moved")]
+    ids = [node.json("webhook", "add", receiver.url(path), "--on", "completed", "--on", "failed")["webhook"]
+           for path in ("/gone", "/moved")]
     node.run("webhook", "test", ids[0][:6])
     wait_until(lambda: rows(node)[receiver.url("/gone")]["state"] == "ended", 20, "410 to end it")
     failing = submit(lab, node, [], entrypoint="exit 3", max_restarts=0)

@@ -1,5 +1,5 @@
-/* Stories of secrets: which value counts on which side of a cut, who gets a copy, and that old copies are taken back. The values
- * are made up here: the core never looks into them. */
+/* Stories of secrets: which value counts on which side of a cut, who gets a copy, and that old copies are taken back.
+ * The values are made up here: the core never looks into them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,8 @@ static bool has_copy(const struct world *world, uint32_t seen_by, uint32_t of)
 static uint32_t sealed_records(const struct world *world, uint32_t node)
 {
     uint32_t count = 0;
-    for (const struct view_secret *row = node_core_view(world->nodes[node].core)->secrets; row != NULL; row = row->next) {
+    for (const struct view_secret *row = node_core_view(world->nodes[node].core)->secrets; row != NULL;
+         row = row->next) {
         struct fact_secret fact;
         assert_int_equal(fact_secret_read(&row->entry->record, &fact), 0);
         count += fact.sealed_bytes > 0;
@@ -88,7 +89,8 @@ static bool give(struct world *world, uint32_t node)
     pack_text(&writer, due.name);
     pack_bin(&writer, due.value, sizeof due.value);
     pack_bin(&writer, copies, due.count * FACT_SECRET_COPY_BYTES);
-    struct node_event event = {.kind = NODE_EVENT_SECRET_COPIES, .bytes = bytes, .byte_count = (uint32_t)writer.used_bytes};
+    struct node_event event = {
+        .kind = NODE_EVENT_SECRET_COPIES, .bytes = bytes, .byte_count = (uint32_t)writer.used_bytes};
     world_step(world, node, &event);
     return true;
 }
@@ -176,7 +178,8 @@ static void a_node_without_a_copy_gets_one_from_any_that_lives(void **state)
     assert_false(has_copy(world, 0, 2));
     assert_false(give(world, 2)); /* it has none to give */
     struct node_secret_due first, second;
-    assert_true(node_core_secret_due(world->nodes[0].core, &first) && node_core_secret_due(world->nodes[1].core, &second));
+    assert_true(node_core_secret_due(world->nodes[0].core, &first) &&
+                node_core_secret_due(world->nodes[1].core, &second));
     assert_int_equal(first.rank + second.rank, 1); /* one of them comes first */
     assert_int_equal(first.count, 1);
     world_crash(world, 0); /* who has set it, between the newcomer and the copy */
@@ -208,7 +211,8 @@ static void copies_of_a_value_that_counts_no_more_are_not_written(void **state)
     pack_text(&writer, due.name);
     pack_bin(&writer, due.value, sizeof due.value);
     pack_bin(&writer, copies, sizeof copies);
-    struct node_event event = {.kind = NODE_EVENT_SECRET_COPIES, .bytes = bytes, .byte_count = (uint32_t)writer.used_bytes};
+    struct node_event event = {
+        .kind = NODE_EVENT_SECRET_COPIES, .bytes = bytes, .byte_count = (uint32_t)writer.used_bytes};
     world_step(world, 0, &event);
     world_run(world, 2000);
     assert_int_equal(value_on(world, 0), 2);

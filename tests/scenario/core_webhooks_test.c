@@ -1,5 +1,5 @@
-/* Stories of webhooks: which node tells of an event, what its death changes, and that a message has one id whoever sends it. The
- * receiver is this file: it answers what the shell would have sent. */
+/* Stories of webhooks: which node tells of an event, what its death changes, and that a message has one id whoever
+ * sends it. The receiver is this file: it answers what the shell would have sent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -216,7 +216,8 @@ static void an_experiment_that_ends_again_is_told_again(void **state)
 static void add_to_mesh(struct world *world, uint32_t on)
 {
     uint8_t hook[256];
-    struct node_event event = {.kind = NODE_EVENT_REQUEST, .bytes = hook, .byte_count = pack_hook(hook, sizeof hook, on, false)};
+    struct node_event event = {
+        .kind = NODE_EVENT_REQUEST, .bytes = hook, .byte_count = pack_hook(hook, sizeof hook, on, false)};
     event.u.request.kind = NODE_REQUEST_WEBHOOK;
     event.u.request.client = 5;
     event.u.request.public_key[0] = 7;

@@ -50,7 +50,8 @@ static void each_node_opens_its_copy_of_any_length(void **state)
         assert_int_equal(strlen((const char *)value.text), lengths[i]);
         assert_int_equal(open_as(&birch, &sealed, &value), 0);
         assert_int_equal(strspn((const char *)value.text, "v"), lengths[i]);
-        assert_true(sealed.fact.sealed_bytes <= FACT_SECRET_SEALED_MAX && fact_secret_copies_max(sealed.fact.sealed_bytes) >= 40);
+        assert_true(sealed.fact.sealed_bytes <= FACT_SECRET_SEALED_MAX &&
+                    fact_secret_copies_max(sealed.fact.sealed_bytes) >= 40);
     }
 }
 

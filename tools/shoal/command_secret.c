@@ -55,7 +55,8 @@ int command_secret_set(struct cli *cli, const struct arguments *arguments)
     struct client client;
     if (!config_secret_is_good(name, strlen(name))) {
         return cli_fail(cli, CLI_USAGE,
-                        "%.60s is no name for a secret; allowed are names of environment variables that the daemon does not set: letters, "
+                        "%.60s is no name for a secret; allowed are names of environment variables that the daemon "
+                        "does not set: letters, "
                         "digits and _, no digit first, at most %d bytes",
                         name, FACT_NAME_BYTES - 1);
     }
@@ -63,7 +64,8 @@ int command_secret_set(struct cli *cli, const struct arguments *arguments)
     if (bytes == 0 || bytes > FACT_SECRET_BYTES_MAX || memchr(value, '\0', bytes) != NULL) {
         explicit_bzero(value, sizeof value);
         return cli_fail(cli, CLI_USAGE,
-                        "the value of a secret is 1 to %d bytes without a NUL, from standard input; give it as in shoal secret set %s < FILE",
+                        "the value of a secret is 1 to %d bytes without a NUL, from standard input; give it as in "
+                        "shoal secret set %s < FILE",
                         FACT_SECRET_BYTES_MAX, name);
     }
     int code = client_open(cli, &client);

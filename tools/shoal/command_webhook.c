@@ -39,12 +39,14 @@ static void pack_pair(struct client *client, const char *key, const char *value)
 
 int command_webhook_add(struct cli *cli, const struct arguments *arguments)
 {
-    const char *on[EVENTS_MAX] = {NULL}, *pattern = options_value(arguments, "log-match"), *secret = options_value(arguments, "secret");
+    const char *on[EVENTS_MAX] = {NULL}, *pattern = options_value(arguments, "log-match"),
+               *secret = options_value(arguments, "secret");
     size_t count = options_values(arguments, "on", on, EVENTS_MAX);
     bool is_slack = options_has(arguments, "slack");
     struct client client;
     if (count == 0 && pattern == NULL) {
-        return cli_fail(cli, CLI_USAGE, "a webhook needs --on EVENT (completed, failed, best, node_lost) or --log-match PATTERN");
+        return cli_fail(cli, CLI_USAGE,
+                        "a webhook needs --on EVENT (completed, failed, best, node_lost) or --log-match PATTERN");
     }
     int code = client_open(cli, &client);
     if (code != CLI_DONE) {
@@ -108,7 +110,8 @@ static void events_text(const msgpack_object *item, char *out, size_t size)
     document_text(item, "log_match", pattern, sizeof pattern);
     out[0] = '\0';
     for (uint32_t i = 0; i < on.size && on.ptr[i].type == MSGPACK_OBJECT_STR && used + 40 < size; i++) {
-        used += (size_t)snprintf(out + used, size - used, "%s%.*s", i > 0 ? " " : "", (int)on.ptr[i].via.str.size, on.ptr[i].via.str.ptr);
+        used += (size_t)snprintf(out + used, size - used, "%s%.*s", i > 0 ? " " : "", (int)on.ptr[i].via.str.size,
+                                 on.ptr[i].via.str.ptr);
     }
     if (pattern[0] != '\0') {
         (void)snprintf(out + used, size - used, ":%.80s", pattern);

@@ -417,7 +417,8 @@ bool config_secret_name_is_sound(const char *name, size_t bytes)
 
 bool config_secret_is_good(const char *name, size_t bytes)
 {
-    return config_secret_name_is_sound(name, bytes) && !config_variable_is_rank(name, bytes) && !config_variable_is_reserved(name, bytes);
+    return config_secret_name_is_sound(name, bytes) && !config_variable_is_rank(name, bytes) &&
+           !config_variable_is_reserved(name, bytes);
 }
 
 static bool secrets_are_good(const struct config *config)
@@ -631,7 +632,8 @@ static bool config_is_good(const struct config *config, enum config_form form)
     return config->name[0] != '\0' && (form == CONFIG_LEAN ? !has_entrypoint && !has_command : is_whole) &&
            config->metric[0] != '\0' && config->min_slots <= config->slots_per_trial &&
            config->max_slots >= config->slots_per_trial && environment_is_good(config) && labels_are_good(config) &&
-           keep_is_good(config) && secrets_are_good(config) && webhooks_are_good(config) && packages_are_good(config) && halving_is_good(config) && population_is_good(config) &&
+           keep_is_good(config) && secrets_are_good(config) && webhooks_are_good(config) && packages_are_good(config) &&
+           halving_is_good(config) && population_is_good(config) &&
            (config->keep_ranks != CONFIG_KEEP_ALL || config->max_slots <= CONFIG_KEEP_ALL_SLOTS_MAX) &&
            (form == CONFIG_LEAN || search_is_good(config)) && drawn_is_good(config);
 }
@@ -704,7 +706,8 @@ int config_unpack_form(struct pack_reader *reader, enum config_form form, struct
     is_good = is_good && bytes_unpack(&map, "environment", &config.environment, &config.environment_bytes) &&
               bytes_unpack(&map, "labels", &config.labels, &config.labels_bytes) &&
               bytes_unpack(&map, "hyperparameters", &config.hyperparameters, &config.hyperparameters_bytes) &&
-              keep_unpack(&map, &config) && secrets_unpack(&map, &config) && webhooks_unpack(&map, &config) && bracket_rungs_unpack(&map, &config) && program_unpack(&map, form, &config) && command_unpack(&map, &config.command) &&
+              keep_unpack(&map, &config) && secrets_unpack(&map, &config) && webhooks_unpack(&map, &config) &&
+              bracket_rungs_unpack(&map, &config) && program_unpack(&map, form, &config) && command_unpack(&map, &config.command) &&
               config_is_good(&config, form);
     if (!is_good) {
         reader->failed = true;

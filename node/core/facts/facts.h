@@ -234,7 +234,15 @@ struct fact_webhook {
     const uint8_t *away; /* [away_count] of NODE_ID_BYTES + 8: nodes that were lost then, and the number of that loss */
 };
 
-enum fact_hook_event { FACT_HOOK_COMPLETED, FACT_HOOK_FAILED, FACT_HOOK_BEST, FACT_HOOK_NODE_LOST, FACT_HOOK_LOG_MATCH, FACT_HOOK_TEST, FACT_HOOK_EVENTS };
+enum fact_hook_event {
+    FACT_HOOK_COMPLETED,
+    FACT_HOOK_FAILED,
+    FACT_HOOK_BEST,
+    FACT_HOOK_NODE_LOST,
+    FACT_HOOK_LOG_MATCH,
+    FACT_HOOK_TEST,
+    FACT_HOOK_EVENTS
+};
 
 enum fact_delivery_state {
     FACT_DELIVERY_PENDING,  /* of an event that no other record tells of: a line of a log, a test */

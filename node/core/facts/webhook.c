@@ -56,8 +56,8 @@ int fact_webhook_read(const struct record *record, struct fact_webhook *out)
     fact.away = pack_read_bin(&reader, &away);
     fact.live_count = (uint32_t)(live / EXPERIMENT_ID_BYTES);
     fact.away_count = (uint32_t)(away / AWAY_BYTES);
-    if (fact_body_close(&reader, extra) != 0 || record->key_bytes != FACT_HOOK_BYTES || live % EXPERIMENT_ID_BYTES != 0 ||
-        away % AWAY_BYTES != 0) {
+    if (fact_body_close(&reader, extra) != 0 || record->key_bytes != FACT_HOOK_BYTES ||
+        live % EXPERIMENT_ID_BYTES != 0 || away % AWAY_BYTES != 0) {
         return ERR_MALFORMED;
     }
     struct pack_reader map;

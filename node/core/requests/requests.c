@@ -80,7 +80,8 @@ static bool refused_for_drawn_promotion(struct node_core *core, uint64_t client,
 /* An older coordinator would place the trial anywhere, an older node start the program without its secrets and tell no webhook. */
 static bool refused_for_secrets(struct node_core *core, uint64_t client, const struct config *config)
 {
-    const struct view_member *unable = config->secrets_bytes > 0 || config->webhooks_bytes > 0 ? requests_find_unable(core, FACT_READS_SECRETS) : NULL;
+    bool is_wanted = config->secrets_bytes > 0 || config->webhooks_bytes > 0;
+    const struct view_member *unable = is_wanted ? requests_find_unable(core, FACT_READS_SECRETS) : NULL;
     char text[NODE_REPLY_BYTES];
     if (unable != NULL) {
         format_text(text, sizeof text, "%s runs a version of Shoal that does not know secrets and webhooks; update that node first.",
@@ -341,7 +342,8 @@ static void submit(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_MALFORMED, 0, "The submitted configuration is not in the packed form.");
         return;
     }
-    if (refused_for_versions(core, client, &config) || refused_for_secrets(core, client, &config) || refused_for_beginning(core, client, &config, event) ||
+    if (refused_for_versions(core, client, &config) || refused_for_secrets(core, client, &config) ||
+        refused_for_beginning(core, client, &config, event) ||
         refused_for_memory(core, client, &config, fact.trial_count)) {
         return;
     }

@@ -16,7 +16,8 @@
 
 static const hash256 no_blob = {{0}};
 
-static struct core_pending *put_page(struct node_core *core, const char *name, uint32_t page, const struct fact_secret *fact)
+static struct core_pending *put_page(struct node_core *core, const char *name, uint32_t page,
+                                     const struct fact_secret *fact)
 {
     uint8_t bytes[RECORD_BODY_BYTES_MAX];
     struct pack_writer writer;
@@ -40,7 +41,8 @@ static uint64_t next_lamport(const struct node_core *core, const char *name)
 static uint32_t count_names(const struct node_core *core)
 {
     uint32_t count = 0;
-    for (const struct view_secret *row = view_secret_next(&core->view, NULL); row != NULL; row = view_secret_next(&core->view, row->name)) {
+    for (const struct view_secret *row = view_secret_next(&core->view, NULL); row != NULL;
+         row = view_secret_next(&core->view, row->name)) {
         count += view_secret_is_set(&core->view, row->name);
     }
     return count;
@@ -57,7 +59,8 @@ static bool refused(struct node_core *core, const struct node_event *event)
         return true;
     }
     if (!view_secret_is_set(&core->view, event->u.request.label) && count_names(core) >= NAMES_MAX) {
-        format_text(text, sizeof text, "The mesh has %d secrets already; remove some that are of no use (shoal secret rm).", NAMES_MAX);
+        format_text(text, sizeof text,
+                    "The mesh has %d secrets already; remove some that are of no use (shoal secret rm).", NAMES_MAX);
         core_reply(core, event->u.request.client, ERR_FULL, 0, text);
         return true;
     }
@@ -75,7 +78,8 @@ void requests_secret(struct node_core *core, const struct node_event *event)
     pack_read_bin_exact(&reader, fact.value, sizeof fact.value);
     fact.sealed = pack_read_bin(&reader, &sealed_bytes);
     const uint8_t *copies = pack_read_bin(&reader, &copy_bytes);
-    CHECK(!reader.failed && sealed_bytes <= FACT_SECRET_SEALED_MAX && copy_bytes % FACT_SECRET_COPY_BYTES == 0 && copy_bytes > 0);
+    CHECK(!reader.failed && sealed_bytes <= FACT_SECRET_SEALED_MAX && copy_bytes % FACT_SECRET_COPY_BYTES == 0 &&
+          copy_bytes > 0);
     fact.sealed_bytes = (uint32_t)sealed_bytes;
     uint32_t count = (uint32_t)(copy_bytes / FACT_SECRET_COPY_BYTES), most = fact_secret_copies_max(fact.sealed_bytes);
     if (refused(core, event)) {
@@ -107,7 +111,8 @@ void requests_secret_remove(struct node_core *core, const struct node_event *eve
     (void)core_ack_begin(core, event->u.request.client, put_page(core, name, 0, &fact), no_blob, no_blob);
 }
 
-/* ---- nodes that have come later ------------------------------------------------------------------------------------------ */
+/* ---- nodes that have come later
+ * ------------------------------------------------------------------------------------------ */
 
 /* A member that programs may run on some day. */
 static bool wants_copy(const struct view_member *member)
@@ -130,7 +135,8 @@ static bool find_lacking(const struct node_core *core, const struct view_secret 
             out->nodes[out->count] = member->id;
             memcpy(out->public_keys[out->count++], member->public_key, PUBLIC_KEY_BYTES);
         }
-        out->rank += has_copy && core_node_alive(core, member->id) && node_id_compare(member->id, core->options.self) < 0;
+        out->rank +=
+            has_copy && core_node_alive(core, member->id) && node_id_compare(member->id, core->options.self) < 0;
     }
     memcpy(out->name, now->name, sizeof out->name);
     memcpy(out->value, now->value, sizeof out->value);
@@ -152,14 +158,16 @@ bool requests_secret_due(const struct node_core *core, struct node_secret_due *o
     return false;
 }
 
-/* The copies that this node has written of the value on a page; `*out` is zero but for the head if it has written none there. */
-static void own_page(const struct node_core *core, const struct view_secret *now, uint32_t page, struct fact_secret *out)
+/* The copies that this node has written of the value on a page; `*out` is zero but for the head if it has written none
+ * there. */
+static void own_page(const struct node_core *core, const struct view_secret *now, uint32_t page,
+                     struct fact_secret *out)
 {
     struct fact_key key = fact_key_secret(now->name, page);
     const struct records_entry *entry =
         records_find(&core->records, record_ident_of(core->options.self, FACT_SECRET, key.bytes, key.count));
-    bool is_same = entry != NULL && fact_secret_read(&entry->record, out) == 0 && out->lamport == now->lamport && !out->removed &&
-                   memcmp(out->value, now->value, sizeof out->value) == 0;
+    bool is_same = entry != NULL && fact_secret_read(&entry->record, out) == 0 && out->lamport == now->lamport &&
+                   !out->removed && memcmp(out->value, now->value, sizeof out->value) == 0;
     if (!is_same) {
         *out = (struct fact_secret){0};
     }
@@ -186,7 +194,8 @@ void requests_secret_copies(struct node_core *core, const struct node_event *eve
     struct view_secret wanted = *now; /* rows and records move with the first write */
     struct fact_secret fact = source;
     memcpy(sealed, source.sealed, source.sealed_bytes);
-    uint32_t most = fact_secret_copies_max(source.sealed_bytes), left = (uint32_t)(given_bytes / FACT_SECRET_COPY_BYTES);
+    uint32_t most = fact_secret_copies_max(source.sealed_bytes),
+             left = (uint32_t)(given_bytes / FACT_SECRET_COPY_BYTES);
     for (uint32_t page = 0; page < PAGES_MAX && left > 0; page++) {
         struct fact_secret own;
         own_page(core, &wanted, page, &own);
@@ -208,7 +217,8 @@ void requests_secret_copies(struct node_core *core, const struct node_event *eve
     }
 }
 
-/* ---- values that count no more ------------------------------------------------------------------------------------------- */
+/* ---- values that count no more
+ * ------------------------------------------------------------------------------------------- */
 
 void requests_secrets_housekeep(struct node_core *core)
 {

@@ -1,6 +1,7 @@
 #ifndef NODE_CORE_REQUESTS_SECRETS_H
 #define NODE_CORE_REQUESTS_SECRETS_H
-/* Secrets of the mesh (DESIGN 11). The shell seals and opens; this room decides who gets a copy, and writes the records. */
+/* Secrets of the mesh (DESIGN 11). The shell seals and opens; this room decides who gets a copy, and writes the
+ * records. */
 
 #include "node/core/requests/requests.h"
 

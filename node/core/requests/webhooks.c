@@ -27,9 +27,11 @@ uint64_t requests_webhook_pause_ms(uint32_t tries)
     return tries < sizeof pauses_s / sizeof pauses_s[0] ? 1000ull * pauses_s[tries] : UINT64_MAX;
 }
 
-/* ---- webhooks ------------------------------------------------------------------------------------------------------------ */
+/* ---- webhooks
+ * ------------------------------------------------------------------------------------------------------------ */
 
-static void hash_of(void *out, size_t bytes, const char *what, const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+static void hash_of(void *out, size_t bytes, const char *what, const void *a, size_t a_bytes, const void *b,
+                    size_t b_bytes)
 {
     crypto_generichash_state state;
     (void)crypto_generichash_init(&state, NULL, 0, bytes);
@@ -76,12 +78,14 @@ static bool hooks_next(struct hooks *at)
     if (!at->is_at_mesh && at->experiment != NULL && config_webhook(at->experiment->config, at->index, &at->hook)) {
         uint8_t index[4];
         bytes_put_u32(index, at->index++);
-        hash_of(at->id, sizeof at->id, "shoal webhook", at->experiment->id.bytes, EXPERIMENT_ID_BYTES, index, sizeof index);
+        hash_of(at->id, sizeof at->id, "shoal webhook", at->experiment->id.bytes, EXPERIMENT_ID_BYTES, index,
+                sizeof index);
         return true;
     }
     at->is_at_mesh = true;
     while ((at->row = view_webhook_next(&at->core->view, at->row)) != NULL) {
-        if (is_mesh_hook(at->row, &at->fact, &at->hook) && (at->experiment == NULL || covers(&at->fact, at->experiment))) {
+        if (is_mesh_hook(at->row, &at->fact, &at->hook) &&
+            (at->experiment == NULL || covers(&at->fact, at->experiment))) {
             memcpy(at->id, at->row->id, sizeof at->id);
             return true;
         }
@@ -90,10 +94,11 @@ static bool hooks_next(struct hooks *at)
     return false;
 }
 
-bool requests_find_webhook(const struct node_core *core, experiment_id experiment, uint32_t index, uint8_t id[FACT_HOOK_BYTES],
-                           struct config_webhook *out)
+bool requests_find_webhook(const struct node_core *core, experiment_id experiment, uint32_t index,
+                           uint8_t id[FACT_HOOK_BYTES], struct config_webhook *out)
 {
-    const struct view_experiment *known = experiment_id_is_none(experiment) ? NULL : view_find_experiment(&core->view, experiment);
+    const struct view_experiment *known =
+        experiment_id_is_none(experiment) ? NULL : view_find_experiment(&core->view, experiment);
     struct hooks at = {.core = core, .experiment = known != NULL && known->known ? known : NULL};
     for (uint32_t i = 0; hooks_next(&at); i++) {
         if (i == index) {
@@ -105,7 +110,8 @@ bool requests_find_webhook(const struct node_core *core, experiment_id experimen
     return false;
 }
 
-/* ---- what has been told -------------------------------------------------------------------------------------------------- */
+/* ---- what has been told
+ * -------------------------------------------------------------------------------------------------- */
 
 /* An event for a webhook. */
 struct matter {
@@ -129,7 +135,8 @@ static void subject_of_end(uint8_t out[FACT_SUBJECT_BYTES], const uint8_t hook[F
 }
 
 /* How often telling has been tried, by the records of all nodes; UINT32_MAX: it is over. */
-static uint32_t tries_of(const struct node_core *core, experiment_id experiment, const uint8_t subject[FACT_SUBJECT_BYTES], uint64_t number)
+static uint32_t tries_of(const struct node_core *core, experiment_id experiment,
+                         const uint8_t subject[FACT_SUBJECT_BYTES], uint64_t number)
 {
     struct fact_key key = fact_key_delivery(experiment, subject);
     uint32_t tries = 0;
@@ -161,8 +168,8 @@ static struct core_told *find_told(struct node_core *core, const struct matter *
         struct core_told *told = &core->requests->told[i];
         if (!told->is_used) {
             free_one = free_one == NULL ? told : free_one;
-        } else if (memcmp(told->subject, matter->subject, sizeof told->subject) == 0 && told->number == matter->fact.number &&
-                   experiment_id_equal(told->experiment, matter->experiment)) {
+        } else if (memcmp(told->subject, matter->subject, sizeof told->subject) == 0 &&
+                   told->number == matter->fact.number && experiment_id_equal(told->experiment, matter->experiment)) {
             return told;
         }
     }
@@ -222,7 +229,8 @@ static bool is_first(const struct node_core *core, const void *key, size_t bytes
     return true;
 }
 
-static void fill(const struct node_core *core, const struct matter *matter, const struct config_webhook *hook, struct node_webhook_due *out)
+static void fill(const struct node_core *core, const struct matter *matter, const struct config_webhook *hook,
+                 struct node_webhook_due *out)
 {
     uint8_t bytes[FACT_SUBJECT_BYTES + 8];
     (void)core;
@@ -230,10 +238,12 @@ static void fill(const struct node_core *core, const struct matter *matter, cons
     memcpy(out->subject, matter->subject, sizeof out->subject);
     memcpy(bytes, matter->subject, FACT_SUBJECT_BYTES);
     bytes_put_u64(bytes + FACT_SUBJECT_BYTES, matter->fact.number);
-    hash_of(out->id, sizeof out->id, "shoal message", matter->experiment.bytes, EXPERIMENT_ID_BYTES, bytes, sizeof bytes);
+    hash_of(out->id, sizeof out->id, "shoal message", matter->experiment.bytes, EXPERIMENT_ID_BYTES, bytes,
+            sizeof bytes);
 }
 
-/* ---- which events there are ---------------------------------------------------------------------------------------------- */
+/* ---- which events there are
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Of a test and of lines of logs the record tells. Its writer tells the webhook while it lives. */
 static bool find_written(struct node_core *core, struct node_webhook_due *out)
@@ -269,7 +279,8 @@ static bool was_away(const struct fact_webhook *fact, node_id node, uint64_t num
     return false;
 }
 
-/* The number of a node's loss; 0: it is not lost. A node that comes back has another incarnation, on which all agree. */
+/* The number of a node's loss; 0: it is not lost. A node that comes back has another incarnation, on which all agree.
+ */
 static uint64_t loss_of(const struct node_core *core, const struct core_peer *peer)
 {
     const struct view_member *member = view_find_member(&core->view, peer->id);
@@ -302,7 +313,8 @@ static bool find_loss(struct node_core *core, struct node_webhook_due *out)
 static bool has_trial(const struct view_member *member, experiment_id experiment, uint32_t *trial)
 {
     for (uint32_t slot = 0; member->slots != NULL && slot < member->slot_count; slot++) {
-        if (member->slots[slot].state == LEASE_LEASED && experiment_id_equal(member->slots[slot].attempt.experiment, experiment)) {
+        if (member->slots[slot].state == LEASE_LEASED &&
+            experiment_id_equal(member->slots[slot].attempt.experiment, experiment)) {
             *trial = member->slots[slot].attempt.trial;
             return true;
         }
@@ -310,16 +322,19 @@ static bool has_trial(const struct view_member *member, experiment_id experiment
     return false;
 }
 
-static bool find_loss_of(struct node_core *core, const struct view_experiment *experiment, const struct hooks *at, struct node_webhook_due *out)
+static bool find_loss_of(struct node_core *core, const struct view_experiment *experiment, const struct hooks *at,
+                         struct node_webhook_due *out)
 {
-    for (uint32_t i = 0; !at->is_at_mesh && (at->hook.on >> FACT_HOOK_NODE_LOST & 1) != 0 && i < core->members->peer_count; i++) {
+    for (uint32_t i = 0;
+         !at->is_at_mesh && (at->hook.on >> FACT_HOOK_NODE_LOST & 1) != 0 && i < core->members->peer_count; i++) {
         const struct core_peer *peer = core->members->peers[i];
         uint64_t number = loss_of(core, peer);
         struct matter matter = {.experiment = experiment->id, .fact = {.number = number, .event = FACT_HOOK_NODE_LOST}};
         const struct view_member *member = number > 0 ? view_find_member(&core->view, peer->id) : NULL;
         memcpy(matter.fact.hook, at->id, sizeof at->id);
         subject_of(&matter, peer->id.bytes, NODE_ID_BYTES);
-        if (member != NULL && has_trial(member, experiment->id, &matter.fact.trial) && look_at(core, &matter) == STANDING_DUE) {
+        if (member != NULL && has_trial(member, experiment->id, &matter.fact.trial) &&
+            look_at(core, &matter) == STANDING_DUE) {
             fill(core, &matter, &at->hook, out);
             out->node = peer->id;
             return true;
@@ -333,15 +348,17 @@ static uint64_t end_number(const struct view_experiment *experiment)
 {
     uint64_t retried = 0;
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
-        const struct fact_stop stop = experiment->trials[i] != NULL ? view_trial_stop(experiment->trials[i]) : (struct fact_stop){0};
+        const struct fact_stop stop =
+            experiment->trials[i] != NULL ? view_trial_stop(experiment->trials[i]) : (struct fact_stop){0};
         retried = !stop.stopped && stop.lamport > retried ? stop.lamport : retried;
     }
     return (uint64_t)experiment->trial_count + retried;
 }
 
-/* Of the events that follow from the experiment's trials the first one that is due. `*is_over`: none is left to be told. */
-static bool find_in_trials(struct node_core *core, const struct view_experiment *experiment, struct hooks at, struct node_webhook_due *out,
-                           bool *is_over)
+/* Of the events that follow from the experiment's trials the first one that is due. `*is_over`: none is left to be
+ * told. */
+static bool find_in_trials(struct node_core *core, const struct view_experiment *experiment, struct hooks at,
+                           struct node_webhook_due *out, bool *is_over)
 {
     enum view_experiment_state state = view_experiment_state(experiment);
     uint64_t ended = state == VIEW_COMPLETED || state == VIEW_FAILED ? end_number(experiment) : 0;
@@ -386,7 +403,9 @@ static bool find_in_trials(struct node_core *core, const struct view_experiment 
 /* Changes with whatever an event of the trials follows from. */
 static uint64_t signature_of(const struct node_core *core, const struct view_experiment *experiment)
 {
-    uint64_t words[VIEW_TRIAL_STATES + 3] = {experiment->trial_count, core->view.webhook_count, view_experiment_state(experiment)}, out;
+    uint64_t words[VIEW_TRIAL_STATES + 3] = {experiment->trial_count, core->view.webhook_count,
+                                             view_experiment_state(experiment)},
+                                       out;
     for (uint32_t i = 0; i < VIEW_TRIAL_STATES; i++) {
         words[3 + i] = experiment->rest_counts[i];
     }
@@ -401,7 +420,8 @@ static struct core_settled *settled_of(struct node_core *core, experiment_id exp
     return &core->requests->settled[bytes_get_u64(experiment.bytes) % CORE_SETTLED_MAX];
 }
 
-static bool find_in(struct node_core *core, const struct view_experiment *experiment, uint32_t *costly, struct node_webhook_due *out)
+static bool find_in(struct node_core *core, const struct view_experiment *experiment, uint32_t *costly,
+                    struct node_webhook_due *out)
 {
     struct hooks first = {.core = core, .experiment = experiment}, at = first;
     if (!experiment->known || !hooks_next(&at) || !is_first(core, experiment->id.bytes, EXPERIMENT_ID_BYTES)) {
@@ -445,10 +465,11 @@ bool requests_webhook_due(struct node_core *core, struct node_webhook_due *out)
     return false;
 }
 
-/* ---- what came of it ----------------------------------------------------------------------------------------------------- */
+/* ---- what came of it
+ * ----------------------------------------------------------------------------------------------------- */
 
-static struct core_pending *put_delivery(struct node_core *core, experiment_id experiment, const uint8_t subject[FACT_SUBJECT_BYTES],
-                                         const struct fact_delivery *fact)
+static struct core_pending *put_delivery(struct node_core *core, experiment_id experiment,
+                                         const uint8_t subject[FACT_SUBJECT_BYTES], const struct fact_delivery *fact)
 {
     uint8_t bytes[FACT_DELIVERY_BYTES + 128];
     struct pack_writer writer;
@@ -472,15 +493,16 @@ void requests_webhook_tried(struct node_core *core, const struct node_event *eve
     fact.tries = tries + 1;
     fact.status = event->u.webhook.status;
     fact.tried_s = core->wall_s;
-    fact.state = event->u.webhook.ok                                          ? FACT_DELIVERY_DONE
+    fact.state = event->u.webhook.ok                                                         ? FACT_DELIVERY_DONE
                  : fact.status == 410 || requests_webhook_pause_ms(fact.tries) == UINT64_MAX ? FACT_DELIVERY_GIVEN_UP
-                                                                              : FACT_DELIVERY_RETRYING;
+                                                                                             : FACT_DELIVERY_RETRYING;
     if (!is_told_here) {
         bytes_copy_text(fact.text, sizeof fact.text, event->u.webhook.ok ? "" : event->u.webhook.text);
     }
     (void)put_delivery(core, due->experiment, due->subject, &fact);
     if (fact.status == 410) {
-        struct fact_delivery gone = {.state = FACT_DELIVERY_GONE, .tries = 1, .status = 410, .tried_s = core->wall_s, .event = fact.event};
+        struct fact_delivery gone = {
+            .state = FACT_DELIVERY_GONE, .tries = 1, .status = 410, .tried_s = core->wall_s, .event = fact.event};
         uint8_t subject[FACT_SUBJECT_BYTES];
         memcpy(gone.hook, fact.hook, sizeof gone.hook);
         subject_of_end(subject, fact.hook);
@@ -513,21 +535,25 @@ void requests_log_matched(struct node_core *core, const struct node_event *event
     (void)put_delivery(core, matter.experiment, matter.subject, &matter.fact);
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------------ */
+/* ---- requests
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static bool refused(struct node_core *core, const struct node_event *event)
 {
     const struct view_member *unable = requests_find_unable(core, FACT_READS_SECRETS);
     uint32_t count = 0;
     char text[NODE_REPLY_BYTES];
-    for (const struct view_webhook *row = view_webhook_next(&core->view, NULL); row != NULL; row = view_webhook_next(&core->view, row)) {
+    for (const struct view_webhook *row = view_webhook_next(&core->view, NULL); row != NULL;
+         row = view_webhook_next(&core->view, row)) {
         count++;
     }
     if (unable != NULL) {
-        format_text(text, sizeof text, "%s runs a version of Shoal that does not know webhooks; update that node first.",
+        format_text(text, sizeof text,
+                    "%s runs a version of Shoal that does not know webhooks; update that node first.",
                     view_label(&core->view, unable->id).text);
     } else if (count >= HOOKS_MAX) {
-        format_text(text, sizeof text, "The mesh has %d webhooks and allowed hosts already; remove some that are of no use.", HOOKS_MAX);
+        format_text(text, sizeof text,
+                    "The mesh has %d webhooks and allowed hosts already; remove some that are of no use.", HOOKS_MAX);
     } else {
         return false;
     }
@@ -547,7 +573,8 @@ static struct core_pending *put_webhook(struct node_core *core, const uint8_t *i
 void requests_webhook(struct node_core *core, const struct node_event *event)
 {
     uint8_t live[FACT_LIVE_MAX * EXPERIMENT_ID_BYTES], away[64 * AWAY_BYTES];
-    struct fact_webhook fact = {.hook = event->bytes, .hook_bytes = event->byte_count, .created_s = core->wall_s, .live = live, .away = away};
+    struct fact_webhook fact = {
+        .hook = event->bytes, .hook_bytes = event->byte_count, .created_s = core->wall_s, .live = live, .away = away};
     if (refused(core, event)) {
         return;
     }
@@ -565,13 +592,15 @@ void requests_webhook(struct node_core *core, const struct node_event *event)
             bytes_put_u64(away + (size_t)fact.away_count++ * AWAY_BYTES + NODE_ID_BYTES, number);
         }
     }
-    (void)core_ack_begin(core, event->u.request.client, put_webhook(core, event->u.request.public_key, &fact), no_blob, no_blob);
+    (void)core_ack_begin(core, event->u.request.client, put_webhook(core, event->u.request.public_key, &fact), no_blob,
+                         no_blob);
 }
 
 void requests_webhook_remove(struct node_core *core, const struct node_event *event)
 {
     const struct fact_webhook fact = {.removed = true, .created_s = core->wall_s};
-    (void)core_ack_begin(core, event->u.request.client, put_webhook(core, event->u.request.public_key, &fact), no_blob, no_blob);
+    (void)core_ack_begin(core, event->u.request.client, put_webhook(core, event->u.request.public_key, &fact), no_blob,
+                         no_blob);
 }
 
 void requests_webhook_test(struct node_core *core, const struct node_event *event)
@@ -579,5 +608,6 @@ void requests_webhook_test(struct node_core *core, const struct node_event *even
     struct matter matter = {.fact = {.event = FACT_HOOK_TEST, .number = ++core->requests->tests + core->options.boot}};
     memcpy(matter.fact.hook, event->u.request.public_key, FACT_HOOK_BYTES);
     subject_of(&matter, core->options.self.bytes, NODE_ID_BYTES);
-    (void)core_ack_begin(core, event->u.request.client, put_delivery(core, no_experiment, matter.subject, &matter.fact), no_blob, no_blob);
+    (void)core_ack_begin(core, event->u.request.client, put_delivery(core, no_experiment, matter.subject, &matter.fact),
+                         no_blob, no_blob);
 }

@@ -1,7 +1,7 @@
 #ifndef NODE_CORE_REQUESTS_WEBHOOKS_H
 #define NODE_CORE_REQUESTS_WEBHOOKS_H
-/* Webhooks (DESIGN 16). Which events there are follows from the records, and so does what has been told: whichever node is the
- * first for an event tells, and its successor begins with what no record calls told. The shell sends. */
+/* Webhooks (DESIGN 16). Which events there are follows from the records, and so does what has been told: whichever node
+ * is the first for an event tells, and its successor begins with what no record calls told. The shell sends. */
 
 #include "node/core/requests/requests.h"
 
@@ -18,8 +18,8 @@ void requests_log_matched(struct node_core *core, const struct node_event *event
 bool requests_webhook_due(struct node_core *core, struct node_webhook_due *out);
 
 /* As node_core_webhook. */
-bool requests_find_webhook(const struct node_core *core, experiment_id experiment, uint32_t index, uint8_t id[FACT_HOOK_BYTES],
-                           struct config_webhook *out);
+bool requests_find_webhook(const struct node_core *core, experiment_id experiment, uint32_t index,
+                           uint8_t id[FACT_HOOK_BYTES], struct config_webhook *out);
 
 /* How long to wait before the next try after so many have failed, in ms; UINT64_MAX: no further one. */
 uint64_t requests_webhook_pause_ms(uint32_t tries);

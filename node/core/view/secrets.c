@@ -19,7 +19,8 @@ int fold_secret(struct view *view, const struct records_entry *entry)
 {
     struct fact_secret fact;
     struct view_secret wanted = {.writer = entry->record.writer};
-    if (fact_secret_read(&entry->record, &fact) != 0 || fact_key_read_secret(&entry->record, wanted.name, &wanted.page) != 0) {
+    if (fact_secret_read(&entry->record, &fact) != 0 ||
+        fact_key_read_secret(&entry->record, wanted.name, &wanted.page) != 0) {
         return ERR_MALFORMED;
     }
     struct view_secret *row = view_row(view, &view->secrets, &wanted, sizeof wanted, secret_order);
@@ -100,10 +101,12 @@ bool view_secret_is_same(const struct view_secret *a, const struct view_secret *
     return value_order(a, b) == 0;
 }
 
-const uint8_t *view_secret_copy(const struct view *view, const struct view_secret *now, node_id node, struct fact_secret *fact)
+const uint8_t *view_secret_copy(const struct view *view, const struct view_secret *now, node_id node,
+                                struct fact_secret *fact)
 {
     const uint8_t *copy = NULL;
-    for (const struct view_secret *row = now->removed ? NULL : first_of(view, now->name); row != NULL && copy == NULL; row = next_of(row)) {
+    for (const struct view_secret *row = now->removed ? NULL : first_of(view, now->name); row != NULL && copy == NULL;
+         row = next_of(row)) {
         if (view_secret_is_same(row, now) && fact_secret_read(&row->entry->record, fact) == 0) {
             copy = fact_secret_copy(fact, node);
         }
@@ -117,7 +120,8 @@ bool view_secret_is_set(const struct view *view, const char *name)
     return now != NULL && !now->removed;
 }
 
-bool view_secrets_lack(const struct view *view, const struct config *config, const node_id *node, char name[FACT_NAME_BYTES])
+bool view_secrets_lack(const struct view *view, const struct config *config, const node_id *node,
+                       char name[FACT_NAME_BYTES])
 {
     struct fact_secret fact;
     for (uint32_t i = 0; config_secret(config, i, name); i++) {

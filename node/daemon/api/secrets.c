@@ -16,7 +16,8 @@ static bool read_name(struct daemon *daemon, const struct client_request *reques
 {
     if (!request_text(&request->map, "name", name, FACT_NAME_BYTES) || !config_secret_is_good(name, strlen(name))) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "The request lacks a good `name`: programs find the secret as an environment variable, so allowed are letters, digits "
+                           "The request lacks a good `name`: programs find the secret as an environment variable, so "
+                           "allowed are letters, digits "
                            "and _, no digit first, at most %d bytes, and no variable that the daemon sets.",
                            FACT_NAME_BYTES - 1);
         return false;
@@ -139,7 +140,8 @@ void secrets_list(struct daemon *daemon, struct client_request *request, int arg
     const struct view *view = node_core_view(daemon->core);
     struct client_reply reply;
     uint32_t count = 0;
-    for (const struct view_secret *row = view_secret_next(view, NULL); row != NULL; row = view_secret_next(view, row->name)) {
+    for (const struct view_secret *row = view_secret_next(view, NULL); row != NULL;
+         row = view_secret_next(view, row->name)) {
         count += view_secret_is_set(view, row->name);
     }
     if (!client_reply_begin(&reply, request->id, true, 1)) {
@@ -148,7 +150,8 @@ void secrets_list(struct daemon *daemon, struct client_request *request, int arg
     }
     pack_text(&reply.writer, "secrets");
     pack_array(&reply.writer, count);
-    for (const struct view_secret *row = view_secret_next(view, NULL); row != NULL; row = view_secret_next(view, row->name)) {
+    for (const struct view_secret *row = view_secret_next(view, NULL); row != NULL;
+         row = view_secret_next(view, row->name)) {
         if (view_secret_is_set(view, row->name)) {
             put_secret(daemon, view_secret_find(view, row->name), &reply.writer);
         }
@@ -180,7 +183,8 @@ void secrets_tick(struct daemon *daemon, uint64_t now_ms)
     uint8_t copies[NODE_SECRET_DUE_MAX * FACT_SECRET_COPY_BYTES], bytes[sizeof copies + 256];
     size_t used = 0;
     for (uint32_t i = 0; i < due.count; i++) {
-        used += secret_box_copy(&value, due.nodes[i], due.public_keys[i], copies + used) == 0 ? FACT_SECRET_COPY_BYTES : 0;
+        used +=
+            secret_box_copy(&value, due.nodes[i], due.public_keys[i], copies + used) == 0 ? FACT_SECRET_COPY_BYTES : 0;
     }
     secret_box_wipe(&value);
     struct node_event event = {.kind = NODE_EVENT_SECRET_COPIES, .bytes = bytes};

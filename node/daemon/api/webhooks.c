@@ -51,8 +51,8 @@ static void tried(struct daemon *daemon, const struct node_webhook_due *due, boo
     event.u.webhook.text = text;
     if (!ok) {
         bytes_to_hex(id, due->id, sizeof due->id);
-        daemon_line(daemon, "a webhook could not be told of %s (msg_%.8s): %s%s", webhook_type(due->fact.event), id, text,
-                    status == 410 ? "; it wants no more" : "");
+        daemon_line(daemon, "a webhook could not be told of %s (msg_%.8s): %s%s", webhook_type(due->fact.event), id,
+                    text, status == 410 ? "; it wants no more" : "");
     }
     daemon_event(daemon, &event);
 }
@@ -74,8 +74,10 @@ static bool is_allowed(const struct daemon *daemon, const char *url)
     char host[FACT_HOST_BYTES];
     struct fact_webhook fact;
     host_of(url, host);
-    for (const struct view_webhook *row = view_webhook_next(view, NULL); row != NULL; row = view_webhook_next(view, row)) {
-        if (fact_webhook_read(&row->entry->record, &fact) == 0 && fact.host[0] != '\0' && strcasecmp(fact.host, host) == 0) {
+    for (const struct view_webhook *row = view_webhook_next(view, NULL); row != NULL;
+         row = view_webhook_next(view, row)) {
+        if (fact_webhook_read(&row->entry->record, &fact) == 0 && fact.host[0] != '\0' &&
+            strcasecmp(fact.host, host) == 0) {
             return true;
         }
     }
@@ -85,7 +87,8 @@ static bool is_allowed(const struct daemon *daemon, const char *url)
 static void words_of(const struct daemon *daemon, const struct node_webhook_due *due, struct webhook_words *out)
 {
     const struct view_experiment *experiment =
-        experiment_id_is_none(due->experiment) ? NULL : view_find_experiment(node_core_view(daemon->core), due->experiment);
+        experiment_id_is_none(due->experiment) ? NULL
+                                               : view_find_experiment(node_core_view(daemon->core), due->experiment);
     bool is_known = experiment != NULL && experiment->known;
     *out = (struct webhook_words){.mesh = daemon->mesh_name,
                                   .experiment = is_known ? experiment->config->name : "",
@@ -95,13 +98,15 @@ static void words_of(const struct daemon *daemon, const struct node_webhook_due 
 }
 
 /* Packs the input of the process. NULL, or what is missing. */
-static const char *pack_message(const struct daemon *daemon, const struct node_webhook_due *due, struct pack_writer *writer)
+static const char *pack_message(const struct daemon *daemon, const struct node_webhook_due *due,
+                                struct pack_writer *writer)
 {
     static char why[128];
     struct secret_box_value value;
     struct webhook_words words;
     struct view_label label = view_label(node_core_view(daemon->core), due->node);
-    char url[CONFIG_URL_BYTES], body[WEBHOOK_BODY_BYTES], id[WEBHOOK_ID_BYTES], field[160], signature[WEBHOOK_SIGNATURE_BYTES] = "";
+    char url[CONFIG_URL_BYTES], body[WEBHOOK_BODY_BYTES], id[WEBHOOK_ID_BYTES], field[160],
+        signature[WEBHOOK_SIGNATURE_BYTES] = "";
     words_of(daemon, due, &words);
     words.node = label.text;
     bytes_copy_text(url, sizeof url, due->hook.url);
@@ -358,14 +363,17 @@ void webhooks_add(struct daemon *daemon, struct client_request *request, int kin
     bool is_good = pack_on(request, &writer);
     pack_reader_init(&reader, bytes, writer.used_bytes);
     if (!is_good || writer.failed || !config_webhook_read(&reader, &hook)) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "A webhook has a `url` (http://, https:// or secret:NAME, without a password), events in `on` (completed, failed, "
-                           "best, node_lost) or a pattern in `log_match`, and perhaps the name of a `secret` and the `form` slack.");
+        client_reply_error(
+            daemon, request->client, request->id, EXIT_USAGE,
+            "A webhook has a `url` (http://, https:// or secret:NAME, without a password), events in `on` (completed, "
+            "failed, "
+            "best, node_lost) or a pattern in `log_match`, and perhaps the name of a `secret` and the `form` slack.");
         return;
     }
     const char *wrong = wrong_pattern(&hook);
     if (wrong != NULL) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The pattern of log_match is not good: %s.", wrong);
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "The pattern of log_match is not good: %s.", wrong);
         return;
     }
     randombytes_buf(id, sizeof id);
@@ -377,8 +385,9 @@ void webhooks_allow(struct daemon *daemon, struct client_request *request, int k
     char host[FACT_HOST_BYTES];
     uint8_t id[FACT_HOOK_BYTES];
     if (!request_text(&request->map, "host", host, sizeof host) || host[0] == '\0' || strpbrk(host, "/ @") != NULL) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "The request lacks `host`, a name or address as it stands in addresses of webhooks, without a port.");
+        client_reply_error(
+            daemon, request->client, request->id, EXIT_USAGE,
+            "The request lacks `host`, a name or address as it stands in addresses of webhooks, without a port.");
         return;
     }
     randombytes_buf(id, sizeof id);
@@ -393,7 +402,8 @@ void webhooks_change(struct daemon *daemon, struct client_request *request, int 
     uint32_t count = 0;
     struct fact_webhook fact;
     (void)request_text(&request->map, "webhook", wanted, sizeof wanted);
-    for (const struct view_webhook *row = view_webhook_next(view, NULL); row != NULL; row = view_webhook_next(view, row)) {
+    for (const struct view_webhook *row = view_webhook_next(view, NULL); row != NULL;
+         row = view_webhook_next(view, row)) {
         bytes_to_hex(hex, row->id, sizeof row->id);
         bool is_host = fact_webhook_read(&row->entry->record, &fact) == 0 && fact.host[0] != '\0';
         bool is_meant = strlen(wanted) >= ID_PREFIX_MIN && strncmp(hex, wanted, strlen(wanted)) == 0;
@@ -405,8 +415,8 @@ void webhooks_change(struct daemon *daemon, struct client_request *request, int 
     if (count == 0) {
         client_reply_unknown(daemon, request, "webhook", wanted, "webhook ls");
     } else if (count > 1) {
-        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "Several webhooks have ids that begin with %s; give more digits.",
-                           wanted);
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "Several webhooks have ids that begin with %s; give more digits.", wanted);
     } else {
         ask(daemon, request, kind, found->id, NULL, "");
     }
@@ -452,7 +462,8 @@ static void put_number(struct pack_writer *writer, const char *key, uint64_t num
     pack_u64(writer, number);
 }
 
-static void put_hook(const struct daemon *daemon, const uint8_t id[FACT_HOOK_BYTES], const struct config_webhook *hook, struct pack_writer *writer)
+static void put_hook(const struct daemon *daemon, const uint8_t id[FACT_HOOK_BYTES], const struct config_webhook *hook,
+                     struct pack_writer *writer)
 {
     char hex[2 * FACT_HOOK_BYTES + 1];
     struct tally tally = {.told = 0};
@@ -483,7 +494,8 @@ static void put_hook(const struct daemon *daemon, const uint8_t id[FACT_HOOK_BYT
     put_number(writer, "given_up", tally.given_up);
     put_number(writer, "last_s", tally.last.tried_s);
     put_number(writer, "last_status", tally.last.status);
-    put_text(writer, "last_text", tally.last.event == FACT_HOOK_LOG_MATCH || tally.last.event == FACT_HOOK_TEST ? "" : tally.last.text);
+    put_text(writer, "last_text",
+             tally.last.event == FACT_HOOK_LOG_MATCH || tally.last.event == FACT_HOOK_TEST ? "" : tally.last.text);
 }
 
 void webhooks_list(struct daemon *daemon, struct client_request *request, int argument)
@@ -497,7 +509,8 @@ void webhooks_list(struct daemon *daemon, struct client_request *request, int ar
     struct config_webhook hook;
     uint32_t hooks = 0, hosts = 0;
     char hex[2 * FACT_HOOK_BYTES + 1];
-    for (const struct view_webhook *row = view_webhook_next(view, NULL); row != NULL; row = view_webhook_next(view, row)) {
+    for (const struct view_webhook *row = view_webhook_next(view, NULL); row != NULL;
+         row = view_webhook_next(view, row)) {
         hosts += fact_webhook_read(&row->entry->record, &fact) == 0 && fact.host[0] != '\0';
     }
     while (node_core_webhook(daemon->core, none, hooks, id, &hook)) {
@@ -514,7 +527,8 @@ void webhooks_list(struct daemon *daemon, struct client_request *request, int ar
     }
     pack_text(&reply.writer, "hosts");
     pack_array(&reply.writer, hosts);
-    for (const struct view_webhook *row = view_webhook_next(view, NULL); row != NULL; row = view_webhook_next(view, row)) {
+    for (const struct view_webhook *row = view_webhook_next(view, NULL); row != NULL;
+         row = view_webhook_next(view, row)) {
         if (fact_webhook_read(&row->entry->record, &fact) == 0 && fact.host[0] != '\0') {
             bytes_to_hex(hex, row->id, sizeof row->id);
             pack_map(&reply.writer, 2);

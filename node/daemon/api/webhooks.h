@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_API_WEBHOOKS_H
 #define NODE_DAEMON_API_WEBHOOKS_H
-/* Webhooks (DESIGN 16): added, listed, tested and removed by requests, and told by a process for each try (node/webhooks/main.c). The
- * core decides what is told when. */
+/* Webhooks (DESIGN 16): added, listed, tested and removed by requests, and told by a process for each try
+ * (node/webhooks/main.c). The core decides what is told when. */
 
 #include "node/daemon/api/client.h"
 

@@ -62,7 +62,8 @@ struct log_match *log_match_take(struct daemon *daemon, struct daemon_worker *wo
         return match;
     }
     worker->log_match_version = version;
-    for (uint32_t i = 0; node_core_webhook(daemon->core, worker->prepare.u.worker.attempt.experiment, i, hook, &config); i++) {
+    for (uint32_t i = 0; node_core_webhook(daemon->core, worker->prepare.u.worker.attempt.experiment, i, hook, &config);
+         i++) {
         if (config.pattern[0] == '\0') {
             continue;
         }
@@ -119,7 +120,8 @@ void log_match_feed(struct log_match *match, uint64_t end, const uint8_t *bytes,
     }
 }
 
-void log_match_give(struct daemon *daemon, struct daemon_worker *worker, const attempt_id *attempt, uint32_t rank, struct log_match *match)
+void log_match_give(struct daemon *daemon, struct daemon_worker *worker, const attempt_id *attempt, uint32_t rank,
+                    struct log_match *match)
 {
     for (uint32_t i = 0; match != NULL && i < match->count; i++) {
         struct wanted *item = &match->items[i];
