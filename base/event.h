@@ -104,7 +104,7 @@ bool event_kind_is(enum event_kind kind, const char *word);
 /* True if the word names a kind or an area. */
 bool event_kind_is_known(const char *word);
 
-static inline struct event_about event_of(enum event_kind kind)
+static inline struct event_about event_of_kind(enum event_kind kind)
 {
     return (struct event_about){.kind = kind};
 }

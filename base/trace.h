@@ -28,6 +28,6 @@ struct trace {
     } while (0)
 
 /* A line without a subject and of no kind of its own. */
-#define TRACE(trace, ...) TRACE_EVENT(trace, event_of(EVENT_OTHER), __VA_ARGS__)
+#define TRACE(trace, ...) TRACE_EVENT(trace, event_of_kind(EVENT_OTHER), __VA_ARGS__)
 
 #endif

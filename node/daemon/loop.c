@@ -224,7 +224,7 @@ static void take_bulk(struct daemon *daemon)
             daemon_blocked_way(daemon, &event);
             break;
         case BULK_STORE_FAILED:
-            daemon_line_of(daemon, event_of(EVENT_NODE_DISK_FAILED), "%s", event.text);
+            daemon_line_of(daemon, event_of_kind(EVENT_NODE_DISK_FAILED), "%s", event.text);
             daemon->disk->check_ms = 0;
             break;
         case BULK_CORRUPT: {

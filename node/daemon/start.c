@@ -112,7 +112,7 @@ static void warn_of_ports(struct daemon *daemon)
     if (ports_ephemeral(&ephemeral) == 0 && ports_overlap(daemon->options.ports, ephemeral)) {
         ports_write(daemon->options.ports, ours);
         ports_write(ephemeral, theirs);
-        daemon_line_of(daemon, event_of(EVENT_NODE_PORTS),
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_PORTS),
                        "the ports %s overlap %s, from which the system serves all programs (net.ipv4.ip_local_port_range): "
                        "choose others with --ports, or reserve them in net.ipv4.ip_local_reserved_ports",
                        ours, theirs);
@@ -208,7 +208,7 @@ static int open_bulk(struct daemon *daemon, const char *host, char error[256])
     char text[PORTS_TEXT_BYTES];
     ports_write(range, text);
     error[0] = '\0';
-    daemon_line_of(daemon, event_of(EVENT_NODE_PORTS),
+    daemon_line_of(daemon, event_of_kind(EVENT_NODE_PORTS),
                    "each of the ports %s is in use on this machine: bulk data goes to any other port, which a firewall "
                    "may block; give shoald a wider range with --ports", text);
     return open_bulk_at(daemon, host, 0, error);
@@ -260,7 +260,7 @@ static int open_sockets(struct daemon *daemon, char error[256])
         char why[256];
         if (beacon_open(daemon->options.beacon_port, daemon->mesh, daemon->keys.id, control_port(daemon->control),
                         &daemon->beacon, why) != 0) {
-            daemon_line_of(daemon, event_of(EVENT_NODE_PORTS), "no beacon: %s", why);
+            daemon_line_of(daemon, event_of_kind(EVENT_NODE_PORTS), "no beacon: %s", why);
         }
     }
     return code;

@@ -471,7 +471,7 @@ struct MHD_Response *answer_route(const struct route *route, struct channel *cha
 {
     bool is_taken = false;
     struct MHD_Response *response;
-    bool may_stream = route->kind == ROUTE_STREAM || route->kind == ROUTE_PIECES;
+    bool may_stream = route->kind == ROUTE_STREAM || route->kind == ROUTE_PIECES || route->kind == ROUTE_LIVE;
     if (may_stream && client_fd >= 0) {
         response = of_stream(channel, client_fd, &is_taken, status);
     } else if (route->kind == ROUTE_PIECES) {

@@ -11,6 +11,7 @@
 
 enum route_kind {
     ROUTE_DOCUMENT, /* the reply as JSON */
+    ROUTE_LIVE,     /* as ROUTE_DOCUMENT; with `follow` a stream of events */
     ROUTE_PIECES,   /* several replies, as an array in JSON; with `follow` a stream of events */
     ROUTE_PACKED,   /* one reply; its `bytes`, a map in MessagePack, become the member `platform` */
     ROUTE_STREAM,   /* a stream of events (text/event-stream), or, if the client takes none, its first document */

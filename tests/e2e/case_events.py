@@ -4,7 +4,8 @@ import json
 import signal
 import subprocess
 
-from lab import case, expect, wait_over, wait_until
+from door import DOOR, Door
+from lab import case, expect, show, wait_over, wait_until
 from look import refusal
 
 ONE = {"name": "one", "entrypoint": "true", "searcher": {"name": "single", "metric": "a"}}
@@ -75,3 +76,67 @@ def slots_of_another_node_are_withheld(lab):
     expect([event["kind"] for event in told] == ["slot.withheld", "slot.returned"] and told[0]["slot"] == 1, f"{told}")
     birch.kill_daemon(signal.SIGKILL)
     wait_until(lambda: "not alive" in refusal(alder, "withhold", "--node", "birch", code=1), 30, "birch to be known dead")
+
+
+REPORTS = """for i in $(seq 1 12); do echo "::shoal metric validation loss=$i step=$i"; sleep 0.3; done"""
+
+
+@case(limit_s=120)
+def metrics_are_followed_from_another_node(lab):
+    """Each point once, as it comes, also of a trial that began later, until the experiment is over."""
+    mesh = lab.mesh(2, slots="cpu:1")
+    identity = lab.submit(mesh.nodes[0], {
+        "name": "reports", "entrypoint": "bash report.sh", "metrics_from_output": True,
+        "hyperparameters": {"x": {"type": "double", "minval": 0, "maxval": 1}},
+        "searcher": {"name": "random", "metric": "loss", "max_trials": 4}}, files={"report.sh": REPORTS})
+    followers = [subprocess.Popen([f"{lab.build}/shoal", "--dir", node.dir, "metrics", what, "--follow", "--json"], stdout=subprocess.PIPE,
+                                  text=True) for node in mesh.nodes for what in (identity, f"{identity}/0")]
+    lab.at_end += [follower.kill for follower in followers]
+    first = json.loads(followers[1].stdout.readline())
+    expect(first["trial"] == 0 and first["step"] == 1, f"the first point is {first}")
+    state = mesh.nodes[0].json("show", identity)["experiment"]["state"]
+    expect(state == "running", f"the first point came when the experiment was {state}")
+    wait_over(mesh, identity, 60)
+    told = [[json.loads(line) for line in follower.stdout] for follower in followers]
+    expect([follower.wait(20) for follower in followers] == [0] * 4, "a follower failed")
+    told[1].insert(0, first)
+
+    def keys(points):
+        return sorted((point["trial"], point["step"]) for point in points)
+
+    for number, points in enumerate(told):
+        trials = range(1 if number % 2 else 4)
+        expect(keys(points) == [(trial, step) for trial in trials for step in range(1, 13)], f"follower {number} was told {keys(points)}")
+    late = mesh.nodes[1].json_lines("metrics", identity, "--follow")
+    expect(keys(late) == keys(told[0]), "one that comes late gets other points")
+    expect("goes with neither" in refusal(mesh.nodes[0], "metrics", identity, "--follow", "--csv", code=2), "--csv is taken")
+
+
+@case(limit_s=90)
+def the_door_streams_points_and_events_of_other_nodes(lab):
+    """As the local socket does: new points of a trial, and events of another node with that node's numbers to go on from."""
+    mesh = lab.mesh(2, slots="cpu:1", options=DOOR)
+    alder, birch = mesh.nodes
+    door = Door(alder)
+    identity = lab.submit(birch, {
+        "name": "reports", "entrypoint": "bash report.sh", "metrics_from_output": True,
+        "searcher": {"name": "single", "metric": "loss"}}, files={"report.sh": REPORTS})
+    wait_until(lambda: show(mesh, identity)["trials"][0]["state"] == "running", 30, "the trial to run")
+    steps = []
+    for _, event, data in door.stream(f"/experiments/{identity}/trials/0/metrics?follow=true"):
+        steps += [point["step"] for point in data.get("points", [])]
+        if event == "end":
+            break
+    expect(steps == list(range(1, 13)), f"the stream has the steps {steps}")
+    whole = door.document(f"/experiments/{identity}/metrics")["points"]
+    late = door.document(f"/experiments/{identity}/metrics?since_ms={whole[6]['wall_ms']}")["points"]
+    expect(0 < len(late) < 12 and late == [point for point in whole if point["wall_ms"] >= whole[6]["wall_ms"]], f"since the 7th: {late}")
+    node = birch.json("status")["node"]["id"]
+    told = door.document(f"/events?node={node}")["events"]
+    middle = told[1]["seq"]
+    stream = door.stream(f"/events?node={node}&follow=true&kind=node", Last_Event_ID=str(middle))
+    rest = next(data["events"] for _, _, data in stream if data.get("events"))
+    expect(rest == [event for event in told if event["seq"] > middle and event["kind"].startswith("node.")], f"from {middle}: {rest}")
+    stream.close()
+    said = door.post(f"/api/v1/nodes/{node}/withhold", {"slots": [0]}).json()
+    expect(said["node"] == node and state_of(birch, "birch") in ("withheld", "releasing"), f"{said}")

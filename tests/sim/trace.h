@@ -8,6 +8,7 @@
 struct sim;
 struct node_event;
 struct node_effect;
+struct event_about;
 
 /* The time, and what the world did then. */
 void trace_word(struct sim *sim, uint64_t word);

@@ -49,7 +49,7 @@ static void hear(void *context, const struct journal_event *event)
 
 static void append(struct journal *journal, uint64_t seq, uint64_t wall_ms, const char *text)
 {
-    journal_append(journal, &(struct journal_event){seq, wall_ms, event_of(EVENT_OTHER), text});
+    journal_append(journal, &(struct journal_event){seq, wall_ms, event_of_kind(EVENT_OTHER), text});
 }
 
 static struct heard read_from(const struct journal *journal, struct journal_place place, size_t bytes_max)
@@ -165,7 +165,7 @@ static void what_an_event_is_about_outlives_a_restart(void **state)
     read = kept(event_of_trial(EVENT_TRIAL_STOPPED, attempt.experiment, 0));
     assert_true(read.has_trial && read.trial == 0 && read.attempt == 0 && !read.has_slot && node_id_is_none(read.node));
     for (enum event_kind kind = EVENT_OTHER; kind < EVENT_KIND_COUNT; kind++) {
-        assert_int_equal(kept(event_of(kind)).kind, kind);
+        assert_int_equal(kept(event_of_kind(kind)).kind, kind);
         assert_int_equal(event_kind_of(event_kind_name(kind), strlen(event_kind_name(kind))), kind);
     }
 }

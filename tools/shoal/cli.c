@@ -145,6 +145,7 @@ static const struct option_rule wait_options[] = {
 static const struct option_rule metrics_options[] = {
     {"all", NULL, "also void points: of steps that a later attempt, which went on from an older checkpoint, made anew"},
     {"csv", NULL, "a table: a column for each metric, a row for each point"},
+    {"follow", NULL, "go on as points come, until the trial, or all of the experiment, is over"},
     {"points", "N", "about N sums over the whole of each attempt instead of each point: count, min, max, mean, last"},
     {"profile", NULL, "instead of the reported metrics, what each rank used (system/rankN/...) and where the time of its steps went (time/rankN/...)"},
     {"x", "step|time|NAME", "add x: the step, the time in s, or a metric of the group, e.g. epoch; points without it are left out"},

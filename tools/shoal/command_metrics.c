@@ -19,7 +19,7 @@
 
 /* What the user wants. */
 struct metrics_wish {
-    bool shows_void, is_csv, wants_profile;
+    bool shows_void, is_csv, wants_profile, follow;
     uint64_t points; /* 0: each point */
     const char *x;   /* NULL: no x */
 };
@@ -366,9 +366,13 @@ static int read_wish(struct cli *cli, const struct arguments *arguments, struct 
     *out = (struct metrics_wish){.shows_void = options_has(arguments, "all"),
                                  .is_csv = options_has(arguments, "csv"),
                                  .wants_profile = options_has(arguments, "profile"),
+                                 .follow = options_has(arguments, "follow"),
                                  .x = options_value(arguments, "x")};
     if (points != NULL && (options_number(points, POINTS_MAX, &out->points) != 0 || out->points == 0)) {
         return cli_fail(cli, CLI_USAGE, "--points %.40s is no number of points; allowed are 1 to %d", points, POINTS_MAX);
+    }
+    if (out->follow && (out->is_csv || out->points > 0)) {
+        return cli_fail(cli, CLI_USAGE, "--follow goes with neither --csv nor --points, which need all points first");
     }
     if (out->is_csv && cli->json) {
         return cli_fail(cli, CLI_USAGE, "--csv and --json exclude each other; give one of them");
@@ -382,7 +386,7 @@ static int read_points(struct client *client, struct metrics_writer *writer)
     struct reply reply = {.end = false};
     int code = client_send(client, -1);
     while (code == CLI_DONE && !reply.end) {
-        code = client_next(client, CLIENT_ANSWER_MS, false, &reply);
+        code = client_next(client, writer->wish->follow ? -1 : CLIENT_ANSWER_MS, false, &reply);
         msgpack_object_array list = code == CLI_DONE ? document_list(&reply.document, "points") : (msgpack_object_array){.size = 0};
         for (uint32_t i = 0; i < list.size && code == CLI_DONE; i++) {
             if (writer->wish->points > 0 && !document_has(&list.ptr[i], "width")) {
@@ -390,6 +394,9 @@ static int read_points(struct client *client, struct metrics_writer *writer)
             } else {
                 write_point(writer, &list.ptr[i]);
             }
+        }
+        if (writer->wish->follow) {
+            (void)fflush(client->cli->out);
         }
     }
     if (code == CLI_DONE && writer->wish->is_csv) {
@@ -411,10 +418,14 @@ int command_metrics(struct cli *cli, const struct arguments *arguments)
         code = target_read(cli, arguments->operands[0], false, false, &target);
     }
     if (code == CLI_DONE) {
-        code = target_begin(cli, "metrics", &target, (wish.points > 0 ? 2u : 0u) + wish.wants_profile, &client);
+        code = target_begin(cli, "metrics", &target, (wish.points > 0 ? 2u : 0u) + wish.wants_profile + wish.follow, &client);
     }
     if (code != CLI_DONE) {
         return code;
+    }
+    if (wish.follow) {
+        pack_text(&client.request, "follow");
+        pack_bool(&client.request, true);
     }
     if (wish.points > 0) {
         pack_text(&client.request, "points");

@@ -584,7 +584,7 @@ static void collect(struct node_core *core)
     CHECK(core->copies->named == NULL);
     core->copies->named = arena_take(&core->arena, (size_t)counted * HASH_BYTES);
     if (core->copies->named == NULL || !core_has_room(core, 64, 1u << 18)) {
-        TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_MEMORY_FULL),
+        TRACE_EVENT(&core->options.trace, event_of_kind(EVENT_NODE_MEMORY_FULL),
                     "no chunk is deleted: there is no memory to list the %u blobs that records name", counted);
         arena_give(&core->arena, core->copies->named, (size_t)counted * HASH_BYTES);
         core->copies->named = NULL;

@@ -36,7 +36,7 @@ static struct core_pending *pending_append(struct node_core *core, uint64_t tick
     struct core_pending *pending = arena_take(&core->arena, sizeof *pending);
     if (pending == NULL) {
         core->counters.full++;
-        TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_MEMORY_FULL),
+        TRACE_EVENT(&core->options.trace, event_of_kind(EVENT_NODE_MEMORY_FULL),
                     "memory is full: what waits for the disk is forgotten");
         return NULL;
     }
@@ -304,7 +304,7 @@ static bool stands_for(const struct core_pending *a, const struct core_pending *
 void core_disk_refuse(struct node_core *core, struct core_pending *pending)
 {
     struct core_disk *disk = core->disk;
-    TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_DISK_FAILED),
+    TRACE_EVENT(&core->options.trace, event_of_kind(EVENT_NODE_DISK_FAILED),
                 "the disk refused a %s", pending->write == CORE_WRITE_FENCE ? "fence" : "record");
     MARK(disk_refused);
     disk->refused_count += pending->state == CORE_PENDING_WRITING;

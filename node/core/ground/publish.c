@@ -64,7 +64,7 @@ static struct core_pending *put_record(struct node_core *core, struct record *re
     int error = records_put(&core->records, &encoded, envelope, count, false, &entry);
     if (error != 0) {
         core->counters.full++;
-        TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_MEMORY_FULL),
+        TRACE_EVENT(&core->options.trace, event_of_kind(EVENT_NODE_MEMORY_FULL),
                     "this node's %s record cannot be kept: %s", fact_kind_name(record->kind), err_text(error));
         *is_published = false;
         return NULL;

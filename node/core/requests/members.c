@@ -240,7 +240,7 @@ static void refuse_join(struct node_core *core, uint64_t client, const char *why
     effect->u.reply.client = client;
     effect->u.reply.code = ERR_REFUSED;
     bytes_copy_text(effect->u.reply.text, sizeof effect->u.reply.text, why);
-    TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_REFUSED), "a join was refused: %s", why);
+    TRACE_EVENT(&core->options.trace, event_of_kind(EVENT_NODE_REFUSED), "a join was refused: %s", why);
 }
 
 /* Welcomes the joiner once `pending` is on disk. */

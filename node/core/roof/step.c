@@ -37,7 +37,7 @@ static void look_at_memory(struct node_core *core)
     bool is_short = free_bytes < core->arena.capacity_bytes / (core->memory.is_short ? CORE_MEMORY_ENOUGH : CORE_MEMORY_SHORT);
     if (is_short != core->memory.is_short) {
         core->memory.is_short = is_short;
-        TRACE_EVENT(&core->options.trace, event_of(is_short ? EVENT_NODE_MEMORY_FULL : EVENT_NODE_MEMORY_FREE),
+        TRACE_EVENT(&core->options.trace, event_of_kind(is_short ? EVENT_NODE_MEMORY_FULL : EVENT_NODE_MEMORY_FREE),
                     is_short ? "memory is nearly full: nothing new begins until experiments are deleted"
                     : "memory has room again");
     }
@@ -399,7 +399,7 @@ static void step(struct node_core *core, const struct node_event *event)
     case NODE_EVENT_DISK:
         if (core->disk_full != event->u.disk.full) {
             core->disk_full = event->u.disk.full;
-            TRACE_EVENT(&core->options.trace, event_of(core->disk_full ? EVENT_NODE_DISK_FULL : EVENT_NODE_DISK_FREE),
+            TRACE_EVENT(&core->options.trace, event_of_kind(core->disk_full ? EVENT_NODE_DISK_FULL : EVENT_NODE_DISK_FREE),
                         core->disk_full
                         ? "the disk is full: nothing new is granted, checkpoints wait for room"
                         : "the disk has room again");

@@ -159,10 +159,10 @@ static void yield(struct node_core *core)
     core->is_out = true;
     core->members->changed = true;
     core->owner->lease.granting = false;
-    TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_TWIN),
+    TRACE_EVENT(&core->options.trace, event_of_kind(EVENT_NODE_TWIN),
                 "THIS NODE'S KEY IS IN USE TWICE: a daemon on a copy of this data directory runs at %s; this one gives way",
                 core->twin->address);
-    TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_TWIN),
+    TRACE_EVENT(&core->options.trace, event_of_kind(EVENT_NODE_TWIN),
                 "its workers end; then it gets a new key, which the old one vouches for, and goes on as another node");
     core_coordinator_out(core);
     core_owner_out(core);
@@ -174,7 +174,7 @@ static void stay(struct node_core *core, uint64_t boot)
 {
     struct core_intake *intake = core->intake;
     twin_move(core->twin, CORE_TWIN_STAYS);
-    TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_TWIN),
+    TRACE_EVENT(&core->options.trace, event_of_kind(EVENT_NODE_TWIN),
                 "THIS NODE'S KEY IS IN USE TWICE: a daemon on a copy of this data directory runs at %s; that one gives way "
                 "and becomes another node",
                 core->twin->address);
@@ -207,7 +207,7 @@ static void hear_twin(struct node_core *core, const struct message *message)
     yields |= both_yield;
     bool may_go_on = twin->state == CORE_TWIN_KEY_ASKED || twin->state == CORE_TWIN_VOUCHED;
     if (may_go_on && message->u.twin.is_yielding && life > core->first_boot && !both_yield) {
-        TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_TWIN),
+        TRACE_EVENT(&core->options.trace, event_of_kind(EVENT_NODE_TWIN),
                     "the other daemon with this key gives way as well: this one goes on as it was");
         go_on(core);
         stay(core, message->boot);
@@ -320,7 +320,7 @@ static void housekeep_yielding(struct node_core *core)
     bool is_idle = core_owner_idle(core) || BUG(becomes_too_soon, "who becomes another node has ended its workers");
     if (twin->state >= CORE_TWIN_STORED && voucher != NULL && voucher->on_disk && is_idle && core->disk->refused_count == 0) {
         if (twin->state == CORE_TWIN_STORED) {
-            TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_TWIN),
+            TRACE_EVENT(&core->options.trace, event_of_kind(EVENT_NODE_TWIN),
                         "the other daemon has stored this one's voucher: becomes another node");
             twin_move(twin, CORE_TWIN_BECOMES);
         }
@@ -339,7 +339,7 @@ void twin_housekeep(struct node_core *core)
     bool may_go_on = twin->state == CORE_TWIN_KEY_ASKED || twin->state == CORE_TWIN_VOUCHED;
     if (may_go_on && core->now_ms - twin->heard_ms >= CORE_TWIN_SILENT_MS) {
         MARK(twin_gone);
-        TRACE_EVENT(&core->options.trace, event_of(EVENT_NODE_TWIN),
+        TRACE_EVENT(&core->options.trace, event_of_kind(EVENT_NODE_TWIN),
                     "the other daemon with this key has been silent for %u s: this one goes on as it was",
                     CORE_TWIN_SILENT_MS / 1000);
         go_on(core);

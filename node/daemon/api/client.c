@@ -79,7 +79,7 @@ bool client_reply_begin(struct client_reply *reply, uint64_t id, bool end, uint3
 void client_reply_send(struct daemon *daemon, struct client *client, struct client_reply *reply, int file)
 {
     if (reply->writer.failed) {
-        daemon_line_of(daemon, event_of(EVENT_NODE_DOOR),
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DOOR),
                        "an answer on the local socket was too large and was dropped");
         client->broken = true;
         if (file >= 0) {
@@ -103,7 +103,7 @@ void client_reply_error(struct daemon *daemon, struct client *client, uint64_t i
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (id == 0) {
-        daemon_line_of(daemon, event_of(EVENT_NODE_DOOR), "a message on the local socket was refused: %.200s", text);
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DOOR), "a message on the local socket was refused: %.200s", text);
         return;
     }
     uint8_t bytes[sizeof text + 256];

@@ -270,7 +270,7 @@ static void get_done(void *context, struct job *job)
     if (can_repair && client != NULL) {
         char hex[17];
         bytes_to_hex(hex, wanted->blamed.bytes, 8);
-        daemon_line_of(daemon, event_of(EVENT_NODE_DISK_DAMAGED),
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DISK_DAMAGED),
                        "chunk %s... is %s on this disk; another copy is used", hex,
                        wanted->result == ERR_CORRUPT ? "damaged" : "missing");
         get_fetch(daemon, wanted);

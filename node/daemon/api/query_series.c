@@ -57,7 +57,8 @@ static void series_miss(const struct daemon *daemon, struct query_series *series
     const struct series_source *source = &series->sources[series->source_at];
     const struct view_member *member = view_find_member(node_core_view(daemon->core), source->owner);
     bool is_awaited = member != NULL && member->admitted && !member->left;
-    if (source->is_silent || (source->from_seq > 0 && !series->was_cut)) {
+    bool comes_again = series_is_points(series) && series->follow && !source->is_last && !series->ends;
+    if (source->is_silent || comes_again || (source->from_seq > 0 && !series->was_cut)) {
         return;
     }
     if (is_awaited) {
@@ -76,6 +77,7 @@ static void series_free(struct daemon *daemon, struct query_series *series)
     }
     *link = series->next;
     free(series->sources);
+    free(series->done);
     free(series->held);
     free(series);
 }
@@ -205,7 +207,9 @@ static void series_step(struct daemon *daemon, struct query_series *series, uint
     if (series->request != 0 || now_ms < series->next_ms || !client_may_stream(client)) {
         return;
     }
-    if (series->source_at == series->source_count && series->follow && series_goes_on(daemon, series, now_ms)) {
+    bool is_pass_over = series->source_at == series->source_count && !series->is_looking;
+    if (is_pass_over && series->follow &&
+        (series_is_points(series) ? series_begin_pass(daemon, series, now_ms) : series_goes_on(daemon, series, now_ms))) {
         return;
     }
     if (series->source_at == series->source_count && series->is_looking) {
@@ -354,12 +358,26 @@ static bool read_points(struct daemon *daemon, const struct client_request *requ
 {
     bool has_points = client_argument_u64(request, "points", &out->points);
     out->shows_void = request_flag(&request->map, "void");
+    (void)client_argument_u64(request, "since_ms", &out->since_ms);
+    if (has_points && (out->follow || out->since_ms != 0)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "`points` asks for sums over whole attempts, and goes with neither `follow` nor `since_ms`.");
+        return false;
+    }
     if (has_points && (out->points == 0 || out->points > LEVELS_POINTS_MAX)) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "`points` is %llu; it has to be 1 to %d.",
                            (unsigned long long)out->points, LEVELS_POINTS_MAX);
         return false;
     }
     return true;
+}
+
+static void follow_metrics(struct daemon *daemon, struct client *client, struct query_series *series)
+{
+    daemon->api->series = series;
+    series_emit_nothing(daemon, client, series);
+    (void)series_begin_pass(daemon, series, daemon_now_ms());
+    series->is_looking = series->starts.count > 0;
 }
 
 void query_series_request(struct daemon *daemon, struct client_request *request, int kind)
@@ -399,7 +417,8 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
     *series = (struct query_series){.serial = request->client->serial,
                                      .id = request->id,
                                      .kind = kind == 'm' && request_flag(&request->map, "profile") ? 's' : (char)kind,
-                                     .follow = kind == 'l' && request_flag(&request->map, "follow"),
+                                     .follow = (kind == 'l' || kind == 'm') && request_flag(&request->map, "follow"),
+                                     .all_trials = !one_trial,
                                      .experiment = experiment->id,
                                      .trial = (uint32_t)trial,
                                      .attempt = attempt,
@@ -407,6 +426,10 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
                                      .next = daemon->api->series};
     if (kind == 'm' ? !read_points(daemon, request, series) : kind == 'l' && !read_lines(daemon, request, series)) {
         free(series);
+        return;
+    }
+    if (kind == 'm' && series->follow) {
+        follow_metrics(daemon, request->client, series);
         return;
     }
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {

@@ -1,7 +1,8 @@
 #ifndef NODE_DAEMON_API_SERIES_H
 #define NODE_DAEMON_API_SERIES_H
 /* One request for metrics, a log or another series of workers: which workers it reads (series_sources.c), the walk over them, node by
- * node (query_series.c), and what the client gets (series_answers.c). */
+ * node (query_series.c), again and again for a client that follows metrics (series_follow.c), and what the client gets
+ * (series_answers.c). */
 
 #include "node/daemon/api/client.h"
 #include "node/daemon/wire/points.h"
@@ -18,6 +19,7 @@ struct series_source {
     uint64_t last_step; /* metrics only: later steps were made anew by a later attempt; UINT64_MAX: none were */
     uint64_t width; /* `points` only: entries of a bucket, once the holder has chosen them */
     bool has_tail;  /* `tail` only: the last lines that there were have been sent */
+    bool is_last;   /* metrics that are followed: the attempt is over, and is read for the last time */
     bool is_silent; /* nothing is missed: metrics of a worker that never was rank 0 (rank 0 reports for all), texts, which few
                        workers write, or a tail, of which the worker's record has the end */
 };
@@ -35,6 +37,12 @@ struct query_series {
     bool follow;
     experiment_id experiment;
     uint32_t trial;
+    bool all_trials; /* metrics: of the experiment; else of `trial` */
+    bool ends;       /* metrics that are followed: all is over, and is read for the last time */
+    bool is_begun;   /* metrics that are followed: this is not the first pass over the sources */
+    uint32_t *done;  /* metrics that are followed, by the places of the trials: attempts up to this number need not be read again */
+    uint32_t done_count;
+    uint64_t since_ms; /* metrics: points that came before are not sent */
     uint64_t points; /* metrics: into so many buckets each attempt's points are summed up; 0: each point is sent */
     bool shows_void; /* `points` only */
     bool is_chosen;  /* a log: the holder chooses lines */
@@ -99,11 +107,19 @@ bool series_is_points(const struct query_series *series);
 /* True if the holder makes the answer: sums, or lines that it chooses. */
 bool series_is_question(const struct query_series *series);
 
+/* ---- series_follow.c -------------------------------------------------------------------------------------------- */
+
+/* Begins the next pass over the metrics that a client follows. False: there is nothing more to come. */
+bool series_begin_pass(const struct daemon *daemon, struct query_series *series, uint64_t now_ms);
+
 /* ---- series_answers.c ------------------------------------------------------------------------------------------- */
 
 /* Takes entries of the present source, and sends or keeps them; the event has at least one. */
 void series_take_items(struct daemon *daemon, struct client *client, struct query_series *series, struct series_source *source,
                        const struct bulk_event *event);
+
+/* Sends an answer without points, so that a client that follows knows that it does. */
+void series_emit_nothing(struct daemon *daemon, struct client *client, const struct query_series *series);
 
 /* The end of the present source is reached: sends the lines that are held. What comes later is sent as it comes. */
 void series_let_go(struct daemon *daemon, struct client *client, struct query_series *series, struct series_source *source);

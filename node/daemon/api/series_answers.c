@@ -136,6 +136,22 @@ static void emit_piece(struct daemon *daemon, struct client *client, struct quer
     emit_log(daemon, client, series, source, item, dropped);
 }
 
+void series_emit_nothing(struct daemon *daemon, struct client *client, const struct query_series *series)
+{
+    struct client_reply reply;
+    if (client_reply_begin(&reply, series->id, false, 1)) {
+        pack_text(&reply.writer, "points");
+        pack_array(&reply.writer, 0);
+        client_reply_send(daemon, client, &reply, -1);
+    }
+}
+
+static bool is_shown(const struct query_series *series, const struct series_source *source, const struct bulk_item *item)
+{
+    return !points_is_void(&series->starts, &source->attempt, item->bytes, item->count) &&
+           (series->since_ms == 0 || !points_is_before(series->since_ms, item->bytes, item->count));
+}
+
 static void emit_points(struct daemon *daemon, struct client *client, struct query_series *series,
                         const struct series_source *source, const struct bulk_event *event)
 {
@@ -143,20 +159,21 @@ static void emit_points(struct daemon *daemon, struct client *client, struct que
     uint32_t shown = 0;
     for (uint32_t i = 0; i < event->item_count; i++) {
         const struct bulk_item *item = &event->items[i];
-        if (series->is_looking) {
+        if (series->is_looking || series->follow) {
             points_note(&series->starts, &source->attempt, item->bytes, item->count);
-        } else {
-            shown += !points_is_void(&series->starts, &source->attempt, item->bytes, item->count);
         }
     }
-    if (series->is_looking || !client_reply_begin(&reply, series->id, false, 1)) {
+    for (uint32_t i = 0; i < event->item_count && !series->is_looking; i++) {
+        shown += is_shown(series, source, &event->items[i]);
+    }
+    if (series->is_looking || (series->follow && shown == 0) || !client_reply_begin(&reply, series->id, false, 1)) {
         return;
     }
     pack_text(&reply.writer, "points");
     pack_array(&reply.writer, shown);
     for (uint32_t i = 0; i < event->item_count; i++) {
         const struct bulk_item *item = &event->items[i];
-        if (!points_is_void(&series->starts, &source->attempt, item->bytes, item->count)) {
+        if (is_shown(series, source, item)) {
             points_show(&reply.writer, item->bytes, item->count,
                         points_is_after(source->last_step, item->bytes, item->count));
         }

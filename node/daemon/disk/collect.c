@@ -98,7 +98,7 @@ static void collect_done(void *context, struct job *job)
     struct collect_job *collect = (struct collect_job *)job;
     daemon->disk->is_collecting = false;
     if (collect->collected.chunks > 0) {
-        daemon_line_of(daemon, event_of(EVENT_NODE_DISK_COLLECTED), "%llu unneeded chunks were deleted, %llu MiB",
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DISK_COLLECTED), "%llu unneeded chunks were deleted, %llu MiB",
                        (unsigned long long)collect->collected.chunks,
                        (unsigned long long)(collect->collected.bytes + (1u << 20) - 1) >> 20);
         daemon->disk->check_ms = 0;
@@ -108,7 +108,7 @@ static void collect_done(void *context, struct job *job)
         (void)bulk_discard(daemon->bulk, collect->collected.damaged[i]);
     }
     if (collect->code != 0) {
-        daemon_line_of(daemon, event_of(EVENT_NODE_DISK_FAILED),
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DISK_FAILED),
                        "unneeded chunks could not be deleted: %s", err_text(collect->code));
     }
     collect_free(collect);

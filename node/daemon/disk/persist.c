@@ -55,7 +55,7 @@ static void batch_done(void *context, struct job *job)
     for (uint32_t i = 0, told = 0; i < batch->count; i++) {
         struct daemon_persist_item *item = batch->items[i];
         if (batch->codes[i] != 0 && told++ == 0) {
-            daemon_line_of(daemon, event_of(EVENT_NODE_DISK_FAILED),
+            daemon_line_of(daemon, event_of_kind(EVENT_NODE_DISK_FAILED),
                            "the state could not be written: %s", err_text(batch->codes[i]));
         }
         if (item->ticket != 0) {
@@ -209,7 +209,7 @@ int daemon_persist_load(struct daemon *daemon, char error[256])
     /* Signatures are checked again: the disk is the world, too. */
     size_t count = signer_filter(daemon->signer, loading.bytes, loading.used, good);
     if (count < loading.used) {
-        daemon_line_of(daemon, event_of(EVENT_NODE_DISK_DAMAGED),
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DISK_DAMAGED),
                        "%zu bytes of stored records have no valid signature and are left out", loading.used - count);
     }
     for (size_t offset = 0, length; offset < count; offset += length) {

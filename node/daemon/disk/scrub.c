@@ -71,7 +71,7 @@ static void scrub_done(void *context, struct job *job)
         daemon->disk->scrub.next_ms = now_ms + SCRUB_REST_MS;
         daemon->disk->scrub.repair_ms = now_ms; /* finds blobs that are missing altogether: no reader comes upon them */
     } else if (scrub->code != 0) {
-        daemon_line_of(daemon, event_of(EVENT_NODE_DISK_FAILED),
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DISK_FAILED),
                        "the chunks of this disk could not be checked: %s", err_text(scrub->code));
         daemon->disk->scrub.next_ms = now_ms + REPAIR_AGAIN_MS;
     }
@@ -290,9 +290,9 @@ void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, con
     if (code == 0) {
         daemon->disk->scrub.restored++;
         repair_queue_forget(&daemon->disk->scrub.queue, repair->blob);
-        daemon_line_of(daemon, event_of(EVENT_NODE_DISK_RESTORED), "blob %s... is whole again on this disk", hex);
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DISK_RESTORED), "blob %s... is whole again on this disk", hex);
     } else {
-        daemon_line_of(daemon, event_of(EVENT_NODE_DISK_DAMAGED),
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DISK_DAMAGED),
                        "blob %s... lacks chunks on this disk, which could not be fetched again: %s", hex, text);
         repair_queue_failed(&daemon->disk->scrub.queue, daemon_now_ms(), repair->blob, repair->living);
         repair_at(daemon, daemon_now_ms() + REPAIR_AGAIN_MS);

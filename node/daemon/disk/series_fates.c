@@ -113,7 +113,7 @@ static void expiry_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct expiry_job *expiry = (struct expiry_job *)job;
     if (expiry->code != 0) {
-        daemon_line_of(daemon, event_of(EVENT_NODE_DISK_FAILED),
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DISK_FAILED),
                        "logs whose time is over (logs.keep) could not be deleted: %s", err_text(expiry->code));
     }
     series_fates_free(&expiry->fates);

@@ -265,7 +265,7 @@ static void read_fact(const char *text, const char *end, struct event_about *abo
 static const char *read_about(const char *text, struct event_about *about)
 {
     size_t bytes = strcspn(text, " ");
-    *about = event_of(EVENT_OTHER);
+    *about = event_of_kind(EVENT_OTHER);
     if (text[0] != '@' || text[bytes] != ' ') {
         return text;
     }

@@ -80,7 +80,7 @@ static void add(struct daemon *daemon, const struct event_about *about, const ch
 void daemon_line(struct daemon *daemon, const char *format, ...)
 {
     char text[DAEMON_EVENT_BYTES];
-    const struct event_about about = event_of(EVENT_OTHER);
+    const struct event_about about = event_of_kind(EVENT_OTHER);
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);

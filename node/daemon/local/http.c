@@ -175,7 +175,7 @@ static void start(struct daemon *daemon, struct daemon_http *http, uint64_t now_
     }
     http->started_ms = now_ms;
     if (error != 0) {
-        daemon_line_of(daemon, event_of(EVENT_NODE_DOOR), "the HTTP door cannot be started: %s", strerror(error));
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DOOR), "the HTTP door cannot be started: %s", strerror(error));
         http->next_ms = now_ms + AGAIN_MS_MAX;
     }
 }
@@ -187,7 +187,7 @@ void http_prepare(struct daemon *daemon, struct fact_door *door)
         return;
     }
     if (!find_program(daemon, program, sizeof program)) {
-        daemon_line_of(daemon, event_of(EVENT_NODE_DOOR),
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DOOR),
                        "no HTTP door: there is no program shoal-http beside %s", daemon->keep_program);
         return;
     }
@@ -334,7 +334,7 @@ void http_process(struct daemon *daemon, http_add_fn *add)
             add(daemon, passed);
             passed = -1;
         } else if (bytes[0] == HTTP_LINE) {
-            daemon_line_of(daemon, event_of(EVENT_NODE_DOOR), "HTTP: %.*s", (int)count - 1, bytes + 1);
+            daemon_line_of(daemon, event_of_kind(EVENT_NODE_DOOR), "HTTP: %.*s", (int)count - 1, bytes + 1);
         } else if (bytes[0] == HTTP_PORT && count == 3) {
             note_port(daemon, bytes_get_u16((const uint8_t *)bytes + 1));
         }

@@ -244,7 +244,7 @@ static void turn_away(struct daemon *daemon, int fd)
     pack_text(&writer, text);
     (void)frame_send_some(fd, bytes, writer.used_bytes, -1, &sent);
     (void)close(fd);
-    daemon_line_of(daemon, event_of(EVENT_NODE_DOOR), "too many clients on the local socket: one was turned away");
+    daemon_line_of(daemon, event_of_kind(EVENT_NODE_DOOR), "too many clients on the local socket: one was turned away");
 }
 
 /* The id of the process that has connected; 0 if the system does not say. */

@@ -20,7 +20,7 @@ void daemon_new_key_effect(struct daemon *daemon, const struct node_effect *effe
         memcpy(event.u.key.public_key, keys.sign_public, sizeof event.u.key.public_key);
         keys_wipe(&keys);
     } else {
-        daemon_line_of(daemon, event_of(EVENT_NODE_TWIN), "%s", error);
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_TWIN), "%s", error);
     }
     daemon_event(daemon, &event);
 }
@@ -58,7 +58,7 @@ void daemon_rekey_effect(struct daemon *daemon, const struct node_effect *effect
         code = keys_replace(daemon->dir, error);
     }
     if (code != 0 && !daemon->rekey_failed) {
-        daemon_line_of(daemon, event_of(EVENT_NODE_TWIN),
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_TWIN),
                        "cannot become another node yet, and will try again: %s", error);
     }
     daemon->rekey_failed = code != 0;

@@ -106,6 +106,12 @@ bool points_is_after(uint64_t last, const uint8_t *bytes, size_t count)
     return number_of(bytes, count, "step", &step) && step > last;
 }
 
+bool points_is_before(uint64_t since_ms, const uint8_t *bytes, size_t count)
+{
+    uint64_t wall_ms;
+    return number_of(bytes, count, "wall_ms", &wall_ms) && wall_ms < since_ms;
+}
+
 /* Reads on behind a pair with this key. False, and `reader` is as before: another pair comes next. */
 static bool skip_pair(struct pack_reader *reader, const char *key)
 {

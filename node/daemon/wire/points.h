@@ -61,6 +61,9 @@ struct points_source points_source_of(const uint8_t *bytes, size_t count);
 /* Whether a stored point is of a step after `last`. False for bytes that are no point. */
 bool points_is_after(uint64_t last, const uint8_t *bytes, size_t count);
 
+/* Whether a stored point came before a time of day. False if that is not known, and for bytes that are no point. */
+bool points_is_before(uint64_t since_ms, const uint8_t *bytes, size_t count);
+
 /* Writes a stored point as clients get it: without `start` and `source`, and with `void` (true) if a later attempt made
  * its step anew; nil for bytes that are no point. */
 void points_show(struct pack_writer *writer, const uint8_t *bytes, size_t count, bool is_made_anew);

@@ -261,7 +261,7 @@ static void unpack_done(void *context, struct job *job)
     if (unpack->refetch && worker->fetch_tries + 1 < FETCH_TRIES) {
         char hex[17];
         bytes_to_hex(hex, unpack->blamed.bytes, 8);
-        daemon_line_of(daemon, event_of(EVENT_NODE_DISK_DAMAGED),
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DISK_DAMAGED),
                        "chunk %s... is %s on this disk; another copy is used", hex,
                        unpack->result == ERR_CORRUPT ? "damaged" : "missing");
         worker->fetch_tries++;

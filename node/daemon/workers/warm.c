@@ -438,7 +438,7 @@ static void poll_one(struct daemon *daemon, struct warm *warm)
     text[n > 0 ? n : 0] = '\0';
     if (strcmp(text, "ready") == 0) {
         warm->state = WARM_READY;
-        daemon_line_of(daemon, event_of(EVENT_WORKER_WARM),
+        daemon_line_of(daemon, event_of_kind(EVENT_WORKER_WARM),
                        "a warm process (%d) is ready: its imports took %llu ms", (int)warm->pid,
                        (unsigned long long)(daemon_now_ms() - warm->began_ms));
         return;
@@ -488,7 +488,7 @@ static void tick_one(struct daemon *daemon, struct daemon_warm *all, struct warm
     if (is_over) {
         end(daemon, warm, false, "its experiment is over");
     } else if (all->memory_is_short && lives(warm)) {
-        daemon_line_of(daemon, event_of(EVENT_WORKER_WARM),
+        daemon_line_of(daemon, event_of_kind(EVENT_WORKER_WARM),
                        "a warm process (%d) ends: less than a tenth of the memory is available", (int)warm->pid);
         end(daemon, warm, false, "memory for its warm process is short");
     } else if (warm->state == WARM_READY && now_ms >= warm->used_ms + WARM_IDLE_MS) {

@@ -1,10 +1,12 @@
 /* Curves of a trial: the searcher's metric and a few more; the others when the user asks for them. Only panels in view
    are drawn. */
 
+import { path } from "./api.js";
 import * as banner from "./banner.js";
 import { CurvePanel } from "./curve_panel.js";
 import { fill, h, name, setText } from "./dom.js";
 import { plural } from "./format.js";
+import { calm, follow } from "./live.js";
 import { menu } from "./menu.js";
 import { POINTS, loadMetrics, orderedKeys, pointsFor } from "./metrics.js";
 import { setQuery } from "./router.js";
@@ -34,8 +36,18 @@ class MetricsPart {
     this.element = h("div", {}, h("div", { class: "toolbar" }, this.chooser, this.note), this.grid);
   }
 
+  /* New points come as a stream while the trial runs; they tell when to load, and what is drawn are sums. */
+  followPoints(state) {
+    if (state === "running" && !this.stream) {
+      const soon = calm(GAP_MS, () => this.load());
+      this.stream = follow(`/experiments${path(this.id)}/trials${path(this.index)}/metrics`,
+        { follow: true, since_ms: Date.now() }, ({ points }) => points?.length > 0 && void soon());
+    }
+  }
+
   update({ experiment, trial }) {
     this.metric = experiment.metric;
+    this.followPoints(trial.state);
     const version = `${trial.step} ${trial.attempt} ${trial.state} ${JSON.stringify(trial.metrics)} ${this.points}`;
     if (version !== this.version) {
       this.version = version;
@@ -124,6 +136,7 @@ class MetricsPart {
 
   close() {
     this.abort.abort();
+    this.stream?.close();
     for (const panel of this.panels.values()) {
       panel.close();
     }
