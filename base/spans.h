@@ -1,7 +1,7 @@
 #ifndef BASE_SPANS_H
 #define BASE_SPANS_H
-/* Spans of a trace: what a rank did, from when until when, by the monotonic clock of its machine. libshoal records and packs them, the
- * daemon reads them. */
+/* Spans of a trace: what a rank did, from when until when, by the monotonic clock of its machine. libshoal records and packs
+ * them, the daemon reads them. */
 
 #include "base/pack.h"
 

@@ -206,6 +206,7 @@ static void take_bulk(struct daemon *daemon)
             query_usage_answered(daemon, &event);
             query_events_answered(daemon, &event);
             elsewhere_answered(daemon, &event);
+            query_trace_answered(daemon, &event);
             daemon_blocked_answered(daemon, event.id);
             break;
         case BULK_VERIFIED:
@@ -402,7 +403,8 @@ static long poll_timeout_ms(const struct daemon *daemon)
                          daemon->api->series != NULL || daemon->api->events != NULL || daemon->api->watch_ms != 0
                              ? now_ms + 200
                              : UINT64_MAX,
-                         daemon->api->elsewhere != NULL ? now_ms + 100 : UINT64_MAX};
+                         daemon->api->elsewhere != NULL ? now_ms + 100 : UINT64_MAX,
+                         daemon->api->traces != NULL ? now_ms + 50 : UINT64_MAX};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;
     }

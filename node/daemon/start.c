@@ -130,7 +130,7 @@ static bool is_prefix(const uint8_t *prefix, size_t bytes, const char *wanted)
     return bytes == strlen(wanted) && memcmp(prefix, wanted, bytes) == 0;
 }
 
-/* Answers a peer, or this node: what the slots use, what happened here, what came of a request of another
+/* Answers a peer, or this node: what the slots use, what happened here, about a trace, what came of a request of another
  * node, else from a series. */
 static int answer(void *context, struct chunks *chunks, const uint8_t *prefix, size_t prefix_bytes, uint64_t from_sequence,
                   const uint8_t *question, size_t question_bytes, size_t bytes_max, struct pack_writer *out, bool *more)
@@ -138,6 +138,10 @@ static int answer(void *context, struct chunks *chunks, const uint8_t *prefix, s
     const struct daemon *daemon = context;
     if (is_prefix(prefix, prefix_bytes, EVENTS_PREFIX)) {
         return query_events_answer(&daemon->journal, from_sequence, question, question_bytes, bytes_max, out, more);
+    }
+    if (is_prefix(prefix, prefix_bytes, TRACE_PREFIX)) {
+        return trace_box_answer(&daemon->workers->traces, from_sequence, question, question_bytes, bytes_max, daemon_monotonic_ns(),
+                                out, more);
     }
     if (is_prefix(prefix, prefix_bytes, RELAYED_PREFIX)) {
         *more = false;
@@ -380,6 +384,7 @@ static int make_rooms(struct daemon *daemon)
     log_bounds_init(&daemon->disk->log_bounds);
     slots_usage_init(&daemon->workers->usage);
     tally_init(&daemon->workers->tally);
+    trace_box_init(&daemon->workers->traces);
     return 0;
 }
 
@@ -466,6 +471,7 @@ static void stop(struct daemon *daemon)
     daemon->relay = NULL;
     log_bounds_close(&daemon->disk->log_bounds);
     slots_usage_close(&daemon->workers->usage);
+    trace_box_close(&daemon->workers->traces);
     if (daemon->bulk_port_fd != 0) {
         (void)close(daemon->bulk_port_fd);
         daemon->bulk_port_fd = 0;

@@ -66,6 +66,8 @@ static const struct route rows[] = {
      "What the workers of a trial wrote", NULL},
     {"GET", TRIAL "/tail", "tail", ROUTE_PIECES, "", "The last lines of a trial", NULL},
     {"GET", TRIAL "/platform", "platform", ROUTE_PACKED, "", "What a trial ran on", NULL},
+    {"GET", TRIAL "/trace", "trace", ROUTE_FILE, "steps:u timeout_s:u", "The next steps of all ranks of a running trial, for chrome://tracing",
+     "application/json"},
     {"GET", TRIAL "/checkpoints", "checkpoint_ls", ROUTE_DOCUMENT, "", "The checkpoints of a trial", NULL},
     {"GET", TRIAL "/checkpoints/verify", "checkpoint_verify", ROUTE_DOCUMENT, "",
      "Read all copies of a trial's checkpoints", NULL},

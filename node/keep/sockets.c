@@ -35,7 +35,8 @@ static void add(struct list *list, const struct inet_diag_msg *message, size_t b
             break;
         }
         size_t info_bytes = head.nla_len - sizeof head;
-        if (head.nla_type == INET_DIAG_INFO && info_bytes >= offsetof(struct tcp_info, tcpi_bytes_received) + sizeof(uint64_t)) {
+        if (head.nla_type == INET_DIAG_INFO &&
+            info_bytes >= offsetof(struct tcp_info, tcpi_bytes_received) + sizeof(uint64_t)) {
             struct tcp_info info = {0};
             memcpy(&info, (const uint8_t *)message + at + sizeof head, info_bytes < sizeof info ? info_bytes : sizeof info);
             item.sent_bytes = info.tcpi_bytes_acked;
@@ -72,7 +73,8 @@ static bool take_reply(struct list *list, const uint8_t *bytes, size_t count)
         } else if (head.nlmsg_type == NLMSG_DONE) {
             return true;
         } else if (head.nlmsg_type == SOCK_DIAG_BY_FAMILY && head.nlmsg_len >= NLMSG_HDRLEN + sizeof(struct inet_diag_msg)) {
-            add(list, (const struct inet_diag_msg *)(const void *)(bytes + at + NLMSG_HDRLEN), head.nlmsg_len - NLMSG_HDRLEN);
+            add(list, (const struct inet_diag_msg *)(const void *)(bytes + at + NLMSG_HDRLEN),
+                head.nlmsg_len - NLMSG_HDRLEN);
         } else {
             list->failed = true; /* an error */
         }

@@ -12,19 +12,20 @@
 
 struct keep_socket {
     uint64_t inode;
-    uint64_t sent_bytes, received_bytes; /* since it was connected; of what was sent, as much as the other end has confirmed */
-    bool mark; /* the caller's own; false at first */
+    uint64_t sent_bytes,
+        received_bytes; /* since it was connected; of what was sent, as much as the other end has confirmed */
+    bool mark;          /* the caller's own; false at first */
 };
 
-/* Lists them by ascending inode; returns how many. The caller frees `*out` (NULL if there are none). False: the kernel does not tell, or
- * there are more than KEEP_SOCKETS_MAX; `*out` is NULL. */
+/* Lists them by ascending inode; returns how many. The caller frees `*out` (NULL if there are none). False: the kernel does
+ * not tell, or there are more than KEEP_SOCKETS_MAX; `*out` is NULL. */
 bool keep_sockets_list(struct keep_socket **out, size_t *count);
 
 /* The one with this inode; NULL: there is none. */
 struct keep_socket *keep_sockets_find(struct keep_socket *sockets, size_t count, uint64_t inode);
 
-/* Calls `take` for the inode of each socket that the process has open; one may come several times. Nothing is called for a process
- * of another user. */
+/* Calls `take` for the inode of each socket that the process has open; one may come several times. Nothing is called for a
+ * process of another user. */
 typedef void keep_socket_fn(void *context, uint64_t inode);
 void keep_sockets_of(pid_t pid, keep_socket_fn *take, void *context);
 

@@ -84,6 +84,8 @@ def every_route_answers_about_finished_and_running_work(lab):
         if method == "GET":
             for experiment in (finished, running):
                 path = pattern.format(experiment=experiment, **values)
+                if path.endswith("/trace"):
+                    continue  # of a program that is connected: case_profile.py
                 if path.endswith("/file"):
                     path += "?path=output/left.txt" if "/outputs/" in path else "?path=left.txt"
                 if "rungs" not in path if experiment == finished else not re.search("/checkpoints/|/outputs|platform|/file[?]", path):
@@ -114,7 +116,8 @@ def every_route_answers_about_finished_and_running_work(lab):
     ask("POST", f"/webhooks/{hook}/test", "/webhooks/{webhook}/test")
     ask("DELETE", f"/webhooks/{hook}", "/webhooks/{webhook}")
     missed = {(method, pattern) for method, pattern, _ in known} - asked
-    expect(missed == {("POST", "/nodes/{node}/evict"), ("POST", "/leave"), ("DELETE", "/session")}, f"not asked: {missed}")
+    expect(missed == {("POST", "/nodes/{node}/evict"), ("POST", "/leave"), ("DELETE", "/session"),
+                      ("GET", "/experiments/{experiment}/trials/{trial}/trace")}, f"not asked: {missed}")
     own_leave = door.post("/api/v1/leave", {})
     expect(own_leave.status == 200, f"leave: {own_leave}")
     return f"{len(asked) + 1} operations"

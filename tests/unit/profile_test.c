@@ -85,10 +85,10 @@ static void counters_become_rates(void **state)
 {
     (void)state;
     const struct profile_counters none = {0};
-    const struct profile_counters before = {.at_ms = 1000, .cpu_ms = 500, .memory_bytes = 5, .has_io = true, .read_bytes = 100,
-                                            .written_bytes = 9000};
-    const struct profile_counters now = {.at_ms = 3000, .cpu_ms = 3500, .memory_bytes = 7, .has_io = true, .read_bytes = 4100,
-                                         .written_bytes = 8000};
+    const struct profile_counters before = {
+        .at_ms = 1000, .cpu_ms = 500, .memory_bytes = 5, .has_io = true, .read_bytes = 100, .written_bytes = 9000};
+    const struct profile_counters now = {
+        .at_ms = 3000, .cpu_ms = 3500, .memory_bytes = 7, .has_io = true, .read_bytes = 4100, .written_bytes = 8000};
     struct profile_sample sample = profile_between(&none, &now);
     assert_true(sample.has[PROFILE_MEMORY] && !sample.has[PROFILE_CPU] && !sample.has[PROFILE_READ]);
     sample = profile_between(&before, &now);

@@ -164,6 +164,12 @@ static const struct option_rule tensorboard_options[] = {
     {"logdir", "DIR", "write into DIR, and start nothing; default: a temporary directory, on which tensorboard is started"},
     {NULL, NULL, NULL},
 };
+static const struct option_rule trace_options[] = {
+    {"out", "FILE", "write the trace into FILE, and a line about it; default: the trace goes to standard output"},
+    {"steps", "N", "so many steps, 1 to 64; default: 1"},
+    {"timeout", "TIME", "give up after this time (exit code 5): 90, 90s, 15m; default: 50s. A trace takes two steps more than N"},
+    {NULL, NULL, NULL},
+};
 static const struct option_rule logs_options[] = {
     {"attempt", "N", "the attempt of this number, or all attempts: all; default: the newest"},
     {"follow", NULL, "go on, from the first attempt and over later ones, until the trial is over; with --attempt N until that one is"},
@@ -425,6 +431,11 @@ const struct command cli_commands[] = {
      "The page of --html opens from a disk, in any browser: it has no script and loads nothing. It shows the best 5000 trials and\n"
      "the curves of the best 10. '-' in the place of FILE writes to standard output.\n" EXPERIMENT_DETAILS,
      export_options, 1, 1, command_export},
+    {"trace", "EXP[/TRIAL]", "the next steps of all ranks of a running trial, span by span on one clock, for chrome://tracing",
+     "Of programs with libshoal or import shoal: steps, waits for data, sums and other collectives with their bytes, forward and\n"
+     "backward of shoal.torch.DistributedDataParallel, saves of checkpoints. Programs without a connection to Shoal, such as\n"
+     "plain torchrun scripts, cannot be traced; PyTorch has torch.profiler for them.\n" EXPERIMENT_DETAILS ONLY_TRIAL_DETAILS,
+     trace_options, 1, 1, command_trace},
     {"logs", "EXP[/TRIAL]", "what a trial's workers wrote", logs_details, logs_options, 1, 1, command_logs},
     {"checkpoint ls", "EXP", "the checkpoints, and the nodes that hold them", experiment_details, no_options, 1, 1,
      command_checkpoint_ls},

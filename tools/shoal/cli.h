@@ -109,6 +109,7 @@ int command_why(struct cli *cli, const struct arguments *arguments);
 int command_watch(struct cli *cli, const struct arguments *arguments);   /* command_watch.c */
 int command_metrics(struct cli *cli, const struct arguments *arguments); /* command_metrics.c */
 int command_export(struct cli *cli, const struct arguments *arguments); /* command_export.c */
+int command_trace(struct cli *cli, const struct arguments *arguments);   /* command_trace.c */
 int command_tensorboard(struct cli *cli, const struct arguments *arguments); /* command_tensorboard.c */
 int command_logs(struct cli *cli, const struct arguments *arguments);    /* command_trial.c */
 int command_rungs(struct cli *cli, const struct arguments *arguments);

@@ -1,6 +1,6 @@
-/* Where a rank's time goes: how long steps take, and how much of that it waits for data and in collectives; once a second the daemon
- * gets the sums. And traces: for some steps each span is kept, and goes to the daemon when they are over. Costs a step a few reads of
- * the clock. */
+/* Where a rank's time goes: how long steps take, and how much of that it waits for data and in collectives; once a second
+ * the daemon gets the sums. And traces: for some steps each span is kept, and goes to the daemon when they are over. Costs a
+ * step a few reads of the clock. */
 
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "train/shoal/link.h"
 
 #define REPORT_NS 1000000000u
-#define TRACE_NS 20000000u /* a trace lasts at least so long: ranks whose steps are short do not begin with the same one */
+#define TRACE_NS 20000000u  /* a trace lasts at least so long: ranks whose steps are short do not begin with the same one */
 #define TRACE_STEPS_MORE 2u /* so that the traces of all ranks have as many steps in common as are wanted */
 
 /* ---- the split --------------------------------------------------------------------------------------------------- */
@@ -86,7 +86,8 @@ static void send_trace(struct shoal *s)
         for (uint32_t i = 0; i < p->span_count; i++) {
             span_pack(&writer, &p->spans[i]);
         }
-        if (client_link_push(s, &writer, 0, -1, CLIENT_QUEUE_SLOTS - 4) == 0) { /* without it the daemon tells that nothing came */
+        /* Where there is no room, the daemon tells that nothing came. */
+        if (client_link_push(s, &writer, 0, -1, CLIENT_QUEUE_SLOTS - 4) == 0) {
             client_link_send(s);
         }
         free(bytes);
@@ -115,7 +116,8 @@ static void follow_trace(struct shoal *s, uint64_t now_ns)
     if (p->spans == NULL) {
         p->spans = malloc(SPANS_MAX * sizeof *p->spans);
         p->trace = p->spans != NULL ? p->trace : 0;
-    } else if (p->lost_spans > 0 || (++p->traced_steps >= p->trace_steps + TRACE_STEPS_MORE && now_ns >= p->trace_from_ns + TRACE_NS)) {
+    } else if (p->lost_spans > 0 ||
+               (++p->traced_steps >= p->trace_steps + TRACE_STEPS_MORE && now_ns >= p->trace_from_ns + TRACE_NS)) {
         send_trace(s);
     }
 }

@@ -83,6 +83,7 @@ struct query_events_run;
 struct elsewhere;
 struct files_read;
 struct api_webhooks;
+struct query_trace_run;
 struct curves;
 
 /* A code that opens one session (tokens.c); expires_ms 0: a free place. */
@@ -106,7 +107,7 @@ struct daemon_api {
     struct client *clients; /* of all doors */
     uint32_t client_count;
     struct change_waiting *waiting; /* requests that the core has not answered yet */
-    /* Requests under way: for metrics and logs, for checkpoints, to verify checkpoints, and for what slots use. */
+    /* Requests under way: for metrics and logs, for checkpoints, to verify checkpoints, for what slots use, and for traces. */
     struct query_series *series;
     struct query_blob *blob_requests;
     struct query_verify_run *verifies;
@@ -115,6 +116,7 @@ struct daemon_api {
     struct elsewhere *elsewhere;     /* passed on to other nodes (elsewhere.h) */
     struct api_shell *shells; /* shells.c */
     struct files_read *files; /* of trials, one by one */
+    struct query_trace_run *traces;
     struct curves *curves; /* render/curves.h; NULL: not made yet, or no memory is left */
     uint64_t curves_ms;    /* when the trials are looked at next */
     uint64_t watch_ms; /* when streams were last looked at; 0: no stream is open */

@@ -599,6 +599,7 @@ void query_tick(struct daemon *daemon, uint64_t now_ms)
     query_series_tick(daemon, now_ms);
     query_usage_tick(daemon, now_ms);
     query_events_tick(daemon, now_ms);
+    query_trace_tick(daemon, now_ms);
     if (now_ms >= daemon->api->curves_ms) {
         daemon->api->curves_ms = now_ms + CURVES_MS;
         daemon->api->curves = daemon->api->curves != NULL ? daemon->api->curves : curves_new();
@@ -615,6 +616,7 @@ void query_close(struct daemon *daemon)
     query_verify_close(daemon);
     query_usage_close(daemon);
     query_events_close(daemon);
+    query_trace_close(daemon);
     curves_free(daemon->api->curves);
     daemon->api->curves = NULL;
 }

@@ -1,7 +1,8 @@
 #ifndef NODE_DAEMON_API_QUERY_H
 #define NODE_DAEMON_API_QUERY_H
 /* Requests that read: documents out of the core's state and streams of them (query.c), metric points and logs
- * (query_series.c), checkpoints (query_checkpoint.c, verify.c), use of slots (query_usage.c), events (query_events.c). Data that is not on this node is
+ * (query_series.c), checkpoints (query_checkpoint.c, verify.c), use of slots (query_usage.c), events (query_events.c), traces of trials
+ * (query_trace.c). Data that is not on this node is
  * fetched from other nodes first. */
 
 #include "node/daemon/api/client.h"
@@ -155,5 +156,19 @@ void query_events_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Frees all such requests, without answers. */
 void query_events_close(struct daemon *daemon);
+
+/* ---- query_trace.c ---------------------------------------------------------------------------------------------- */
+
+/* A handler of the table; `argument` is not used. Answers with a few steps of all ranks of a trial, as a file. */
+void query_trace(struct daemon *daemon, struct client_request *request, int argument);
+
+/* Takes an answer of bulk (BULK_SERIES). Ignored unless query_trace made the request. */
+void query_trace_answered(struct daemon *daemon, const struct bulk_event *event);
+
+/* Asks the nodes further, and ends requests whose time is over or whose client is gone. */
+void query_trace_tick(struct daemon *daemon, uint64_t now_ms);
+
+/* Frees all such requests, without answers. */
+void query_trace_close(struct daemon *daemon);
 
 #endif

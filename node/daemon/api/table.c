@@ -35,6 +35,7 @@ static const struct api_row rows[] = {
     {"texts", API_READS, query_series_request, 'n'},
     {"logs", API_READS, query_series_request, 'l'},
     {"tail", API_READS, query_series_request, 't'},
+    {"trace", API_READS, query_trace, 0},
     {"platform", API_READS, query_series_request, 'e'},
     {"checkpoint_ls", API_READS, query_checkpoints, 0},
     {"checkpoint_get", API_READS, query_checkpoint_get, 0},
@@ -107,6 +108,7 @@ static const struct api_row rows[] = {
     {"worker_progress", API_WORKER, api_worker_progress, 0},
     {"worker_blocked", API_WORKER, api_worker_blocked, 0},
     {"worker_profile", API_WORKER, api_worker_profile, 0},
+    {"worker_spans", API_WORKER, api_worker_spans, 0},
     {"worker_save", API_WORKER, api_worker_save, 0},
     {"worker_save_part", API_WORKER, api_worker_save, 1},
     {"worker_load", API_WORKER, api_worker_load, 0},
@@ -173,6 +175,7 @@ void api_tick(struct daemon *daemon, uint64_t now_ms)
     elsewhere_tick(daemon, now_ms);
     shells_tick(daemon);
     tokens_tick(daemon, now_ms);
+    api_worker_trace_tick(daemon, now_ms);
 }
 
 void api_close(struct daemon *daemon)

@@ -18,6 +18,8 @@ void api_worker_report(struct daemon *daemon, struct client_request *request, in
 void api_worker_progress(struct daemon *daemon, struct client_request *request, int argument);
 void api_worker_blocked(struct daemon *daemon, struct client_request *request, int argument);
 void api_worker_profile(struct daemon *daemon, struct client_request *request, int argument);
+/* worker_trace.c */
+void api_worker_spans(struct daemon *daemon, struct client_request *request, int argument);
 /* Answered once the bytes are stored on this disk. */
 void api_worker_save(struct daemon *daemon, struct client_request *request, int is_part);
 void api_worker_parts(struct daemon *daemon, struct client_request *request, int argument);
@@ -32,6 +34,9 @@ bool api_worker_must_wait(struct daemon *daemon, const struct client *client);
 
 /* Takes the ending connection from its worker, if it has one; the worker may open another connection. */
 void api_worker_gone(struct daemon *daemon, struct client *client);
+
+/* Tells workers of the traces that nodes have asked for (worker_trace.c). */
+void api_worker_trace_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Takes the event BULK_APPENDED: answers the reports that are on the disk now, or cannot be stored (`code`). */
 void api_worker_appended(struct daemon *daemon, uint64_t id, int code);

@@ -7,6 +7,9 @@
 /* Milliseconds since the machine was booted, suspended time included: the clock of all intervals. */
 uint64_t daemon_now_ms(void);
 
+/* Nanoseconds of the clock that workers measure by, CLOCK_MONOTONIC: it stands still while the machine is suspended. */
+uint64_t daemon_monotonic_ns(void);
+
 /* Milliseconds since 1970, for people to read. The clock may jump. */
 uint64_t daemon_wall_ms(void);
 

@@ -6,16 +6,11 @@
 #define NS_S 1e9
 
 static const char *const names[PROFILE_METRICS] = {
-    [PROFILE_CPU] = "cpu_percent",
-    [PROFILE_MEMORY] = "memory_bytes",
-    [PROFILE_READ] = "disk_read_bytes_s",
-    [PROFILE_WRITTEN] = "disk_written_bytes_s",
-    [PROFILE_SENT] = "network_sent_bytes_s",
-    [PROFILE_RECEIVED] = "network_received_bytes_s",
-    [PROFILE_GPU] = "gpu_percent",
-    [PROFILE_GPU_MEMORY] = "gpu_memory_bytes",
-    [PROFILE_GPU_POWER] = "gpu_watts",
-    [PROFILE_GPU_HEAT] = "gpu_celsius",
+    [PROFILE_CPU] = "cpu_percent",           [PROFILE_MEMORY] = "memory_bytes",
+    [PROFILE_READ] = "disk_read_bytes_s",    [PROFILE_WRITTEN] = "disk_written_bytes_s",
+    [PROFILE_SENT] = "network_sent_bytes_s", [PROFILE_RECEIVED] = "network_received_bytes_s",
+    [PROFILE_GPU] = "gpu_percent",           [PROFILE_GPU_MEMORY] = "gpu_memory_bytes",
+    [PROFILE_GPU_POWER] = "gpu_watts",       [PROFILE_GPU_HEAT] = "gpu_celsius",
 };
 
 uint64_t profile_interval_ms(uint64_t entries)

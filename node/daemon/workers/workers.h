@@ -17,6 +17,7 @@
 #include "node/daemon/workers/warm_command.h"
 #include "node/slots/nvml.h"
 #include "node/slots/usage.h"
+#include "node/trace/box.h"
 
 /* The end of a worker whose process is gone, until the core has the end. */
 struct worker_last {
@@ -137,6 +138,7 @@ struct daemon_workers {
     struct slots_usage usage;
     struct daemon_gpu gpus[SLOTS_MAX];
     struct tally tally; /* ground/tally.h */
+    struct trace_box traces;
     struct daemon_platform *platform; /* platform.h */
     struct daemon_programs *programs;
     struct daemon_warm *warm; /* warm.h; NULL: none was wanted yet */

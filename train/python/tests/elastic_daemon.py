@@ -32,6 +32,7 @@ class ElasticDaemon:
         self.first, self.hosts, self.seed, self.balance = first, hosts, seed, balance
         self.checkpoint, self.checkpoint_step, self.saves = None, 0, []
         self.reports = []  # (group, step, metrics)
+        self.profiles = []  # (number of the worker, the request)
         self.generation, self.groups = 0, []  # the sizes of all groups
         self.lock, self.workers = threading.RLock(), []
         self.directory = tempfile.TemporaryDirectory(prefix="shoal-elastic-")
@@ -162,6 +163,9 @@ class ElasticDaemon:
 
     def _worker_progress(self, worker, request):
         self._reply(worker, request)
+
+    def _worker_profile(self, worker, request):
+        self.profiles.append((worker.number, request))
 
     def _worker_save(self, worker, request):
         fd = worker.fds.pop(0)
