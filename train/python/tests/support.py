@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from unittest import mock
 
@@ -69,6 +70,7 @@ class FakeLink:
         self.loadable = []  # the parts of the checkpoint to start from
         self.ranges_loaded = []  # of which part, which; None: all of it
         self.stop, self.lock, self.closed = False, threading.RLock(), False
+        self.steps, self.spans = [], []  # ends of steps, and kinds of spans, as they were told of
 
     def report(self, packed):
         self.reported += packed
@@ -77,6 +79,13 @@ class FakeLink:
 
     def pump(self):
         pass
+
+    def span(self, kind, begin_ns):
+        assert begin_ns <= time.monotonic_ns()
+        self.spans.append(kind)
+
+    def step_mark(self, step):
+        self.steps.append(step)
 
     def flush(self, timeout_ms):
         return True

@@ -363,6 +363,16 @@ class Elastic(unittest.TestCase):
         losses, _ = self.undisturbed(json.dumps({**plan, "workers": 1}), 2)
         self.assertEqual(losses, expected)
 
+    def test_the_daemon_is_told_where_the_time_of_steps_goes(self):
+        group = Group(self, TINY, 2)
+        self.assertEqual(set(group.wait().values()), {0})
+        self.assertEqual({number for number, _ in group.daemon.profiles}, {0, 1})
+        for _, told in group.daemon.profiles:
+            self.assertGreater(told["steps"], 0)
+            self.assertGreater(told["collective_ns"], 0)
+            self.assertGreater(told["data_ns"], 0)
+            self.assertLessEqual(told["collective_ns"] + told["data_ns"], told["step_ns"])
+
 
 def loader_of(samples, batch, **more):
     return torch.utils.data.DataLoader(list(range(samples)), batch_size=batch, **more)
@@ -583,4 +593,3 @@ class Alone(unittest.TestCase):
                 seen += sum(step, [])
             self.assertEqual(sorted(seen), list(range(samples)))
             self.assertNotEqual(seen, list(range(samples)))
-

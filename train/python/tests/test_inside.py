@@ -125,6 +125,27 @@ class ChildProcesses(unittest.TestCase):
             self.assertRegex(done.stderr, r"shoal\._errors\.(ShoalError|DaemonLost): ")
 
 
+class Steps(unittest.TestCase):
+    """What libshoal is told of where the time goes."""
+
+    def test_each_batch_is_a_step_and_a_wait_for_data(self):
+        with inside() as link:
+            run = shoal.init()
+            for number, batch in enumerate(run.batches([5, 6, 7]), 1):
+                run.report({"loss": batch}, step=number)
+            self.assertEqual(link.steps, [0, 1, 2, 3])
+            self.assertEqual(link.spans, [_library.DATA] * 3)
+            self.assertEqual(list(run.batches(iter([8]))), [8])
+            self.assertEqual(link.steps, [0, 1, 2, 3, 3, 4])
+
+    def test_without_batches_reports_of_later_steps_end_steps(self):
+        with inside() as link:
+            run = shoal.init()
+            for step in (1, 2, 2, 1, 5):
+                run.report({"loss": 1.0}, step=step)
+            self.assertEqual(link.steps, [1, 2, 5])
+
+
 class Showing(unittest.TestCase):
     def test_a_run_shows_its_experiment_trial_and_rank(self):
         with inside(FakeLink(1, 2)):
