@@ -103,6 +103,7 @@ def pages_of(found):
         if trial is not None:
             yield f"trial-{kind}", f"{address}/trials/{trial}", "Curves"
             yield f"trial-{kind}-logs", f"{address}/trials/{trial}?view=logs", "Follow"
+            yield f"trial-{kind}-profile", f"{address}/trials/{trial}?view=profile", "Where a step's time goes"
             yield f"trial-{kind}-overview", f"{address}/trials/{trial}?view=overview", "Attempts"
             if kind == "finished":
                 yield "trial-files", f"{address}/trials/{trial}?view=files", "Where the copies are"

@@ -30,8 +30,9 @@ export class CurvePanel {
     this.note = h("p", { class: "quiet small-text", hidden: true });
     this.table = h("div");
     this.details = h("details", { ontoggle: () => this.drawTable() }, h("summary", {}, "Values as a table"), this.table);
-    const tools = h("span", { class: "tools" }, this.toggle("Log", "isLog", "Logarithmic values"),
-      this.toggle("Time", "byTime", "Time of day instead of steps"), this.zoom("−", "Zoom out", 2),
+    this.byTime = this.toggle("Time", "byTime", "Time of day instead of steps");
+    const tools = h("span", { class: "tools" }, this.toggle("Log", "isLog", "Logarithmic values"), this.byTime,
+      this.zoom("−", "Zoom out", 2),
       this.zoom("+", "Zoom in", 0.5), this.reset);
     this.element = h("section", { class: "panel", "aria-label": this.title },
       h("div", { class: "panel-head" }, h("h2", {}, name(this.title)), tools),
@@ -52,6 +53,11 @@ export class CurvePanel {
   zoom(text, label, factor) {
     return h("button", { type: "button", class: "small", "aria-label": `${label}: ${this.title}`,
       onclick: () => this.curves.zoomBy(factor) }, text);
+  }
+
+  setByTime(on) {
+    this.byTime.setAttribute("aria-pressed", String(on));
+    this.curves.set({ byTime: on });
   }
 
   setRuns(runs) {

@@ -38,9 +38,17 @@ export async function loadMetrics(experiment, trial, points, signal) {
   return { series: seriesOf(document.points ?? []), unreachable: document.unreachable ?? [] };
 }
 
+/* As loadMetrics, of the profile of a trial: what its ranks used and where the time of their steps went. Of steps that were
+   made anew all points count. */
+export async function loadProfile(experiment, trial, points, signal) {
+  const address = `/experiments${path(experiment)}/trials${path(trial)}/metrics`;
+  const document = await get(address, { points, profile: true }, signal);
+  return { series: seriesOf(document.points ?? [], true), unreachable: document.unreachable ?? [] };
+}
+
 /* A series: step, time, min, max, last (arrays, in the order of steps), count (of points), nan (of points that were NaN).
-   Where a later attempt made steps anew, its points count. */
-function seriesOf(points) {
+   Where a later attempt made steps anew, its points count, unless all are kept. */
+function seriesOf(points, keepsAll = false) {
   const series = new Map();
   for (const point of points) {
     if (point.void) {
@@ -52,19 +60,19 @@ function seriesOf(points) {
         series.set(key, { key, group: point.group, name, step: [], time: [], min: [], max: [], last: [], count: 0, nan: 0,
           attempt: point.attempt });
       }
-      add(series.get(key), point, value);
+      add(series.get(key), point, value, keepsAll);
     }
   }
   return series;
 }
 
-function add(series, point, value) {
+function add(series, point, value, keepsAll) {
   const isSum = value !== null && typeof value === "object";
   const last = toNumber(isSum ? value.last : value);
   if (last === null) {
     return;
   }
-  if (series.attempt !== point.attempt) {
+  if (series.attempt !== point.attempt && !keepsAll) {
     series.attempt = point.attempt;
     const from = series.step.findIndex((step) => step >= (point.first_step ?? point.step));
     cut(series, from < 0 ? series.step.length : from);

@@ -16,6 +16,7 @@ import { filesPart } from "./trial_files.js";
 import { logsPart } from "./trial_logs.js";
 import { metricsPart } from "./trial_metrics.js";
 import { platformPart } from "./trial_platform.js";
+import { profilePart } from "./trial_profile.js";
 
 const RUNNING_MS = 1000;
 const OVER_MS = 10000;
@@ -40,6 +41,7 @@ class TrialPage {
       { id: "logs", title: "Logs", make: () => logsPart(context) },
       { id: "overview", title: "Details", make: () => overviewPart() },
       { id: "files", title: "Files", make: () => filesPart(context) },
+      { id: "profile", title: "Profile", make: () => profilePart(context) },
       { id: "platform", title: "Platform", make: () => platformPart(context) },
     ], query);
     this.element = h("div", {}, this.crumbs, h("div", { class: "page-head" },
