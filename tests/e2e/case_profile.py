@@ -1,24 +1,31 @@
 """Profiles of trials: what their ranks use, where the time of their steps goes, and traces of a few steps of all ranks."""
 
 import json
+from pathlib import Path
 
 from case_elastic_torch import debians
 from case_python import PYTHON, refuse_sanitizers
 from door import DOOR, Door
-from lab import Refused, case, expect, show, wait_over, wait_until
+from lab import Refused, Skip, case, expect, show, wait_over, wait_until
 
-BUSY_AND_IDLE = """import os, time
+BUSY_AND_IDLE = """import os, socket, time
 import shoal
 run = shoal.init()
 room = bytearray(os.urandom(1 << 20) * (200 if run.rank == 0 else 1))
+listener = socket.create_server(("127.0.0.1", 0))
+out = socket.create_connection(listener.getsockname())
+into, _ = listener.accept()
 began, step = time.monotonic(), 0
-while time.monotonic() - began < 9:
+while time.monotonic() - began < 7:
     step += 1
     until = time.monotonic() + 0.05
     while run.rank == 0 and time.monotonic() < until:
         pass
     if run.rank == 1:
         time.sleep(0.05)
+    else:
+        out.sendall(bytes(20000))
+        into.recv(20000, socket.MSG_WAITALL)
     run.report({"loss": step}, step=step)
 """
 
@@ -47,6 +54,9 @@ def a_profile_tells_a_busy_rank_from_an_idle_one(lab):
         expect(memory[0] > memory[1] + (100 << 20) and memory[1] > 1 << 20, f"resident bytes: {memory}")
         for name in ("disk_read_bytes_s", "disk_written_bytes_s", "network_sent_bytes_s", "network_received_bytes_s"):
             expect(all(value >= 0 for value in seen[f"system/rank0/{name}"]), f"{name}: {seen}")
+        for name in ("network_sent_bytes_s", "network_received_bytes_s"):
+            most = max(seen[f"system/rank0/{name}"]), max(seen[f"system/rank1/{name}"])
+            expect(20_000 < most[0] < 500_000 and most[1] < 10_000, f"{name}, of 20,000 bytes in at least 0.05 s: {most}")
         steps = seen["time/rank0/step_s"]
         expect(steps and all(0.04 < value < 5 for value in steps), f"seconds of a step of at least 0.05 s: {steps}")
     plain = mesh.nodes[0].json_lines("metrics", f"{identity}/0")
@@ -60,6 +70,21 @@ def a_profile_tells_a_busy_rank_from_an_idle_one(lab):
               for word, more in (("board", []), ("board-profile", ["--profile"]))]
     counts = [json.loads(board)["points"] for board in boards]
     expect(counts[1] > counts[0], f"points for TensorBoard without and with the profile: {counts}")
+
+
+@case(limit_s=60)
+def a_profile_has_the_use_of_the_ranks_gpu(lab):
+    library = Path(lab.build) / "libfake_nvml.so"
+    if not library.exists():
+        raise Skip("libfake_nvml.so is not built")
+    mesh = lab.mesh(1, slots="auto", wrap=["env", "FAKE_NVML=whole"], options=["--nvml", str(library)])
+    node = mesh.nodes[0]
+    identity = lab.submit(node, {"name": "gpu", "entrypoint": "exec sleep 100", "resources": {"slot_kind": "cuda"},
+                                 "searcher": {"name": "single", "metric": "loss"}})
+    seen = wait_until(lambda: p if "system/rank0/gpu_watts" in (p := profile(node, identity)) else None, 40, "the GPU's use")
+    values = [seen[f"system/rank0/gpu_{name}"][-1] for name in ("percent", "memory_bytes", "watts", "celsius")]
+    expect(values in ([37, 51527024640 // 4, 123.5, 61], [91, 42949672960 // 4, 123.5, 61]), f"{values}")
+    node.run("cancel", identity)
 
 
 ELASTIC = """import time
