@@ -133,7 +133,7 @@ def a_command_ends_with_its_client_and_the_client_with_the_node(lab):
     expect(status == 1 and "node birch" in errors and errors.count("\n") == 1, f"after the node's death: {status} {errors!r}")
 
 
-@case(limit_s=90)
+@case(limit_s=90, whole=True)
 def the_owner_of_a_node_may_refuse_commands(lab):
     mesh, user, worker, identity = mesh_with_trial(lab, {"entrypoint": "echo begun; exec sleep 600"})
     worker.kill_daemon(signal.SIGTERM)

@@ -191,6 +191,17 @@ static const struct option_rule forward_options[] = {
     {"rank", "N", "to the node of the worker of this rank; default: 0"},
     {NULL, NULL, NULL},
 };
+static const struct option_rule notebook_options[] = {
+    {"slots", "N", "slots that it holds; default: 1. Kernels use those of the notebook's own machine"},
+    {"kind", "KIND", "kind of slot: any, cpu or cuda; default: any"},
+    {"idle", "TIME", "without use for so long it ends and gives its slot back: 30m, 1h (default), 2d, or never"},
+    {"attach", "EXP", "reach a notebook that runs already, from any node"},
+    {"name", "NAME", "what the experiment is called; default: notebook- and the directory's name"},
+    {"port", "PORT", "port on this machine; default: 8888, 0: any"},
+    {"print", NULL, "print the link only; start no browser"},
+    {"set", "KEY=VALUE", "any other value of a configuration file, e.g. environment.requirements=requirements.txt; may be repeated"},
+    {NULL, NULL, NULL},
+};
 static const struct option_rule withhold_options[] = {
     {"for", "TIME", "for this time: 90s, 15m, 2h, 7d; default: until --return"},
     {"node", "NODE", "slots of another node, which has to be alive; default: this one"},
@@ -464,6 +475,14 @@ const struct command cli_commands[] = {
      forward_options, 2, 2, command_forward},
     {"events", "", "what happened on this node, or on another one", NULL, events_options, 0, 0, command_events},
     {"withhold", "[SLOT]...", "take slots of a node back from the mesh; default: all of this one",
+    {"notebook", "[DIR]", "JupyterLab on a slot of the mesh, in a browser here",
+     "Begins a trial that runs JupyterLab, and prints a link to it. The code directory (default: the current one) is copied to where\n"
+     "JupyterLab works, $SHOAL_OUTPUT_DIR: so files outlive the node, and the notebook goes on elsewhere with them (shoal output get).\n"
+     "A kernel that computes, a cell that is run and a file that is saved count as use. shoal ls --label notebook lists notebooks,\n"
+     "shoal cancel EXP ends one.\n",
+     notebook_options, 0, 1, command_notebook},
+    {"events", "", "what happened on this node", NULL, events_options, 0, 0, command_events},
+    {"withhold", "[SLOT]...", "take slots of this node back from the mesh; default: all",
      "SLOT is a slot's index in shoal slots. A worker there is asked to save a checkpoint and leave, and killed after\n"
      "its experiment's preemption_timeout; its trial goes on elsewhere. Slots stay withheld when the daemon is restarted;\n"
      "the time of --for then begins anew.\n",

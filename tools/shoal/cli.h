@@ -117,6 +117,7 @@ int command_checkpoint_ls(struct cli *cli, const struct arguments *arguments);
 int command_checkpoint_get(struct cli *cli, const struct arguments *arguments);
 int command_checkpoint_verify(struct cli *cli, const struct arguments *arguments);
 int command_exec(struct cli *cli, const struct arguments *arguments); /* command_exec.c */
+int command_notebook(struct cli *cli, const struct arguments *arguments); /* command_notebook.c */
 int command_forward(struct cli *cli, const struct arguments *arguments); /* command_forward.c */
 int command_completion(struct cli *cli, const struct arguments *arguments); /* command_completion.c */
 int command_output_ls(struct cli *cli, const struct arguments *arguments); /* command_output.c */

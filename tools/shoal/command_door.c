@@ -1,15 +1,11 @@
 /* open, token and session: the HTTP door of the node (docs/http.md). */
 
-#include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/document.h"
 #include "base/units.h"
+#include "tools/shoal/browser.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/target.h"
@@ -17,8 +13,6 @@
 #define URL_BYTES 512
 #define EXPIRES_S_MAX (3653ull * 86400)
 #define EXPIRES_S_DEFAULT (90ull * 86400)
-
-extern char **environ;
 
 /* ---- open ------------------------------------------------------------------------------------------------------ */
 
@@ -41,45 +35,6 @@ static int page_of(struct client *client, const char *operand, char out[128])
     return code;
 }
 
-/* Shows a link to a browser by a file that only this account can read: every account can read command lines. False:
- * there is no browser, or no file could be written. */
-static bool show(const char *dir, const char *url)
-{
-    char path[PATH_MAX];
-    if (getenv("DISPLAY") == NULL && getenv("WAYLAND_DISPLAY") == NULL) {
-        return false;
-    }
-    int bytes = snprintf(path, sizeof path, "%s/open.html", dir);
-    if (bytes < 0 || (size_t)bytes >= sizeof path) {
-        return false;
-    }
-    (void)unlink(path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (file == NULL) {
-        return false;
-    }
-    (void)fprintf(file,
-                  "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; "
-                  "url=%s\"><title>Shoal</title>\n",
-                  url);
-    if (fclose(file) != 0) {
-        return false;
-    }
-    const char *const arguments[] = {"xdg-open", path, NULL};
-    posix_spawn_file_actions_t actions;
-    pid_t pid;
-    if (posix_spawn_file_actions_init(&actions) != 0) {
-        return false;
-    }
-    bool is_quiet = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
-                    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0) == 0;
-    bool is_started =
-        is_quiet && posix_spawnp(&pid, arguments[0], &actions, NULL, (char *const *)(uintptr_t)arguments, environ) == 0;
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return is_started;
-}
-
 int command_open(struct cli *cli, const struct arguments *arguments)
 {
     struct client client;
@@ -100,7 +55,7 @@ int command_open(struct cli *cli, const struct arguments *arguments)
         document_text(&reply.document, "address", address, sizeof address);
         document_text(&reply.document, "code", code_text, sizeof code_text);
         (void)snprintf(url, sizeof url, "%s/login?code=%s%s", address, code_text, page);
-        bool is_shown = !options_has(arguments, "print") && !cli->json && show(cli->dir, url);
+        bool is_shown = !options_has(arguments, "print") && !cli->json && browser_show(cli->dir, url);
         if (cli->json) {
             (void)fprintf(cli->out, "{\"url\":\"%s\",\"expires_s\":%llu}\n", url,
                           (unsigned long long)document_number(&reply.document, "expires_s"));

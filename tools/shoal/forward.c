@@ -36,8 +36,15 @@ static uint64_t now_ms(void)
 
 /* ---- the trial ------------------------------------------------------------------------------------------------- */
 
-/* Asks for the trial. `*is_over`: nothing of it will run any more; `state` is a word for people. */
-static int look(struct cli *cli, const struct target *target, char id[CLIENT_EXPERIMENT_TEXT_BYTES], char state[32], bool *is_over)
+/* What is known of the trial. */
+struct looked {
+    char id[CLIENT_EXPERIMENT_TEXT_BYTES];
+    char state[32]; /* a word for people */
+    char why[256];  /* why it is in that state; "": nobody knows */
+    bool is_over;   /* nothing of it will run any more */
+};
+
+static int look(struct cli *cli, const struct target *target, struct looked *out)
 {
     static const char *const over[] = {"completed", "failed", "stopped", "cancelled"};
     struct client client;
@@ -49,12 +56,17 @@ static int look(struct cli *cli, const struct target *target, char id[CLIENT_EXP
     code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
     if (code == CLI_DONE) {
         char of_experiment[32];
-        document_text(document_find(&reply.document, "experiment"), "id", id, CLIENT_EXPERIMENT_TEXT_BYTES);
+        msgpack_object_array reasons = document_list(&reply.document, "why");
+        document_text(document_find(&reply.document, "experiment"), "id", out->id, sizeof out->id);
         document_text(document_find(&reply.document, "experiment"), "state", of_experiment, sizeof of_experiment);
-        document_text(document_find(&reply.document, "trial"), "state", state, 32);
-        *is_over = strcmp(of_experiment, "cancelled") == 0;
+        document_text(document_find(&reply.document, "trial"), "state", out->state, sizeof out->state);
+        out->why[0] = '\0';
+        if (reasons.size > 0) {
+            document_text(&reasons.ptr[0], "text", out->why, sizeof out->why);
+        }
+        out->is_over = strcmp(of_experiment, "cancelled") == 0;
         for (size_t i = 0; i < sizeof over / sizeof over[0]; i++) {
-            *is_over |= strcmp(state, over[i]) == 0;
+            out->is_over |= strcmp(out->state, over[i]) == 0;
         }
     }
     client_close(&client);
@@ -65,21 +77,21 @@ static int look(struct cli *cli, const struct target *target, char id[CLIENT_EXP
 
 int forward_open(struct cli *cli, const struct target *target, uint64_t rank, uint16_t local_port, struct forward *out)
 {
-    char id[CLIENT_EXPERIMENT_TEXT_BYTES], state[32], host[16];
+    struct looked looked = {.is_over = false};
+    char host[16];
     uint8_t name[CLIENT_EXPERIMENT_TEXT_BYTES + 8] = {0};
-    bool is_over = false;
     *out = (struct forward){.cli = cli, .rank = rank, .listen_fd = -1};
-    int code = look(cli, target, id, state, &is_over);
-    if (code == CLI_DONE && is_over) {
+    int code = look(cli, target, &looked);
+    if (code == CLI_DONE && looked.is_over) {
         code = cli_fail(cli, CLI_REFUSED, "trial %llu of %.80s is %s: nothing of it runs any more", (unsigned long long)target->trial,
-                        target->experiment, state);
+                        target->experiment, looked.state);
     }
     if (code != CLI_DONE) {
         return code;
     }
     out->target = (struct target){.has_trial = true, .trial = target->trial};
-    (void)snprintf(out->target.experiment, sizeof out->target.experiment, "%s", id);
-    memcpy(name, id, strlen(id));
+    (void)snprintf(out->target.experiment, sizeof out->target.experiment, "%s", looked.id);
+    memcpy(name, looked.id, strlen(looked.id));
     bytes_put_u64(name + CLIENT_EXPERIMENT_TEXT_BYTES, target->trial);
     uint64_t place = bytes_hash64(name, sizeof name, 74);
     (void)snprintf(host, sizeof host, "127.74.%u.%u", (unsigned)(place & 0xff), 1 + (unsigned)((place >> 8) % 254));
@@ -155,7 +167,9 @@ static void accept_one(struct forward *forward)
 int forward_serve(struct forward *forward, bool (*tick)(struct forward *forward, void *context), void *context)
 {
     struct sigaction action = {.sa_handler = note_end};
-    uint64_t look_ms = now_ms() + LOOK_MS;
+    uint64_t look_ms = now_ms() + TICK_MS;
+    struct looked looked = {.is_over = false};
+    char told[sizeof looked.why] = "";
     int code = CLI_DONE;
     ended_by = 0;
     (void)sigaction(SIGINT, &action, NULL);
@@ -167,15 +181,18 @@ int forward_serve(struct forward *forward, bool (*tick)(struct forward *forward,
         }
         while (waitpid(-1, NULL, WNOHANG) > 0) {
         }
-        char id[CLIENT_EXPERIMENT_TEXT_BYTES], state[32];
-        bool is_over = false;
-        if (now_ms() >= look_ms) {
-            look_ms = now_ms() + LOOK_MS;
-            code = look(forward->cli, &forward->target, id, state, &is_over);
+        if (now_ms() < look_ms) {
+            continue;
         }
-        if (code == CLI_DONE && is_over) {
-            cli_warn(forward->cli, "the trial is %s: nothing is served any more", state);
+        look_ms = now_ms() + LOOK_MS;
+        code = look(forward->cli, &forward->target, &looked);
+        if (code == CLI_DONE && looked.is_over) {
+            cli_warn(forward->cli, "the trial is %s: nothing is served any more", looked.state);
             break;
+        }
+        if (code == CLI_DONE && strcmp(looked.state, "running") != 0 && looked.why[0] != '\0' && strcmp(looked.why, told) != 0) {
+            (void)snprintf(told, sizeof told, "%s", looked.why);
+            cli_warn(forward->cli, "waiting: %s", told);
         }
     }
     (void)signal(SIGINT, SIG_DFL);
