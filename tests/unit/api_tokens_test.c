@@ -263,7 +263,7 @@ static void rights_are_those_of_the_token_for_every_request(void **state)
 static void a_worker_and_the_local_socket_are_not_reached(void **state)
 {
     (void)state;
-    static const char *const closed[] = {"login_code", "searcher_turn", "worker_open", "worker_save", "worker_report"};
+    static const char *const closed[] = {"login_code", "searcher_turn", "exec", "forward", "worker_open", "worker_save", "worker_report"};
     for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
         ask(closed[i], FULL, NULL, NULL);
         assert_int_equal(code_heard(), EXIT_NO_RIGHTS);
