@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import urllib.error
@@ -10,7 +11,8 @@ import urllib.request
 from pathlib import Path
 
 from case_shells import ended, run, shoal
-from lab import case, expect, show, wait_over, wait_until
+from door import DOOR, python_with
+from lab import Skip, case, expect, show, wait_over, wait_until
 
 FAKE = Path(__file__).parent / "programs" / "fake_jupyter.py"
 
@@ -108,3 +110,52 @@ def a_node_without_jupyter_says_what_to_do(lab):
     status, output, errors = ended(shoal(node, "notebook", lab.dir / "mesh0", "--print", "--port", "0"), 60)
     expect(status == 1 and "notebook: this node has no JupyterLab; install jupyterlab there" in errors, f"{status} {output} {errors}")
     return None
+
+
+CELL = """
+import os
+print(sum(range(1000001)), os.environ["SHOAL_EXPERIMENT"], os.environ.get("RANK"), os.getpid())
+open("from_the_kernel.txt", "w").write("kept")
+"""
+
+
+@case(limit_s=900, whole=True)
+def a_kernel_of_jupyterlab_computes_on_the_leased_slot(lab):
+    python = python_with("jupyter-venv", "jupyterlab", "websocket-client", limit_s=800)
+    mesh = lab.mesh(["alder", "birch"], start=False, options=["--worker-env", f"PATH={Path(python).parent}:/usr/bin:/bin"])
+    user, worker = mesh.nodes
+    user.slots, worker.slots = "none", "cpu:1"
+    mesh.start()
+    process, identity, url = notebook(lab, user)
+    slots = user.json("slots")["slots"]
+    expect([slot["experiment"] for slot in slots] == [identity], f"the notebook holds the slot: {slots}")
+    done = subprocess.run([python, Path(__file__).parent / "programs" / "notebook_cell.py", url, CELL], capture_output=True, text=True,
+                          timeout=240)
+    expect(done.returncode == 0, done.stderr[-2000:])
+    told = json.loads(done.stdout.splitlines()[-1])
+    words = told["written"].split()
+    expect(words[:3] == ["500000500000", identity, "None"] and told["lab"] == 200, f"the cell wrote {told}")
+    environment = Path(f"/proc/{words[3]}/environ").read_bytes()
+    expect(f"SHOAL_OUTPUT_DIR={worker.dir}".encode() in environment, "the kernel is a process of the trial, on the node with the slot")
+    user.run("stop", f"{identity}/0")
+    wait_over(mesh, identity, 60, "completed")
+    expect(not Path(f"/proc/{words[3]}").exists(), "the kernel has ended with its notebook")
+    expect("from_the_kernel.txt" in user.run("output", "ls", f"{identity}/0"), "what the kernel wrote stays")
+
+
+@case(limit_s=300, whole=True)
+def what_a_notebook_serves_gets_no_cookie_of_the_dashboard(lab):
+    if shutil.which("chromium") is None:
+        raise Skip("there is no program chromium (Debian's package chromium)")
+    python = python_with("web-venv", "playwright==1.65.2")
+    programs = place_jupyter(lab)
+    node = lab.mesh(1, slots="cpu:1", options=[*DOOR, "--worker-env", f"PATH={programs}:/usr/bin:/bin"]).nodes[0]
+    process, identity, url = notebook(lab, node)
+    link = node.json("open")["url"]
+    done = subprocess.run([python, Path(__file__).parent / "programs" / "hostile_page.py", link, url], capture_output=True, text=True,
+                          timeout=120)
+    expect(done.returncode == 0, done.stderr[-2000:])
+    told = json.loads(done.stdout.splitlines()[-1])
+    expect(told["inside"] == 200 and len(told["cookies"]) == 1, f"the browser is logged in at the door: {told}")
+    expect("Cookie" not in told["sent"] and told["got"]["cookie"] == "", f"the page gets no cookie: {told}")
+    expect(told["got"]["cors"].startswith("refused") and not re.search(r'"mesh"', told["got"]["no-cors"]), f"and nothing of the door: {told}")

@@ -33,7 +33,8 @@ class Idle(unittest.TestCase):
         self.assertEqual(said(lambda: idleness.look(0, 3299)), (False, ""))
         result, text = said(lambda: idleness.look(0, 3300))
         self.assertFalse(result)
-        self.assertEqual(text, "notebook: nobody has used it for 55 min; in 5 min it ends and gives its slot back, unless a cell is run\n")
+        wanted = "nobody has used it for 55 min; in 5 min it ends and gives its slot back, unless a cell is run"
+        self.assertEqual(text, f"notebook: {wanted}\n")
         self.assertEqual(said(lambda: idleness.look(0, 3500)), (False, ""))
         self.assertTrue(idleness.look(0, 3600))
 
