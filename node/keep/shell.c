@@ -556,9 +556,11 @@ int keep_shell_main(const char *run_directory)
     if (code != 0) {
         return fail(&shell, "The environment of the trial cannot be read on its node: %s.", err_text(code));
     }
-    if (start(&shell, &spec)) {
-        keep_run_wipe(&spec);
+    bool is_started = start(&shell, &spec);
+    keep_run_close(&spec); /* the command has its copy of the secrets, and this process forgets them */
+    if (is_started) {
         run(&shell);
     }
+    free(shell.buffer);
     return 0;
 }
