@@ -183,3 +183,53 @@ def a_port_of_the_trials_machine_is_reached_from_another_node(lab):
     user.run("cancel", identity)
     status, _, errors = ended(forward, 40)
     expect(status == 0 and "nothing is served any more" in errors, f"after a cancel: {status} {errors}")
+
+
+@case(limit_s=120, whole=True)
+def a_command_ends_with_either_daemon_and_leaves_no_process_to_the_next_one(lab):
+    mesh, user, worker, identity = mesh_with_trial(lab, {"entrypoint": "echo begun; exec sleep 600"})
+    trial, before = f"{identity}/0", len(processes_with(identity))
+    script = 'trap "" HUP TERM; echo there; while :; do sleep 1; done'
+
+    client = shoal(user, "exec", trial, "--", "sh", "-c", script)
+    expect(client.stdout.readline() == b"there\n", "the command begins")
+    worker.kill_daemon()
+    worker.start()
+    status, _, errors = ended(client, 40)
+    expect(status == 1 and "node birch" in errors and errors.count("\n") == 1, f"after the daemon's restart: {status} {errors!r}")
+    wait_until(lambda: len(processes_with(identity)) == before, 20, "the command to end, and the worker to live on")
+
+    mesh.wait_alive(2)
+    wait_until(lambda: run(user, "exec", trial, "--", "true")[0] == 0, 30, "the adopted worker to have commands again")
+    client = shoal(user, "exec", trial, "--", "sh", "-c", script)
+    expect(client.stdout.readline() == b"there\n", "the command begins")
+    user.kill_daemon()
+    status, _, errors = ended(client, 20)
+    expect(status == 3 and errors.startswith("shoal: ") and errors.count("\n") == 1, f"without a daemon: {status} {errors!r}")
+    wait_until(lambda: len(processes_with(identity)) == before, 40, "the command to end without its client's daemon")
+
+
+@case(limit_s=150, whole=True)
+def a_cut_ends_a_command_on_both_sides_and_no_bytes_are_lost_before(lab):
+    mesh, wire = lab.wired(["alder", "birch"])
+    user, worker = mesh.nodes
+    user.slots = "none"
+    mesh.start()
+    identity = lab.submit(user, {"name": "beside", "entrypoint": "echo begun; exec sleep 600"})
+    wait_until(lambda: "begun" in user.run("logs", f"{identity}/0", check=False), 60, "the program to begin")
+    wire.lose(1, 0, 3)  # of the frames to the user's machine
+    status, output, errors = ended(wired(user, "exec", f"{identity}/0", "--", "seq", "400000"), 60)
+    expect((status, output) == (0, "".join(f"{number}\n" for number in range(1, 400001)).encode()), f"over a bad link: {status} {errors}")
+    wire.clear()
+    before = len(processes_with(identity))
+    client = wired(user, "exec", f"{identity}/0", "--", "sh", "-c", "echo there; exec sleep 600")
+    expect(client.stdout.readline() == b"there\n", "the command begins")
+    wire.cut(1)
+    status, _, errors = ended(client, 40)
+    expect(status == 1 and "node birch" in errors and errors.count("\n") == 1, f"beyond a cut: {status} {errors!r}")
+    wait_until(lambda: len(processes_with(identity)) <= before, 40, "the command to end beyond the cut, too")
+
+
+def wired(node, *arguments):
+    command = [*node.wrap, str(node.bin / "shoal"), "--dir", str(node.dir), *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
