@@ -2,10 +2,11 @@
 
 import json
 import os
+import socket
 import subprocess
 from pathlib import Path
 
-from door import DOOR, Door, new_token, python_with
+from door import DOOR, Door, log_in, new_token, python_with
 from lab import Broken, case, expect, show, wait_over, wait_until
 
 # Requests in the form in which mlflow 3.17 sends them for set_experiment, start_run, log_params, log_metrics and so on.
@@ -350,7 +351,83 @@ def a_script_with_autolog_is_tracked_with_no_line_changed(lab):
     expect(told["found"] == [run] and told["history"] == [[step, 1 / (step + 1)] for step in range(5)], f"searched: {told}")
     expect(len(told["best"]) == 1 and told["tried"] == ["0.1", "1.0", "10.0"], f"further runs of the search: {told['best']}, {told['tried']}")
     expect({"big", "notes", "models"} <= set(told["files"]) and told["text"] == "hello", f"files: {told['files']}")
-    expect(told["guess"] == [1] and len(told["models"]) == 2, f"the model: {told['guess']} of {told['models']}")
+    expect(told["guess"] == [1] and len(told["models"]) == 3, f"the model: {told['guess']} of {told['models']}")
     memory = [memory_of(door.process()) for door in doors]
     expect(max(memory) < 64, f"the doors have had {memory} MiB")
     return f"the doors have had {', '.join(f'{one:.0f}' for one in memory)} MiB"
+
+
+KEEPS_ON = """
+import json, os, time, urllib.error, urllib.request
+URI, RUN, TOKEN = (os.environ["MLFLOW_" + name] for name in ("TRACKING_URI", "RUN_ID", "TRACKING_TOKEN"))
+
+def ask(method, path, body):
+    for _ in range(100):  # a daemon that starts again is away for a moment
+        request = urllib.request.Request(f"{URI}/api/2.0/{path}", body, {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"},
+                                         method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            if error.code not in (401, 503):
+                return error.code
+        except OSError:
+            pass
+        time.sleep(0.2)
+    raise TimeoutError(path)
+
+def post(path, **fields):
+    return ask("POST", f"mlflow/runs/{path}", json.dumps({"run_id": RUN, **fields}).encode())
+
+assert post("log-parameter", key="lr", value="0.1") == 200
+assert post("log-metric", key="train/loss", value=1, step=1) == 200
+print("begun", TOKEN, flush=True)
+while not os.path.exists(os.environ["SHOAL_HP_GO"]):
+    time.sleep(0.05)
+assert post("log-parameter", key="lr", value="0.1") == 200
+assert post("log-parameter", key="lr", value="0.2") == 400
+assert post("log-metric", key="train/loss", value=0.5, step=2) == 200
+assert post("set-tag", key="stage", value="after") == 200
+place = f"{os.environ['MLFLOW_EXPERIMENT_ID']}/{RUN}/artifacts/after.txt"
+assert ask("PUT", f"mlflow-artifacts/artifacts/{place}", b"after") == 200
+"""
+
+
+@case(limit_s=120)
+def a_trial_writes_on_after_its_daemon_was_killed(lab):
+    """The token outlives the daemon as the worker does, and parameters stay what they were. Nobody else writes."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    mesh = lab.mesh(1, slots="cpu:1", options=["--http", f"127.0.0.1:{port}"])
+    node, go = mesh.nodes[0], lab.dir / "go"
+    found = lab.submit(node, {"name": "on", "entrypoint": "python3 client.py", "max_restarts": 0, "hyperparameters": {"go": str(go)},
+                              "searcher": {"name": "single", "metric": "loss"}}, {"client.py": KEEPS_ON})
+    wait_until(lambda: "begun" in node.run("logs", f"{found}/0", check=False), 30, "the trial to begin")
+    node.kill_daemon()
+    node.start()
+    door = Door(node)
+    run, place = f"{found}{0:016x}", f"{int(found, 16) & (1 << 63) - 1}/{found}{0:016x}/artifacts"
+    upload = f"/api/2.0/mlflow-artifacts/artifacts/{place}/strange.bin"
+    large = b"x" * (4 << 20)
+    for status, options in ((401, {"token": None}), (401, {"token": "trial_" + "0" * 64}), (403, {"token": new_token(node, "reader", "--read-only")}),
+                            (501, {}), (403, {"token": None, "Host": "evil.example"})):
+        answer = door.ask("PUT", upload, body=large, **options)
+        expect(answer.status == status, f"an upload with {options}: {answer}")
+    cookie = log_in(door)
+    answer = door.ask("PUT", upload, body=b"x", token=None, Cookie=cookie, Content_Type="text/plain")
+    expect(answer.status == 415, f"an upload with a cookie: {answer}")
+    answer = door.post("/api/2.0/mlflow/runs/set-tag", {"run_id": run, "key": "a", "value": "b"})
+    expect(answer.status == 403 and answer.json()["error_code"] == "PERMISSION_DENIED", f"a tag by another token: {answer}")
+    token = node.run("logs", f"{found}/0").split()[1]
+    for path, body in (("/api/v1/experiments", {"config": "name: x"}), (f"/api/v1/experiments/{found}/cancel", {}), ("/api/v1/tokens", {"name": "x"})):
+        expect(door.post(path, body, token=token).status == 403, f"{path} with the token of a trial")
+    expect(door.get("/api/v1/experiments", token=token).status == 200, "the token of a trial reads")
+    expect(memory_of(door.process()) < 64, "the door's memory")
+    go.touch()
+    over_with_logs(mesh, found)
+    data = door.get(f"/api/2.0/mlflow/runs/get?run_id={run}").json()["run"]["data"]
+    expect({"key": "lr", "value": "0.1"} in data["params"] and {"key": "stage", "value": "after"} in data["tags"], f"{data}")
+    expect([(row["value"], row["step"]) for row in data["metrics"]] == [(0.5, 2)], f"{data['metrics']}")
+    file = wait_until(lambda: door.get(upload.replace("strange.bin", "after.txt")), 20, "the file")
+    expect(file.body == b"after", f"the file: {file}")

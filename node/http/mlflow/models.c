@@ -317,6 +317,18 @@ static void collect(json_t *models, const json_t *of_trial, const struct filter 
     }
 }
 
+/* The number of an experiment's trials, which `ls` has by their states. */
+static uint64_t trials_of(const msgpack_object *row)
+{
+    uint64_t count = 0;
+    msgpack_object_map states = document_pairs(document_find(row, "trials"));
+    for (uint32_t i = 0; i < states.size; i++) {
+        double number = 0;
+        count += document_double(&states.ptr[i].val, &number) && number > 0 ? (uint64_t)number : 0;
+    }
+    return count;
+}
+
 static bool search(struct work *work, const struct filter *filter)
 {
     msgpack_object list;
@@ -336,6 +348,11 @@ static bool search(struct work *work, const struct filter *filter)
             continue;
         }
         document_text(row, "id", experiment, sizeof experiment);
+        if (trials_of(row) > RUNS_TEXTS_MAX) {
+            json_decref(models);
+            return work_fail_argument(work, "Models are searched in experiments of %d trials at most; get them by their ids.",
+                                      RUNS_TEXTS_MAX);
+        }
         if (!work_read_texts(work, experiment, -1, &texts)) {
             json_decref(models);
             return false;

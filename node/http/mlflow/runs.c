@@ -319,11 +319,14 @@ bool runs_read(struct work *work, const char *id, json_t **out)
 {
     msgpack_object document;
     json_t *texts = NULL;
-    if (!work_ask(work, "show", id, -1, &document) || !work_read_texts(work, id, -1, &texts)) {
+    if (!work_ask(work, "show", id, -1, &document)) {
         return false;
     }
     const msgpack_object *experiment = document_find(&document, "experiment");
     msgpack_object_array trials = document_list(experiment, "trials");
+    if (trials.size <= RUNS_TEXTS_MAX && !work_read_texts(work, id, -1, &texts)) {
+        return false;
+    }
     bool is_good = true;
     *out = json_array();
     for (uint32_t i = 0; i < trials.size && is_good; i++) {

@@ -83,7 +83,10 @@ json_t *work_experiment(const msgpack_object *row); /* of `ls` */
  * each section of their texts (node/daemon/wire/texts.h). `trial` below 0: of all trials. False: the answer is an error. */
 bool work_read_texts(struct work *work, const char *experiment, long long trial, json_t **out);
 
-/* The documents of all runs of an experiment, a list. False: the answer is an error. */
+/* Each trial's texts are a series of their own, so those of more trials are not read at once. */
+#define RUNS_TEXTS_MAX 2000
+
+/* The documents of all runs of an experiment, a list; of one with more than RUNS_TEXTS_MAX trials without texts and further runs. False: the answer is an error. */
 bool runs_read(struct work *work, const char *experiment, json_t **out);
 
 /* JSON has no NaN; the client's reader of numbers takes texts for it and for infinities. */
