@@ -144,12 +144,48 @@ static void put_door(const struct fact_door *door, msgpack_packer *packer)
     render_put_hex(packer, door->certificate, sizeof door->certificate);
 }
 
+/* The nodes that this one found alive and did not reach, by its own record. */
+static void put_links(const struct node_core *core, const struct view_member *member, msgpack_packer *packer)
+{
+    const struct view_links *links = view_member_links(member);
+    const struct view *view = node_core_view(core);
+    render_put_string(packer, "links");
+    if (links == NULL) {
+        (void)msgpack_pack_nil(packer);
+        return;
+    }
+    (void)msgpack_pack_map(packer, 2);
+    render_put_u64(packer, "networks", links->network_count);
+    render_put_string(packer, "unreached");
+    (void)msgpack_pack_array(packer, links->unreached_count);
+    for (uint32_t i = 0; i < links->unreached_count; i++) {
+        const struct fact_unreached *other = &links->unreached[i];
+        char prefix[2 * sizeof other->node + 1];
+        uint32_t at = 0, networks = 0;
+        while (at < view->member_count && memcmp(view->members[at]->id.bytes, other->node, sizeof other->node) != 0) {
+            at++;
+        }
+        for (uint32_t bits = other->networks; bits != 0; bits &= bits - 1) {
+            networks++;
+        }
+        bytes_to_hex(prefix, other->node, sizeof other->node);
+        (void)msgpack_pack_map(packer, 2);
+        render_put_string(packer, "node");
+        if (at < view->member_count) {
+            render_put_node_id(packer, view->members[at]->id);
+        } else {
+            render_put_string(packer, prefix);
+        }
+        render_put_u64(packer, "networks", networks);
+    }
+}
+
 static void put_node(const struct node_core *core, const struct view_member *member, msgpack_packer *packer)
 {
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
     struct fact_drain drain = view_member_drain(member);
-    (void)msgpack_pack_map(packer, 14 + (member->evicted ? 1 : 0));
+    (void)msgpack_pack_map(packer, 15 + (member->evicted ? 1 : 0));
     render_put_string(packer, "id");
     render_put_node_id(packer, member->id);
     render_put_text(packer, "label", render_node_label(core, member->id).text);
@@ -178,6 +214,7 @@ static void put_node(const struct node_core *core, const struct view_member *mem
         render_put_string(packer, "evictor");
         render_put_node_id(packer, member->evictor);
     }
+    put_links(core, member, packer);
     int64_t ahead_s;
     render_put_string(packer, "clock_ahead_s");
     if (render_node_lives(core, member) && node_core_clock_ahead_s(core, member->id, &ahead_s)) {

@@ -5,6 +5,7 @@ import { actionButton } from "./dialog.js";
 import { fill, h, name, setText } from "./dom.js";
 import { eventList } from "./event_list.js";
 import { duration, plural, whole } from "./format.js";
+import { linkMap } from "./link_map.js";
 import { calm, follow, repeat } from "./live.js";
 import { fillButtons, menu } from "./menu.js";
 import { link } from "./router.js";
@@ -24,10 +25,12 @@ class MeshPage {
     this.sums = h("dl", { class: "sums" });
     this.waiting = h("div");
     this.list = h("div", { class: "nodes" });
+    this.links = h("div");
     this.events = eventList("Latest events of this node");
     this.cards = new Map();
     this.usage = new Map();
     this.element = h("div", {}, h("h1", {}, "Mesh"), this.sums, this.waiting, this.list,
+      this.links,
       h("section", {}, h("h2", {}, "Events"), this.events.element));
     this.lists = repeat(LISTS_MS, () => this.load());
     this.use = repeat(USAGE_MS, () => this.loadUsage());
@@ -44,6 +47,7 @@ class MeshPage {
     this.drawSums(status);
     this.drawWaiting(status.waiting ?? []);
     this.drawNodes(nodes.nodes, slots.slots);
+    this.drawLinks(nodes.nodes);
   }
 
   async loadUsage() {
@@ -75,6 +79,14 @@ class MeshPage {
         h("ul", { class: "plain" }, waiting.map((one) => h("li", {}, h("a", { href: link(["experiments", one.experiment]) },
           name(one.name)),
           `, ${plural(one.trials, "trial")}: ${one.reason}`)))));
+    }
+  }
+
+  drawLinks(nodes) {
+    const text = JSON.stringify(nodes.map((node) => [node.id, node.label, node.state, node.links]));
+    if (text !== this.linksText) {
+      this.linksText = text;
+      fill(this.links, linkMap(nodes));
     }
   }
 

@@ -97,7 +97,8 @@ function valueOf(list, plugin) {
     : plugin === "histograms" ? { kind: "histogram", bars: tensorRows(parts) } : null;
 }
 
-/* Returns a Map of tag to [{ step, kind, ... }], in the order of the file. A tag's plugin is named in its first value only. */
+/* Returns a Map of tag to [{ step, kind, ... }], in the order of the file. A tag's plugin is named in its first value
+   only. */
 export function readEvents(bytes) {
   const tags = new Map();
   const plugins = new Map();

@@ -1,5 +1,5 @@
-/* What a program's own SummaryWriter wrote into event files: pictures, histograms and text, the newest of each tag, older ones
-   by a slider. */
+/* What a program's own SummaryWriter wrote into event files: pictures, histograms and text, the newest of each tag, older
+   ones by a slider. */
 
 import { getBytes, path } from "./api.js";
 import { Surface, drawAxes } from "./canvas.js";
@@ -24,7 +24,8 @@ export class Summaries {
     this.surfaces = [];
     this.note = h("p", { class: "quiet small-text" });
     this.grid = h("div", { class: "curve-grid" });
-    this.element = h("section", { class: "summaries", hidden: true }, h("h2", {}, "From the program's summaries"), this.note, this.grid);
+    this.element = h("section", { class: "summaries", hidden: true }, h("h2", {}, "From the program's summaries"),
+      this.note, this.grid);
   }
 
   async update(rows) {
