@@ -100,7 +100,9 @@ static void put_responses(FILE *out, const struct route *route)
                     {415, "The body is no JSON"},          {503, "The daemon does not answer now"},
                     {504, "The daemon took too long"}};
     (void)fputs(",\"responses\":{\"200\":{\"description\":\"Done\",\"content\":{", out);
-    if (route->kind == ROUTE_FILE) {
+    if (route->kind == ROUTE_FILE && strcmp(route->type, "application/json") == 0) {
+        (void)fputs("\"application/json\":{\"schema\":{\"type\":\"array\"}}", out);
+    } else if (route->kind == ROUTE_FILE) {
         (void)fprintf(out, "\"%s\":{\"schema\":{\"type\":\"string\",\"format\":\"binary\"}}", route->type);
     } else if (route->kind == ROUTE_EXPORT) {
         (void)fputs("\"text/html\":{\"schema\":{\"type\":\"string\"}},\"text/csv\":{\"schema\":{\"type\":\"string\"}},"

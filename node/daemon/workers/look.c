@@ -95,15 +95,27 @@ static void count_process(struct daemon_look *look, struct profile_counters *cou
     }
 }
 
+/* Where the kernel does not tell now, what it told last stays the one to compare with. */
+static void look_at_sockets(struct daemon_look *look)
+{
+    struct keep_socket *sockets;
+    size_t count;
+    look->has_sockets = keep_sockets_list(&sockets, &count);
+    if (look->has_sockets) {
+        free(look->sockets_before);
+        look->sockets_before = look->sockets;
+        look->before_count = look->socket_count;
+        look->sockets = sockets;
+        look->socket_count = count;
+    }
+}
+
 static void look_work(struct job *job)
 {
     struct daemon_look *look = (struct daemon_look *)job;
     struct keep_process *all;
     uint64_t looked_ms = daemon_now_ms();
-    free(look->sockets_before);
-    look->sockets_before = look->sockets;
-    look->before_count = look->socket_count;
-    look->has_sockets = keep_sockets_list(&look->sockets, &look->socket_count);
+    look_at_sockets(look);
     size_t count = keep_processes_list(&all);
     if (count > 0) {
         qsort(all, count, sizeof *all, by_pid);
