@@ -569,7 +569,7 @@ static struct MHD_Response *serve(struct call *call, int *status)
 static bool begin_upload(struct call *call, struct body *body)
 {
     const char *path = begins(call->path, "/mlflow") ? call->path + strlen("/mlflow") : call->path;
-    bool is_ours = guard_host_is_ours(field(call, "Host"), options->hosts, options->host_count);
+    bool is_ours = guard_host_is_ours(field(call, "Host"), options->hosts, options->host_count, options->is_beyond);
     if (!mlflow_is_upload(call->method, path) || !is_ours) {
         return true;
     }

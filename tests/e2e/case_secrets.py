@@ -102,7 +102,7 @@ def a_trial_waits_for_a_secret_and_a_new_value_counts_from_the_next_attempt(lab)
     expect(show(mesh, third)["trials"][0]["state"] == "queued", "it waits")
 
 
-@case(limit_s=60)
+@case(limit_s=60, whole=True)
 def a_warm_trial_finds_its_secret(lab):
     node = lab.mesh(1, slots="cpu:1").nodes[0]
     set_secret(node, "API_KEY", VALUE)

@@ -36,7 +36,7 @@ static const struct option_rule token_options[] = {
 static const struct option_rule webhook_options[] = {
     {"on", "EVENT", "completed, failed, best or node_lost; may be repeated"},
     {"log-match", "PATTERN", "the first line of each worker's log that matches the regular expression"},
-    {"secret", "NAME", "a secret (shoal secret ls) that signs"},
+    {"secret", "SECRET", "a secret (shoal secret ls) that signs"},
     {"slack", NULL, "a sentence as Slack and Mattermost take it, instead of the event's document"},
     {NULL, NULL, NULL}};
 static const struct option_rule invite_options[] = {
@@ -289,7 +289,7 @@ const struct command cli_commands[] = {
      "attempt on.\n",
      no_options, 1, 1, command_secret_set},
     {"secret ls", "", "the names of the secrets, and how many nodes have a copy", NULL, no_options, 0, 0, command_secret_ls},
-    {"secret rm", "NAME", "remove a secret, on all nodes", "Programs that run keep it; trials that ask for it wait until it is set again.\n",
+    {"secret rm", "SECRET", "remove a secret, on all nodes", "Programs that run keep it; trials that ask for it wait until it is set again.\n",
      no_options, 1, 1, command_secret_rm},
     {"session ls", "", "the sessions of browsers at this node's door", "Each node has its own; one that ended is not listed.\n", no_options, 0, 0,
      command_session_ls},
@@ -301,9 +301,9 @@ const struct command cli_commands[] = {
      "http://, https://, or secret:NAME for an address that is a secret itself. The key webhooks of a configuration is for one experiment.\n",
      webhook_options, 1, 1, command_webhook_add},
     {"webhook ls", "", "the webhooks of the mesh, and what became of telling them", NULL, no_options, 0, 0, command_webhook_ls},
-    {"webhook test", "ID", "send a webhook a test", "ID is one of shoal webhook ls, or its first digits, at least 4.\n", no_options, 1, 1,
+    {"webhook test", "WEBHOOK", "send a webhook a test", "WEBHOOK is one of shoal webhook ls, or its first digits, at least 4.\n", no_options, 1, 1,
      command_webhook_test},
-    {"webhook rm", "ID", "remove a webhook, or an allowed host", "ID is one of shoal webhook ls, or its first digits, at least 4.\n",
+    {"webhook rm", "WEBHOOK", "remove a webhook, or an allowed host", "WEBHOOK is one of shoal webhook ls, or its first digits, at least 4.\n",
      no_options, 1, 1, command_webhook_rm},
     {"webhook allow", "HOST", "let webhooks reach a host of this machine or its network",
      "Addresses of the machine itself, link-local ones and those of metadata services are refused, unless the mesh allows the HOST of\n"
@@ -473,16 +473,14 @@ const struct command cli_commands[] = {
      "connection to port REMOTE (default: PORT) of the loopback of the worker's node. When the trial moves, connections go where it is then.\n"
      EXPERIMENT_DETAILS ONLY_TRIAL_DETAILS,
      forward_options, 2, 2, command_forward},
-    {"events", "", "what happened on this node, or on another one", NULL, events_options, 0, 0, command_events},
-    {"withhold", "[SLOT]...", "take slots of a node back from the mesh; default: all of this one",
     {"notebook", "[DIR]", "JupyterLab on a slot of the mesh, in a browser here",
      "Begins a trial that runs JupyterLab, and prints a link to it. The code directory (default: the current one) is copied to where\n"
      "JupyterLab works, $SHOAL_OUTPUT_DIR: so files outlive the node, and the notebook goes on elsewhere with them (shoal output get).\n"
      "A kernel that computes, a cell that is run and a file that is saved count as use. shoal ls --label notebook lists notebooks,\n"
      "shoal cancel EXP ends one.\n",
      notebook_options, 0, 1, command_notebook},
-    {"events", "", "what happened on this node", NULL, events_options, 0, 0, command_events},
-    {"withhold", "[SLOT]...", "take slots of this node back from the mesh; default: all",
+    {"events", "", "what happened on this node, or on another one", NULL, events_options, 0, 0, command_events},
+    {"withhold", "[SLOT]...", "take slots of a node back from the mesh; default: all of this one",
      "SLOT is a slot's index in shoal slots. A worker there is asked to save a checkpoint and leave, and killed after\n"
      "its experiment's preemption_timeout; its trial goes on elsewhere. Slots stay withheld when the daemon is restarted;\n"
      "the time of --for then begins anew.\n",

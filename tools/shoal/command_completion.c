@@ -60,9 +60,11 @@ static bool next_operand(const char **at, struct operand *out)
 }
 
 /* What operands and values are completed with, by their names. */
-enum kind { KIND_NONE, KIND_EXPERIMENT, KIND_TRIAL, KIND_NODE, KIND_SLOT, KIND_INVITE, KIND_KEY, KIND_FILE, KIND_DIR, KIND_SHELL, KIND_STATE, KIND_COLUMN, KIND_EVENT };
+enum kind { KIND_NONE, KIND_EXPERIMENT, KIND_TRIAL, KIND_NODE, KIND_SLOT, KIND_INVITE, KIND_KEY, KIND_FILE, KIND_DIR, KIND_SHELL, KIND_STATE, KIND_COLUMN,
+            KIND_SECRET, KIND_WEBHOOK, KIND_WEBHOOK_EVENT, KIND_EVENT };
 
 #define STATE_WORDS "queued running paused completed cancelled failed"
+#define WEBHOOK_EVENT_WORDS "completed failed best node_lost"
 #define COLUMN_WORDS \
     "id name state trials total queued running completed failed stopped best metric best_trial coordinator term submitted " \
     "labels description pinned archived priority waiting"
@@ -76,7 +78,7 @@ static enum kind kind_of(const char *name)
     } rows[] = {{"EXP", KIND_EXPERIMENT}, {"EXP/TRIAL", KIND_TRIAL}, {"EXP/TRIAL@STEP", KIND_TRIAL}, {"NODE", KIND_NODE},
                 {"SLOT", KIND_SLOT},      {"ID", KIND_INVITE},       {"KEY=VALUE", KIND_KEY},        {"FILE", KIND_FILE},
                 {"DIR", KIND_DIR},        {"SHELL", KIND_SHELL},     {"STATE", KIND_STATE},        {"COLUMN", KIND_COLUMN},
-                {"KIND", KIND_EVENT}};
+                {"SECRET", KIND_SECRET},  {"WEBHOOK", KIND_WEBHOOK}, {"KIND", KIND_EVENT}, {"EVENT", KIND_WEBHOOK_EVENT}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(name, rows[i].name) == 0) {
             return rows[i].kind;
@@ -96,6 +98,8 @@ static const struct source sources[] = {
     {"nodes", "nodes", "NR > 1 { print $1 }"},
     {"slots", "slots", "NR > 1 { print $2 }"},
     {"invites", "invite --list", "NR > 1 { print $1 }"},
+    {"secrets", "secret ls", "NR > 1 { print $1 }"},
+    {"webhooks", "webhook ls", "NR > 1 { print $1 }"},
     {"keys", "submit --help-config", "/^[a-z_.]+  [(]/ { print $1 }"},
 };
 
@@ -149,6 +153,9 @@ static const char bash_engine[] =
     "    NODE) _shoal_words \"$(_shoal_nodes)\" ;;\n"
     "    SLOT) _shoal_words \"$(_shoal_slots)\" ;;\n"
     "    ID) _shoal_words \"$(_shoal_invites)\" ;;\n"
+    "    SECRET) _shoal_words \"$(_shoal_secrets)\" ;;\n"
+    "    WEBHOOK) _shoal_words \"$(_shoal_webhooks)\" ;;\n"
+    "    EVENT) _shoal_words '" WEBHOOK_EVENT_WORDS "' ;;\n"
     "    KEY=VALUE)\n"
     "        _shoal_words \"$(_shoal_keys)\"\n"
     "        COMPREPLY=(\"${COMPREPLY[@]/%/=}\")\n"
@@ -341,7 +348,8 @@ static const char *zsh_action(const char *value)
         [KIND_NODE] = "_shoal_nodes", [KIND_SLOT] = "_shoal_slots",           [KIND_INVITE] = "_shoal_invites",
         [KIND_KEY] = "_shoal_keys -S =", [KIND_FILE] = "_files",              [KIND_DIR] = "_files -/",
         [KIND_SHELL] = "(bash zsh fish)",  [KIND_STATE] = "(" STATE_WORDS ")", [KIND_COLUMN] = "(" COLUMN_WORDS ")",
-        [KIND_EVENT] = "(" EVENT_WORDS ")"};
+        [KIND_SECRET] = "_shoal_secrets",  [KIND_WEBHOOK] = "_shoal_webhooks", [KIND_EVENT] = "(" EVENT_WORDS ")",
+        [KIND_WEBHOOK_EVENT] = "(" WEBHOOK_EVENT_WORDS ")"};
     return actions[kind_of(value)];
 }
 
@@ -496,6 +504,9 @@ static const char *fish_candidates(const char *value)
                                              [KIND_SHELL] = " -x -a 'bash zsh fish'",
                                              [KIND_STATE] = " -x -a '" STATE_WORDS "'",
                                              [KIND_COLUMN] = " -x -a '" COLUMN_WORDS "'",
+                                             [KIND_SECRET] = " -x -a '(__shoal_secrets)'",
+                                             [KIND_WEBHOOK] = " -x -a '(__shoal_webhooks)'",
+                                             [KIND_WEBHOOK_EVENT] = " -x -a '" WEBHOOK_EVENT_WORDS "'",
                                              [KIND_EVENT] = " -x -a '" EVENT_WORDS "'"};
     return candidates[kind_of(value)];
 }

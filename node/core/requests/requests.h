@@ -44,6 +44,8 @@ struct core_requests {
     uint64_t leave_client; /* from ASKED on: the client to answer */
     struct core_told told[CORE_TOLD_MAX];
     struct core_settled settled[CORE_SETTLED_MAX];
+    uint64_t secrets_due, secrets_stale; /* view.secret_count when no member lacked a copy, and no copy was stale; 0: not known */
+    uint64_t secrets_roster;             /* the members by then */
     uint32_t webhook_turn; /* the experiment that was last looked at for events */
     uint64_t tests;        /* of webhooks in this boot */
     uint64_t leave_ticket; /* from TOLD on: the client is answered once every write up to here is on disk */

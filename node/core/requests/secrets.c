@@ -143,10 +143,25 @@ static bool find_lacking(const struct node_core *core, const struct view_secret 
     return out->count > 0;
 }
 
+/* Changes with the members that are to have copies. */
+static uint64_t roster_mark(const struct node_core *core)
+{
+    uint64_t mark = 1;
+    for (uint32_t i = 0; i < core->view.member_count; i++) {
+        mark = mark * 3 + wants_copy(core->view.members[i]);
+    }
+    return mark;
+}
+
 bool requests_secret_due(const struct node_core *core, struct node_secret_due *out)
 {
+    struct core_requests *requests = core->requests;
     const struct view_secret *row = view_secret_next(&core->view, NULL);
-    if (!core->started || core->is_out || core->leaving || core->members->syncing) {
+    if (!core->started || core->is_out || core->leaving || core->members->syncing || row == NULL) {
+        return false;
+    }
+    uint64_t roster = roster_mark(core);
+    if (requests->secrets_due == core->view.secret_count && requests->secrets_roster == roster) {
         return false;
     }
     for (; row != NULL; row = view_secret_next(&core->view, row->name)) {
@@ -155,6 +170,8 @@ bool requests_secret_due(const struct node_core *core, struct node_secret_due *o
             return true;
         }
     }
+    requests->secrets_due = core->view.secret_count;
+    requests->secrets_roster = roster;
     return false;
 }
 
@@ -222,7 +239,7 @@ void requests_secret_copies(struct node_core *core, const struct node_event *eve
 
 void requests_secrets_housekeep(struct node_core *core)
 {
-    if (!core->started || core->is_out || core->members->syncing) {
+    if (!core->started || core->is_out || core->members->syncing || core->requests->secrets_stale == core->view.secret_count) {
         return;
     }
     for (const struct view_secret *row = core->view.secrets; row != NULL; row = row->next) {
@@ -238,4 +255,5 @@ void requests_secrets_housekeep(struct node_core *core)
             return; /* the next one in the next round */
         }
     }
+    core->requests->secrets_stale = core->view.secret_count;
 }

@@ -420,26 +420,40 @@ static struct core_settled *settled_of(struct node_core *core, experiment_id exp
     return &core->requests->settled[bytes_get_u64(experiment.bytes) % CORE_SETTLED_MAX];
 }
 
+/* Losses of nodes, for the webhooks of its configuration. */
+static bool find_losses(struct node_core *core, const struct view_experiment *experiment, struct node_webhook_due *out)
+{
+    struct hooks at = {.core = core, .experiment = experiment};
+    bool is_own = experiment->config->webhooks_bytes > 0 && is_first(core, experiment->id.bytes, EXPERIMENT_ID_BYTES);
+    while (is_own && hooks_next(&at)) {
+        if (find_loss_of(core, experiment, &at, out)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool find_in(struct node_core *core, const struct view_experiment *experiment, uint32_t *costly,
                     struct node_webhook_due *out)
 {
     struct hooks first = {.core = core, .experiment = experiment}, at = first;
-    if (!experiment->known || !hooks_next(&at) || !is_first(core, experiment->id.bytes, EXPERIMENT_ID_BYTES)) {
+    if (!experiment->known) {
         return false;
     }
-    do {
-        if (find_loss_of(core, experiment, &at, out)) {
-            return true;
-        }
-    } while (hooks_next(&at));
+    if (find_losses(core, experiment, out)) {
+        return true;
+    }
     uint64_t signature = signature_of(core, experiment);
     struct core_settled *settled = settled_of(core, experiment->id);
-    bool is_over = false;
-    if (settled->signature == signature && experiment_id_equal(settled->experiment, experiment->id)) {
+    bool is_known = settled->signature == signature && experiment_id_equal(settled->experiment, experiment->id);
+    if (is_known || !is_first(core, experiment->id.bytes, EXPERIMENT_ID_BYTES)) {
         return false;
     }
-    ++*costly;
-    bool is_due = find_in_trials(core, experiment, first, out, &is_over);
+    bool is_over = !hooks_next(&at), is_due = false;
+    if (!is_over) {
+        ++*costly;
+        is_due = find_in_trials(core, experiment, first, out, &is_over);
+    }
     if (is_over) {
         *settled = (struct core_settled){experiment->id, signature};
     }

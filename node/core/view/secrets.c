@@ -33,6 +33,7 @@ int fold_secret(struct view *view, const struct records_entry *entry)
     row->removed = fact.removed;
     memcpy(row->value, fact.value, sizeof row->value);
     view_count_jumps(view, before, view_secret_top(view, wanted.name, NULL));
+    view->secret_count++;
     view->slots_changed = true; /* a trial may have waited for it */
     return 0;
 }

@@ -495,7 +495,7 @@ struct view {
     struct view_secret *secrets;
     struct view_webhook *webhooks;
     struct view_delivery *deliveries;
-    uint64_t webhook_count; /* changes of webhooks so far */
+    uint64_t webhook_count, secret_count; /* changes of webhooks and of secrets so far */
     bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared after the reader has acted; slots: more may fit */
     uint64_t malformed_count;                          /* records whose key or body did not decode */
     uint64_t jump_count; /* registers (drain, pause, stop, claim, annotation) whose highest clock is refused as a jump at present */

@@ -241,6 +241,10 @@ static void end(struct daemon *daemon, struct sender *sender)
     (void)close(sender->fd);
     sender->pid = 0;
     struct node_webhook_due due = sender->due;
+    bool is_hidden = strncmp(due.hook.url, "secret:", 7) == 0 && strstr(text, "shoal webhook allow") == NULL;
+    if (is_answer && status == 0 && is_hidden) { /* the text may name the host */
+        bytes_copy_text(text, sizeof text, "its receiver cannot be reached");
+    }
     tried(daemon, &due, is_answer && status >= 200 && status < 300, is_answer ? (uint32_t)status : 0,
           is_answer ? text : "the process that sends it has ended without a word");
 }
@@ -252,6 +256,7 @@ void webhooks_tick(struct daemon *daemon, uint64_t now_ms)
     if (webhooks == NULL) {
         webhooks = daemon->api->webhooks = calloc(1, sizeof *webhooks);
     }
+    bool has_more = true;
     for (uint32_t i = 0; webhooks != NULL && i < SENDERS_MAX; i++) {
         struct sender *sender = &webhooks->senders[i];
         if (sender->pid != 0 && now_ms >= sender->until_ms) {
@@ -260,7 +265,8 @@ void webhooks_tick(struct daemon *daemon, uint64_t now_ms)
         if (sender->pid != 0 && waitpid(sender->pid, NULL, WNOHANG) != 0) {
             end(daemon, sender);
         }
-        if (sender->pid == 0 && node_core_webhook_due(daemon->core, &sender->due)) {
+        has_more = has_more && (sender->pid != 0 || node_core_webhook_due(daemon->core, &sender->due));
+        if (sender->pid == 0 && has_more) {
             struct node_webhook_due due = sender->due;
             if (find_program(daemon, program, sizeof program)) {
                 begin(daemon, sender, program, now_ms);
