@@ -404,7 +404,8 @@ static long poll_timeout_ms(const struct daemon *daemon)
                              ? now_ms + 200
                              : UINT64_MAX,
                          daemon->api->elsewhere != NULL ? now_ms + 100 : UINT64_MAX,
-                         daemon->api->traces != NULL ? now_ms + 50 : UINT64_MAX};
+                         daemon->api->traces != NULL ? now_ms + 50 : UINT64_MAX,
+                         daemon->api->has_more ? now_ms : UINT64_MAX};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;
     }

@@ -55,7 +55,9 @@ struct client_stream {
     bool follow;
     struct render_wish wish; /* WATCH: which trials */
     bool has_curves;    /* WATCH: documents have the curves, too */
-    uint64_t last_hash; /* hash of the last document sent: an unchanged document is not sent again */
+    bool takes_deltas;  /* WATCH: the documents behind the first have changed trials only */
+    uint64_t version;   /* WATCH: of the experiment, as the client has it (watched.h); 0: it has none */
+    uint64_t last_hash; /* hash of the last document or page sent: an unchanged one is not sent again */
 };
 
 #define CLIENT_STREAMS_MAX 8
@@ -84,6 +86,8 @@ struct elsewhere;
 struct files_read;
 struct api_webhooks;
 struct query_trace_run;
+struct document_run;
+struct watched;
 struct curves;
 
 /* A code that opens one session (tokens.c); expires_ms 0: a free place. */
@@ -117,6 +121,11 @@ struct daemon_api {
     struct api_shell *shells; /* shells.c */
     struct files_read *files; /* of trials, one by one */
     struct query_trace_run *traces;
+    struct document_run *documents;  /* on their way (documents.h), those first whose turn comes next */
+    struct watched *watched;         /* experiments that are watched (watched.h) */
+    uint32_t first_served; /* of the items of the local socket, whose turn comes first */
+    uint64_t spent_us;     /* by documents since the last api_tick */
+    bool has_more;         /* the last turn had no time for all documents and streams */
     struct curves *curves; /* render/curves.h; NULL: not made yet, or no memory is left */
     uint64_t curves_ms;    /* when the trials are looked at next */
     uint64_t watch_ms; /* when streams were last looked at; 0: no stream is open */

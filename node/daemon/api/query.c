@@ -6,6 +6,8 @@
 
 #include "base/err.h"
 #include "node/config/config_document.h"
+#include "node/daemon/api/documents.h"
+#include "node/daemon/api/watched.h"
 #include "node/daemon/disk/disk.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/render/curves.h"
@@ -16,6 +18,8 @@
 #include "node/daemon/workers/warm.h"
 
 #define STREAM_MS 500
+#define SHARED_TRIALS_MAX 200 /* more are more than one part of a document */
+#define WATCH_MS 100 /* an experiment is looked at less often (watched.h) */
 #define CURVES_MS 1000 /* a worker's record changes at most every 2 s */
 #define WAIT_S_MAX UINT32_MAX /* cap, so that no sum of times overflows */
 
@@ -86,18 +90,6 @@ static void put_warm(const struct daemon *daemon, struct pack_writer *writer)
     render_warm(daemon->core, warm, daemon_warm_list(daemon, warm), writer);
 }
 
-/* What a document is about. */
-struct shown {
-    const struct view_experiment *experiment;
-    const struct config *config; /* with the search space; NULL: not here */
-    uint32_t trial;              /* of checkpoints; RENDER_ALL_TRIALS: all */
-    const struct curves *curves; /* NULL: the client has not asked for them */
-    bool is_page;                /* `page` has the trials to show; else all are */
-    struct render_choice page;
-};
-
-typedef bool part_fn(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer);
-
 static bool part_nodes(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
 {
     (void)shown;
@@ -153,22 +145,13 @@ static bool part_generations(const struct node_core *core, const struct shown *s
     return render_generations(core, shown->experiment, from, writer);
 }
 
-/* The record's search space does, where the rest of the configuration is not here. */
-static struct shown shown_of(struct daemon *daemon, const struct view_experiment *experiment)
-{
-    const struct config *whole = daemon_config(daemon, experiment);
-    bool has_space = experiment->config->hyperparameters_bytes > 1;
-    return (struct shown){.experiment = experiment, .config = whole == NULL && has_space ? experiment->config : whole};
-}
-
-/* The curves of the experiment as they are now, if they are wanted. */
-static const struct curves *curves_of(struct daemon *daemon, const struct view_experiment *experiment, bool are_wanted)
+/* Notes the curves of the experiment as they are now, if they are wanted. False: they are not, or cannot be shown. */
+static bool note_curves(struct daemon *daemon, const struct view_experiment *experiment, bool are_wanted)
 {
     if (are_wanted && daemon->api->curves != NULL) {
         curves_note(daemon->api->curves, daemon->core, experiment, daemon_now_ms());
-        return daemon->api->curves;
     }
-    return NULL;
+    return are_wanted && daemon->api->curves != NULL;
 }
 
 /* ---- pages ----------------------------------------------------------------------------------------------------------- */
@@ -198,58 +181,22 @@ static bool is_page(const struct render_wish *wish)
     return wish->from != 0 || wish->limit != 0 || wish->sort != RENDER_BY_INDEX || wish->descending || wish->states[0] != '\0';
 }
 
-/* Chooses the trials of a page; returns memory that the caller frees after the document is sent, NULL if all trials are shown. */
-static void *choose(const struct daemon *daemon, const struct render_wish *wish, struct shown *shown)
+/* A document of the experiment's trials, those of the page if one is wished for. */
+static struct document show_document(struct daemon *daemon, const struct view_experiment *experiment, const struct render_wish *wish,
+                                     bool has_curves)
 {
-    size_t trials = shown->experiment->trial_count;
+    size_t trials = experiment->trial_count;
     double *keys = is_page(wish) ? malloc((trials + 1) * (sizeof *keys + sizeof(uint32_t))) : NULL;
+    struct document document = {.part = part_show, .experiment = experiment->id, .memory = keys};
+    document.has_curves = note_curves(daemon, experiment, has_curves);
     if (keys != NULL) {
-        shown->page = render_choose(daemon->core, shown->experiment, wish, (uint32_t *)(keys + trials), keys);
-        shown->is_page = true;
+        document.page = render_choose(daemon->core, experiment, wish, (uint32_t *)(keys + trials), keys);
+        document.is_page = true;
     }
-    return keys;
+    return document;
 }
 
 /* ---- replies --------------------------------------------------------------------------------------------------------- */
-
-/* Sends a document with a list, in as many replies as it takes. The document says whether more records may arrive soon.
- * `end` is the last reply's. */
-static void reply_parts(struct daemon *daemon, struct client *client, uint64_t id, part_fn *part, const struct shown *shown,
-                        bool end)
-{
-    uint32_t from = 0;
-    bool more = true;
-    while (more && !client->broken) {
-        struct client_reply body;
-        uint8_t *bytes = malloc(FRAME_BYTES_MAX);
-        if (bytes == NULL) {
-            client->broken = true;
-            return;
-        }
-        struct pack_writer writer;
-        bool is_nodes = part == part_nodes, is_slots = part == part_slots;
-        pack_writer_init(&writer, bytes, FRAME_BYTES_MAX - (is_nodes || is_slots ? RENDER_BYTES_MIN : 128));
-        more = part(daemon->core, shown, &from, &writer);
-        uint32_t pairs = more ? 3 : is_nodes ? 2 + RENDER_BLOCKED_PAIRS : is_slots ? 2 + RENDER_WARM_PAIRS : 2;
-        if (!writer.failed && client_reply_begin(&body, id, end && !more, pairs)) {
-            pack_text(&body.writer, "syncing");
-            pack_bool(&body.writer, node_core_is_syncing(daemon->core));
-            if (more) {
-                pack_text(&body.writer, "more");
-                pack_bool(&body.writer, true);
-            } else if (is_nodes) {
-                query_put_blocked(daemon, &body.writer);
-            } else if (is_slots) {
-                put_warm(daemon, &body.writer);
-            }
-            pack_raw(&body.writer, bytes, writer.used_bytes);
-            client_reply_send(daemon, client, &body, -1);
-        } else {
-            client->broken = true;
-        }
-        free(bytes);
-    }
-}
 
 /* ---- streams of documents -------------------------------------------------------------------------------------- */
 
@@ -296,44 +243,79 @@ static void stream_wait(struct daemon *daemon, struct client *client, struct cli
     }
 }
 
-static void stream_watch(struct daemon *daemon, struct client *client, struct client_stream *stream,
-                         const struct view_experiment *experiment)
+static struct document watch_document(struct daemon *daemon, const struct client_stream *stream, const struct watched *watched,
+                                      const struct view_experiment *experiment, uint64_t since)
 {
-    uint8_t *bytes = malloc(FRAME_BYTES_MAX);
-    if (bytes == NULL) {
-        return;
+    if (since == 0) {
+        return show_document(daemon, experiment, &stream->wish, stream->has_curves);
     }
-    struct pack_writer writer;
-    uint32_t from = 0;
-    pack_writer_init(&writer, bytes, FRAME_BYTES_MAX);
-    struct shown shown = shown_of(daemon, experiment);
-    shown.curves = curves_of(daemon, experiment, stream->has_curves);
-    void *page = choose(daemon, &stream->wish, &shown);
-    (void)render_show_choice(daemon->core, experiment, shown.config, shown.is_page ? &shown.page : NULL, &from, &writer);
-    bool over = is_last(daemon, experiment);
-    uint32_t alive = node_core_peers_alive(daemon->core) + 1;
-    uint32_t drained = render_nodes_drained(daemon->core);
-    uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over + 2 * (alive + (uint64_t)NODE_MEMBERS_MAX * drained));
-    free(bytes);
-    if (hash == stream->last_hash) {
-        free(page);
-        return;
-    }
-    stream->last_hash = hash;
+    struct document document = watched_delta(watched, experiment, since);
+    document.part = part_show;
+    return document;
+}
+
+/* What comes before the document. */
+static void watch_begin(struct daemon *daemon, struct client *client, const struct client_stream *stream, bool is_delta)
+{
     struct client_reply reply;
-    if (client_reply_begin(&reply, stream->id, false, 4)) {
+    if (client_reply_begin(&reply, stream->id, false, 4u + is_delta)) {
         pack_text(&reply.writer, "more");
         pack_bool(&reply.writer, true);
+        if (is_delta) {
+            pack_text(&reply.writer, "delta");
+            pack_bool(&reply.writer, true);
+        }
         pack_text(&reply.writer, "nodes_alive");
-        pack_u64(&reply.writer, alive);
+        pack_u64(&reply.writer, node_core_peers_alive(daemon->core) + 1u);
         pack_text(&reply.writer, "nodes_drained");
-        pack_u64(&reply.writer, drained);
+        pack_u64(&reply.writer, render_nodes_drained(daemon->core));
         pack_text(&reply.writer, "nodes");
         pack_u64(&reply.writer, node_core_peer_count(daemon->core) + 1u);
         client_reply_send(daemon, client, &reply, -1);
     }
-    reply_parts(daemon, client, stream->id, part_show, &shown, over);
-    free(page);
+}
+
+/* What all who watch the same get is rendered once, if it is one part. */
+static void stream_watch(struct daemon *daemon, struct client *client, struct client_stream *stream,
+                         const struct view_experiment *experiment)
+{
+    struct watched *watched = watched_get(daemon, experiment);
+    bool over = is_last(daemon, experiment);
+    if (watched == NULL || watched_version(watched) == stream->version || documents_has(daemon, client, stream->id)) {
+        return;
+    }
+    uint64_t since = stream->takes_deltas && !over ? stream->version : 0; /* the last one has all */
+    bool is_long = since == 0 && !is_page(&stream->wish) && experiment->trial_count > SHARED_TRIALS_MAX;
+    bool is_shared = !stream->has_curves && !over && !is_long;
+    struct document document = {.memory = NULL};
+    struct watched_document *place = is_shared ? watched_place(watched, since, &stream->wish) : NULL;
+    if (place == NULL || place->version == 0) {
+        document = watch_document(daemon, stream, watched, experiment, since);
+        document.end = over;
+    }
+    if (place != NULL && place->version == 0) {
+        bool is_whole = documents_render(daemon, &document, &place->bytes, &place->count);
+        place->hash = is_whole ? bytes_hash64(place->bytes, place->count, 1) : 0;
+        place->version = watched_version(watched);
+    }
+    bool is_sent = place != NULL && place->bytes != NULL;
+    bool is_same = is_sent && place->hash == stream->last_hash; /* of a page on which nothing has changed */
+    stream->version = watched_version(watched);
+    stream->last_hash = is_sent ? place->hash : 0;
+    if (is_same) {
+        free(document.memory);
+        return;
+    }
+    watch_begin(daemon, client, stream, since != 0);
+    if (is_sent) {
+        documents_send_rendered(daemon, client, stream->id, place->bytes, place->count, false);
+        free(document.memory);
+    } else {
+        if (document.part == NULL) { /* known to have more parts */
+            document = watch_document(daemon, stream, watched, experiment, since);
+        }
+        documents_send(daemon, client, stream->id, &document);
+    }
     stream->kind = over ? STREAM_NONE : stream->kind;
 }
 
@@ -342,7 +324,7 @@ static void stream_step(struct daemon *daemon, struct client *client, struct cli
     if (now_ms < stream->next_ms || !client_may_stream(client)) {
         return;
     }
-    stream->next_ms = now_ms + STREAM_MS;
+    stream->next_ms = now_ms + (stream->kind == STREAM_WATCH ? WATCH_MS : STREAM_MS);
     if (stream->kind == STREAM_EVENTS) {
         query_events_stream(daemon, client, stream);
         return;
@@ -411,11 +393,12 @@ bool query_argument_trial(struct daemon *daemon, struct client_request *request,
 
 void query_list(struct daemon *daemon, struct client_request *request, int list)
 {
-    static part_fn *const parts[] = {[QUERY_NODES] = part_nodes,
-                                     [QUERY_INVITES] = part_invites,
-                                     [QUERY_SLOTS] = part_slots,
-                                     [QUERY_EXPERIMENTS] = part_ls};
-    reply_parts(daemon, request->client, request->id, parts[list], NULL, true);
+    static const struct document documents[] = {
+        [QUERY_NODES] = {.part = part_nodes, .tail = query_put_blocked, .tail_pairs = RENDER_BLOCKED_PAIRS, .end = true},
+        [QUERY_INVITES] = {.part = part_invites, .end = true},
+        [QUERY_SLOTS] = {.part = part_slots, .tail = put_warm, .tail_pairs = RENDER_WARM_PAIRS, .end = true},
+        [QUERY_EXPERIMENTS] = {.part = part_ls, .end = true}};
+    documents_send(daemon, request->client, request->id, &documents[list]);
 }
 
 void query_show(struct daemon *daemon, struct client_request *request, int argument)
@@ -424,11 +407,9 @@ void query_show(struct daemon *daemon, struct client_request *request, int argum
     struct view_experiment *experiment;
     struct render_wish wish;
     if (client_argument_experiment(daemon, request, &experiment) && read_wish(daemon, request, &wish)) {
-        struct shown shown = shown_of(daemon, experiment);
-        shown.curves = curves_of(daemon, experiment, request_flag(&request->map, "curves"));
-        void *page = choose(daemon, &wish, &shown);
-        reply_parts(daemon, request->client, request->id, part_show, &shown, true);
-        free(page);
+        struct document document = show_document(daemon, experiment, &wish, request_flag(&request->map, "curves"));
+        document.end = true;
+        documents_send(daemon, request->client, request->id, &document);
     }
 }
 
@@ -447,8 +428,9 @@ void query_rungs(struct daemon *daemon, struct client_request *request, int argu
                            searcher == SEARCH_CUSTOM ? "; shoal why EXP/TRIAL tells what its program has decided" : "");
         return;
     }
-    struct shown shown = {.experiment = experiment};
-    reply_parts(daemon, request->client, request->id, searcher == SEARCH_PBT ? part_generations : part_rungs, &shown, true);
+    const struct document document = {
+        .part = searcher == SEARCH_PBT ? part_generations : part_rungs, .experiment = experiment->id, .end = true};
+    documents_send(daemon, request->client, request->id, &document);
 }
 
 /* An option that users have changed since the submit. */
@@ -554,8 +536,9 @@ void query_checkpoints(struct daemon *daemon, struct client_request *request, in
         trial = SEARCH_TRIALS_MAX; /* no trial has this number */
     }
     if (client_argument_experiment(daemon, request, &experiment)) {
-        struct shown shown = {.experiment = experiment, .trial = (uint32_t)trial};
-        reply_parts(daemon, request->client, request->id, part_checkpoints, &shown, true);
+        const struct document document = {
+            .part = part_checkpoints, .experiment = experiment->id, .trial = (uint32_t)trial, .end = true};
+        documents_send(daemon, request->client, request->id, &document);
     }
 }
 
@@ -581,20 +564,30 @@ void query_stream(struct daemon *daemon, struct client_request *request, int arg
     }
     stream->wish = wish;
     stream->has_curves = request_flag(&request->map, "curves");
+    stream->takes_deltas = request_flag(&request->map, "deltas") && !stream->has_curves && !is_page(&wish);
     stream_step(daemon, request->client, stream, daemon_now_ms());
 }
 
+/* Streams that had no time keep the time at which they are due. */
 void query_tick(struct daemon *daemon, uint64_t now_ms)
 {
-    bool any = false;
+    bool any = false, is_late = false;
+    uint64_t until_us = daemon_now_us() + DOCUMENTS_TURN_US;
+    daemon->api->spent_us = 0;
+    is_late |= watched_tick(daemon, now_ms, until_us);
     for (struct client *client = daemon->api->clients; client != NULL; client = client->next) {
         for (int i = 0; i < CLIENT_STREAMS_MAX && !client->broken; i++) {
-            if (client->streams[i].kind != STREAM_NONE) {
-                any = true;
+            if (client->streams[i].kind == STREAM_NONE) {
+                continue;
+            }
+            any = true;
+            if (!is_late && now_ms >= client->streams[i].next_ms) {
                 stream_step(daemon, client, &client->streams[i], now_ms);
+                is_late = daemon_now_us() >= until_us;
             }
         }
     }
+    daemon->api->has_more = documents_tick(daemon, until_us) || is_late;
     daemon->api->watch_ms = any ? now_ms : 0;
     query_series_tick(daemon, now_ms);
     query_usage_tick(daemon, now_ms);
@@ -617,6 +610,8 @@ void query_close(struct daemon *daemon)
     query_usage_close(daemon);
     query_events_close(daemon);
     query_trace_close(daemon);
+    documents_close(daemon);
+    watched_close(daemon);
     curves_free(daemon->api->curves);
     daemon->api->curves = NULL;
 }

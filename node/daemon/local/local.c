@@ -19,6 +19,8 @@
 
 #define QUEUE_BYTES_MAX (8u << 20)    /* most bytes queued for a client; a client with more to read is cut off */
 #define CLIENTS_MIN 16
+#define TURN_US 2000 /* of each turn of the loop for requests, and one client more: the thread answers probes, too */
+#define ACCEPTED_MAX 64 /* connections in a turn */
 #define STREAM_BYTES_MAX (1u << 20) /* streams to a client pause while more is queued */
 
 /* A frame on its way to a client. */
@@ -277,7 +279,7 @@ static struct local_client *add(struct daemon *daemon, int fd)
 static void accept_clients(struct daemon *daemon)
 {
     int fd;
-    while ((fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    for (int i = 0; i < ACCEPTED_MAX && (fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0; i++) {
         struct local_client *local = add(daemon, fd);
         if (local != NULL) {
             local->client.process = process_behind(fd);
@@ -357,20 +359,50 @@ uint32_t local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capac
     return count;
 }
 
-void local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count)
+/* Finds whose the items are: they are in the order of the clients, and no client has come or gone since. */
+static void find_clients(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count, struct local_client **out)
 {
+    struct local_client *next = local_from(daemon->api->clients);
     for (uint32_t i = 1; i < count; i++) {
-        struct local_client *local = local_from(daemon->api->clients);
+        struct local_client *local = next;
         while (local != NULL && local->fd != items[i].fd) {
             local = local_next(local);
         }
-        if (local != NULL && (items[i].revents & ZMQ_POLLOUT) != 0) {
+        out[i] = local; /* NULL: the item of the HTTP door */
+        next = local != NULL ? local_next(local) : next;
+    }
+}
+
+/* Those that have no turn now come first in the next one. */
+static void serve_clients(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count)
+{
+    struct local_client *clients[DAEMON_CLIENTS_MAX + 2];
+    uint32_t served = count < DAEMON_CLIENTS_MAX + 2 ? count : DAEMON_CLIENTS_MAX + 2;
+    uint64_t until_us = daemon_now_us() + TURN_US;
+    uint32_t first = served > 0 ? daemon->api->first_served % served : 0;
+    find_clients(daemon, items, served, clients);
+    for (uint32_t k = 0; k < served; k++) {
+        uint32_t i = (first + k) % served;
+        struct local_client *local = i > 0 ? clients[i] : NULL;
+        if (local == NULL || items[i].revents == 0) {
+            continue;
+        }
+        if (daemon_now_us() >= until_us) {
+            daemon->api->first_served = i;
+            return;
+        }
+        if ((items[i].revents & ZMQ_POLLOUT) != 0) {
             flush(local);
         }
-        if (local != NULL && (items[i].revents & (ZMQ_POLLIN | ZMQ_POLLERR)) != 0) {
+        if ((items[i].revents & (ZMQ_POLLIN | ZMQ_POLLERR)) != 0) {
             read_client(daemon, local);
         }
     }
+}
+
+void local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count)
+{
+    serve_clients(daemon, items, count);
     for (struct local_client *local = local_from(daemon->api->clients), *next; local != NULL; local = next) {
         next = local_next(local);
         if (local->client.broken && local->held == NULL) {

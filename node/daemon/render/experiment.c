@@ -194,18 +194,11 @@ void render_experiment_state(const struct node_core *core, const struct view_exp
     put_trouble(core, experiment, &packer);
 }
 
-bool render_show(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
-                 uint32_t *from, struct pack_writer *frame)
-{
-    return render_show_choice(core, experiment, config, NULL, from, frame);
-}
-
-bool render_show_choice(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
-                        const struct render_choice *choice, uint32_t *from, struct pack_writer *frame)
+/* The map of an experiment up to its trials: its first part. */
+static void put_show_head(const struct node_core *core, const struct view_experiment *experiment, const struct render_choice *choice,
+                          struct pack_writer *frame)
 {
     msgpack_packer packer = render_packer(frame);
-    uint32_t count = choice != NULL ? choice->count : experiment->trial_count;
-    render_put_string(&packer, "experiment");
     (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + TROUBLE_PAIRS + 9u + (choice != NULL));
     put_experiment(core, experiment, &packer);
     render_put_string(&packer, "counts");
@@ -221,10 +214,37 @@ bool render_show_choice(const struct node_core *core, const struct view_experime
     render_lacks(core, experiment, frame);
     render_program(core, experiment, frame);
     render_put_string(&packer, "waiting");
+    render_put_waiting(core, experiment, &packer);
+}
+
+void render_show_head(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *frame)
+{
+    put_show_head(core, experiment, NULL, frame);
+}
+
+void render_trial_row(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
+                      uint32_t index, struct pack_writer *frame)
+{
+    msgpack_packer packer = render_packer(frame);
+    render_put_trial(core, experiment, config, index, &packer);
+}
+
+bool render_show(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
+                 uint32_t *from, struct pack_writer *frame)
+{
+    return render_show_choice(core, experiment, config, NULL, from, frame);
+}
+
+bool render_show_choice(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
+                        const struct render_choice *choice, uint32_t *from, struct pack_writer *frame)
+{
+    msgpack_packer packer = render_packer(frame);
+    uint32_t count = choice != NULL ? choice->count : experiment->trial_count;
+    render_put_string(&packer, "experiment");
     if (*from == 0) {
-        render_put_waiting(core, experiment, &packer);
+        put_show_head(core, experiment, choice, frame);
     } else {
-        (void)msgpack_pack_array(&packer, 0); /* the client joins the lists of all parts */
+        (void)msgpack_pack_map(&packer, 1); /* the client has the rest */
     }
     render_put_string(&packer, "trials");
     struct render_list list = render_list_open(&packer);

@@ -44,6 +44,12 @@ bool render_show(const struct node_core *core, const struct view_experiment *exp
 bool render_show_choice(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
                         const struct render_choice *choice, uint32_t *from, struct pack_writer *frame);
 
+/* What render_show writes before the trials, a map that is not whole, and a trial's row, a map: to find out whether they have
+ * changed. */
+void render_show_head(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *frame);
+void render_trial_row(const struct node_core *core, const struct view_experiment *experiment, const struct config *config,
+                      uint32_t index, struct pack_writer *frame);
+
 /* Writes `experiment trial why attempts checkpoints`: one trial, its row as in render_show, why it is in its state (why.h), its
  * newest attempts, and its newest checkpoints, as many as there is room for. `config` as in render_show. */
 #define RENDER_TRIAL_PAIRS 5
