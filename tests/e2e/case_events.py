@@ -2,11 +2,18 @@
 
 import json
 import signal
+import socket
+import struct
 import subprocess
+import sys
+from pathlib import Path
 
 from door import DOOR, Door
 from lab import case, expect, show, wait_over, wait_until
 from look import refusal
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "train/python"))
+from shoal._msgpack import pack, unpack
 
 ONE = {"name": "one", "entrypoint": "true", "searcher": {"name": "single", "metric": "a"}}
 
@@ -140,3 +147,47 @@ def the_door_streams_points_and_events_of_other_nodes(lab):
     stream.close()
     said = door.post(f"/api/v1/nodes/{node}/withhold", {"slots": [0]}).json()
     expect(said["node"] == node and state_of(birch, "birch") in ("withheld", "releasing"), f"{said}")
+
+
+def frames(node, op, **arguments):
+    """The documents of a request of the local socket, each joined from its parts."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(node.dir / "shoald.sock"))
+    body = pack({"v": 1, "id": 1, "op": op, **arguments})
+    connection.sendall(struct.pack(">I", len(body)) + body)
+    whole, end = {}, False
+    while not end:
+        count = struct.unpack(">I", connection.recv(4, socket.MSG_WAITALL))[0]
+        reply = unpack(connection.recv(count, socket.MSG_WAITALL))[0]
+        expect(reply["ok"], f"{op} is refused: {reply}")
+        trials = whole.get("experiment", {}).get("trials", []) + reply.get("experiment", {}).get("trials", [])
+        whole = reply | whole | {"experiment": reply.get("experiment", {}) | whole.get("experiment", {}) | {"trials": trials}}
+        end = reply["end"]
+        if not reply.get("more"):
+            yield whole
+            whole = {}
+    connection.close()
+
+
+@case(limit_s=120)
+def deltas_of_a_watched_experiment_add_up(lab):
+    """Of many trials those that have changed: fewer rows than there are trials, and in the end what show has."""
+    mesh = lab.mesh(1, slots="cpu:2")
+    node = mesh.nodes[0]
+    trials = 300
+    identity = lab.submit(node, {"name": "many", "entrypoint": "sleep 0.3",
+                                 "hyperparameters": {"x": {"type": "double", "minval": 0, "maxval": 1}},
+                                 "searcher": {"name": "random", "metric": "loss", "max_trials": trials}})
+    table, deltas, rows = {}, 0, 0
+    for document in frames(node, "watch", experiment=identity, deltas=True):
+        shown = document["experiment"]["trials"]
+        expect(document.get("delta") or len(shown) == trials, f"a whole document has {len(shown)} trials")
+        deltas += document.get("delta", False)
+        rows += len(shown) if document.get("delta") else 0
+        table |= {trial["index"]: trial for trial in shown}
+        if deltas == 5:
+            node.run("cancel", identity)
+    expect(deltas >= 5 and rows < deltas * trials / 2, f"{deltas} deltas had {rows} rows of {trials} trials")
+    whole = next(frames(node, "show", experiment=identity))["experiment"]["trials"]
+    expect([table[index]["state"] for index in range(trials)] == [trial["state"] for trial in whole], "the sum differs from show")
+    return f"{deltas} deltas of {rows} rows"

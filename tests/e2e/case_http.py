@@ -101,6 +101,7 @@ def every_route_answers_about_finished_and_running_work(lab):
             ("POST", f"/experiments/{finished}/archive", None), ("POST", f"/experiments/{finished}/pin", None),
             ("POST", f"/experiments/{finished}/pin", {"remove": True}), ("POST", f"/experiments/{running}/cancel", None),
             ("POST", "/slots/withhold", {"slots": [1], "for_s": 60}), ("POST", "/slots/return", {"slots": [1]}),
+            ("POST", f"/nodes/{own}/withhold", {"slots": [1]}), ("POST", f"/nodes/{own}/return", {"slots": [1]}),
             ("POST", f"/nodes/{own}/drain", None), ("POST", f"/nodes/{own}/undrain", None),
             ("POST", "/secrets", {"name": "API_KEY", "value": "v"}), ("DELETE", "/secrets/API_KEY", None),
             ("POST", "/webhooks/hosts", {"host": "receiver"}),
