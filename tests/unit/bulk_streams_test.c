@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/bulk/wire.h"
 #include "tests/unit/bulk_fixture.h"
 
 static struct world *two(void **state)
@@ -239,6 +241,84 @@ static void a_peer_opens_so_many_streams_and_no_more(void **state)
     }
 }
 
+/* ---- another program in the place of a peer ---- */
+
+static void say(struct world *world, void *socket, const struct bulk_message *message)
+{
+    uint8_t head[BULK_WIRE_HEAD_BYTES_MAX];
+    size_t count;
+    assert_int_equal(bulk_wire_encode(message, head, sizeof head, &count), 0);
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; zmq_send(socket, head, count, ZMQ_DONTWAIT) < 0;) {
+        assert_true(now_ms() < end_ms);
+        world_turn(world);
+    }
+}
+
+/* Waits for a message of this kind; others are passed over. */
+static struct bulk_message hear_message(struct world *world, void *socket, uint8_t kind)
+{
+    static uint8_t head[BULK_WIRE_HEAD_BYTES_MAX];
+    struct bulk_message message = {0};
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; now_ms() < end_ms; world_turn(world)) {
+        int got = zmq_recv(socket, head, sizeof head, ZMQ_DONTWAIT);
+        if (got >= 0 && bulk_wire_decode(head, (size_t)got, NULL, 0, &message) == 0 && message.kind == kind) {
+            return message;
+        }
+    }
+    fail_msg("no message of kind %d came", kind);
+    return message;
+}
+
+static size_t count_asked(const struct side *side)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < side->seen_count; i++) {
+        count += side->seen[i].kind == BULK_STREAM_ASKED;
+    }
+    return count;
+}
+
+static void a_member_asks_twice_for_one_stream_and_loses_it_by_breaking_the_rules(void **state)
+{
+    struct world *world = *state;
+    struct side *side = &world->sides[0];
+    struct keys member;
+    int program[2];
+    uint8_t byte;
+    static const uint8_t bytes[8] = "too far";
+    assert_true(side_open(side, 0, NULL));
+    rogue_admit(side, &member);
+    void *socket = rogue_open(side, &member);
+    rogue_connect(socket, side);
+
+    say(world, socket, &(struct bulk_message){.kind = BULK_SEGMENT, .tag = 1, .stream = 5, .limit = 1, .bytes = bytes, .byte_count = 1});
+    struct bulk_message reset = hear_message(world, socket, BULK_RESET);
+    assert_true(reset.stream == 5 && reset.code == (uint8_t)-ERR_CLOSED);
+
+    const struct bulk_message opening = {.kind = BULK_OPEN, .tag = 2, .stream = 77, .question = bytes, .question_bytes = sizeof bytes};
+    say(world, socket, &opening);
+    say(world, socket, &opening);
+    const struct bulk_event *asked = event_of(world, side, BULK_STREAM_ASKED);
+    pair(program);
+    assert_int_equal(bulk_stream_answer(side->bulk, asked->id, program[1], 0, ""), 0);
+    assert_true(hear_message(world, socket, BULK_SEGMENT).stream == 77);
+    say(world, socket, &opening); /* as if the answer had been lost */
+    assert_true(hear_message(world, socket, BULK_SEGMENT).stream == 77);
+    assert_int_equal(count_asked(side), 1);
+
+    say(world, socket, &(struct bulk_message){.kind = BULK_SEGMENT, .tag = 2, .stream = 77, .offset = STREAM_RING_BYTES, .limit = 1, .bytes = bytes,
+                                              .byte_count = 1});
+    reset = hear_message(world, socket, BULK_RESET);
+    assert_true(reset.stream == 77 && reset.code == (uint8_t)-ERR_MALFORMED);
+    assert_int_equal(event_of(world, side, BULK_STREAM_ENDED)->code, ERR_MALFORMED);
+    assert_int_equal(hear(world, program[0], &byte, 1), 0);
+    say(world, socket, &opening); /* what has ended does not begin again */
+    assert_true(hear_message(world, socket, BULK_RESET).stream == 77);
+    assert_int_equal(count_asked(side), 1);
+    (void)close(program[0]);
+    assert_int_equal(zmq_close(socket), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +331,7 @@ int main(void)
         TEST(a_node_that_was_restarted_says_so),
         TEST(a_node_that_is_not_known_gets_no_stream),
         TEST(a_peer_opens_so_many_streams_and_no_more),
+        TEST(a_member_asks_twice_for_one_stream_and_loses_it_by_breaking_the_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@
 #define IDLE_S_DEFAULT 3600
 #define IDLE_S_MAX (30u * 86400)
 #define PORT_DEFAULT 8888
-#define LOOK_S 10 /* between looks whether it listens elsewhere */
+#define LOOK_S 2 /* between looks where it listens, while connections fail */
 #define PLACE_SCRIPT "cat \"$SHOAL_OUTPUT_DIR/../notebook.json\""
 
 struct notebook {
@@ -180,7 +180,7 @@ static bool look(struct forward *forward, void *context)
     char json[1024], port_text[16], token[256], url[sizeof notebook->url];
     uint64_t port;
     time_t now_s = time(NULL);
-    if (forward->port != 0 && now_s < notebook->look_s) {
+    if (forward->port != 0 && (!forward->has_failed || now_s < notebook->look_s)) {
         return true;
     }
     notebook->look_s = now_s + LOOK_S;
@@ -191,6 +191,7 @@ static bool look(struct forward *forward, void *context)
         return true;
     }
     forward->port = (uint16_t)port;
+    forward->has_failed = false;
     (void)snprintf(url, sizeof url, "http://%s/lab?token=%s", forward->address, token);
     if (strcmp(url, notebook->url) != 0) {
         (void)snprintf(notebook->url, sizeof notebook->url, "%s", url);

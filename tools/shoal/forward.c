@@ -179,7 +179,8 @@ int forward_serve(struct forward *forward, bool (*tick)(struct forward *forward,
         if (poll(&ready, 1, TICK_MS) > 0) {
             accept_one(forward);
         }
-        while (waitpid(-1, NULL, WNOHANG) > 0) {
+        for (int status; waitpid(-1, &status, WNOHANG) > 0;) {
+            forward->has_failed |= !WIFEXITED(status) || WEXITSTATUS(status) != CLI_DONE;
         }
         if (now_ms() < look_ms) {
             continue;

@@ -273,6 +273,26 @@ static int begin(struct daemon *daemon, struct api_shell *shell, char *text, siz
     return ends[0];
 }
 
+/* A line for each command, and for the first of several connections to a port. */
+static void tell_owner(struct daemon *daemon, const struct api_shell *shell)
+{
+    for (const struct api_shell *other = daemon->api->shells; other != NULL && shell->wish.is_forward; other = other->next) {
+        if (other != shell && other->is_asked && other->wish.port == shell->wish.port && node_id_equal(other->node, shell->node) &&
+            other->slot == shell->slot) {
+            return;
+        }
+    }
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), shell->wish.attempt.experiment);
+    const char *name = experiment != NULL && experiment->known ? experiment->config->name : "?";
+    if (shell->wish.is_forward) {
+        daemon_line(daemon, "%s trial %u: port %u is reached from %s", name, shell->wish.attempt.trial, (unsigned)shell->wish.port,
+                    render_node_label(daemon->core, shell->node).text);
+    } else {
+        daemon_line(daemon, "%s trial %u: a command beside it, from %s", name, shell->wish.attempt.trial,
+                    render_node_label(daemon->core, shell->node).text);
+    }
+}
+
 static void take_asked(struct daemon *daemon, const struct bulk_event *event)
 {
     struct shell_request wish;
@@ -299,8 +319,7 @@ static void take_asked(struct daemon *daemon, const struct bulk_event *event)
         drop(daemon, shell);
     }
     if (fd >= 0) {
-        daemon_line(daemon, "trial %u: %s for %s", wish.attempt.trial, wish.is_forward ? "a connection to a port" : "a command beside it",
-                    render_node_label(daemon->core, event->node).text);
+        tell_owner(daemon, shell);
     }
     (void)bulk_stream_answer(daemon->bulk, event->id, fd, code, text); /* on a failure the asker gives up */
 }
