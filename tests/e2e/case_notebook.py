@@ -159,3 +159,25 @@ def what_a_notebook_serves_gets_no_cookie_of_the_dashboard(lab):
     expect(told["inside"] == 200 and len(told["cookies"]) == 1, f"the browser is logged in at the door: {told}")
     expect("Cookie" not in told["sent"] and told["got"]["cookie"] == "", f"the page gets no cookie: {told}")
     expect(told["got"]["cors"].startswith("refused") and not re.search(r'"mesh"', told["got"]["no-cors"]), f"and nothing of the door: {told}")
+
+
+@case(limit_s=120, whole=True)
+def a_notebook_of_two_slots_gives_both_back(lab):
+    programs = place_jupyter(lab)
+    node = lab.mesh(1, slots="cpu:2", options=["--worker-env", f"PATH={programs}:/usr/bin:/bin"]).nodes[0]
+    process, identity, url = notebook(lab, node, "--slots", "2")
+    expect(page(url)["rank"] is None, "it is served")
+    expect(all(slot["experiment"] == identity for slot in node.json("slots")["slots"]), "it holds both slots")
+    jupyter = [pid for pid in Path("/proc").glob("[0-9]*") if is_jupyter_of(pid, node)]
+    expect(len(jupyter) == 1, f"one JupyterLab runs: {jupyter}")
+    os.kill(int(jupyter[0].name), signal.SIGTERM)  # as its page's "Shut Down" does, it ends by itself
+    wait_over(lab.meshes[0], identity, 60)
+    wait_until(lambda: all(slot["state"] == "free" for slot in node.json("slots")["slots"]), 30, "both slots to be free")
+
+
+def is_jupyter_of(pid, node):
+    try:
+        words = (pid / "cmdline").read_bytes().split(b"\0")
+        return b"lab" in words and any(str(node.dir).encode() in word for word in words)
+    except OSError:
+        return False

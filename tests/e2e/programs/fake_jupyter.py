@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import signal
 import sys
 
 options = dict(word.removeprefix("--ServerApp.").split("=", 1) for word in sys.argv if word.startswith("--ServerApp."))
@@ -37,4 +38,5 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 assert sys.argv[1] == "lab", sys.argv
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 http.server.ThreadingHTTPServer((options["ip"], int(options["port"])), Handler).serve_forever()
