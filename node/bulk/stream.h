@@ -2,10 +2,11 @@
 #define NODE_BULK_STREAM_H
 /* One end of a stream of bytes between two nodes: what is sent, acknowledged and sent again. A core.
  *
- * Segments carry bytes with their place in the stream, how much of the other direction has arrived, and up to which place
- * more is taken. The messages of the bulk sockets may be lost, all behind a place (a broken connection, a full inbox), but
- * they come in order: a segment that does not begin where the last one ended is dropped, and what is not acknowledged within
- * STREAM_RESEND_MS is sent again from there on. Each direction ends by itself; its end takes one place behind the last byte.
+ * Segments carry bytes with their place in the stream, how much of the other direction has arrived, and up to which
+ * place more is taken. The messages of the bulk sockets may be lost, all behind a place (a broken connection, a full
+ * inbox), but they come in order: a segment that does not begin where the last one ended is dropped, and what is not
+ * acknowledged within STREAM_RESEND_MS is sent again from there on. Each direction ends by itself; its end takes one
+ * place behind the last byte.
  *
  * Bounds: each end holds STREAM_RING_BYTES of either direction, and the other end never sends beyond what fits. */
 
@@ -13,11 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STREAM_RING_BYTES (256u << 10) /* a power of two: place i is byte i % STREAM_RING_BYTES of a ring */
+#define STREAM_RING_BYTES (256u << 10)   /* a power of two: place i is byte i % STREAM_RING_BYTES of a ring */
 #define STREAM_SEGMENT_BYTES (24u << 10) /* fits into the head of a message */
-#define STREAM_RESEND_MS 3000  /* without progress: what is on its way was lost */
-#define STREAM_TELL_MS 2000    /* an end that has nothing to send tells so often that it lives */
-#define STREAM_SILENCE_MS 15000 /* an end that hears nothing for so long gives the stream up */
+#define STREAM_RESEND_MS 3000            /* without progress: what is on its way was lost */
+#define STREAM_TELL_MS 2000              /* an end that has nothing to send tells so often that it lives */
+#define STREAM_SILENCE_MS 15000          /* an end that hears nothing for so long gives the stream up */
 
 /* A segment, as on the wire (wire.h). */
 struct stream_segment {
@@ -46,7 +47,8 @@ struct stream {
 /* A fresh end. Both ends take STREAM_RING_BYTES before they have told any limit. */
 void stream_init(struct stream *stream, uint64_t now_ms, uint8_t *out, uint8_t *in);
 
-/* Room for bytes of the program: where, and how many in one piece; 0: none now. Then tell how many came, or that none comes any more. */
+/* Room for bytes of the program: where, and how many in one piece; 0: none now. Then tell how many came, or that none
+ * comes any more. */
 size_t stream_room(const struct stream *stream, uint8_t **at);
 void stream_took(struct stream *stream, size_t count);
 void stream_end(struct stream *stream);
@@ -58,8 +60,8 @@ void stream_gave(struct stream *stream, size_t count);
 /* True once the program has all bytes of the other end, and no more will come. */
 bool stream_gave_all(const struct stream *stream);
 
-/* The segment to send now; false: none is due. Its bytes stay valid until the next call of any function. stream_sent says
- * that it is on its way; without that the same comes again. */
+/* The segment to send now; false: none is due. Its bytes stay valid until the next call of any function. stream_sent
+ * says that it is on its way; without that the same comes again. */
 bool stream_next(struct stream *stream, uint64_t now_ms, struct stream_segment *out);
 void stream_sent(struct stream *stream, uint64_t now_ms, const struct stream_segment *segment);
 

@@ -1,5 +1,5 @@
-/* Streams of bytes between sockets of programs on two nodes. The asker's side sends over our connection to the peer, the other
- * side over the peer's to us; a stream of two programs of this node has both sides here, and no message. */
+/* Streams of bytes between sockets of programs on two nodes. The asker's side sends over our connection to the peer,
+ * the other side over the peer's to us; a stream of two programs of this node has both sides here, and no message. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,11 +14,11 @@
 #include "base/err.h"
 #include "node/bulk/state.h"
 
-#define ASK_AGAIN_MS 2000  /* an opening that is not answered is sent again */
-#define ANSWER_MS 30000    /* the program that was asked takes no longer */
-#define LINGER_MS 20000    /* longer than the other side gives a stream up, so that no opening comes twice */
-#define LOOK_MS 1000       /* between looks for the end of a program that does not read */
-#define STUCK_MS 50        /* until a message that could not be sent is tried again */
+#define ASK_AGAIN_MS 2000 /* an opening that is not answered is sent again */
+#define ANSWER_MS 30000   /* the program that was asked takes no longer */
+#define LINGER_MS 20000   /* longer than the other side gives a stream up, so that no opening comes twice */
+#define LOOK_MS 1000      /* between looks for the end of a program that does not read */
+#define STUCK_MS 50       /* until a message that could not be sent is tried again */
 #define SEGMENTS_PER_TURN 8
 #define LINGERING_MAX 1024 /* ended streams that are still known */
 
@@ -40,15 +40,16 @@ static struct bulk_stream *find_id(struct bulk *bulk, uint64_t id)
 static struct bulk_stream *find_key(struct bulk *bulk, node_id node, uint64_t key, bool is_of_peer)
 {
     struct bulk_stream *stream = bulk->streams;
-    while (stream != NULL && (stream->key != key || stream->is_of_peer != is_of_peer || !node_id_equal(stream->node, node))) {
+    while (stream != NULL &&
+           (stream->key != key || stream->is_of_peer != is_of_peer || !node_id_equal(stream->node, node))) {
         stream = stream->next;
     }
     return stream;
 }
 
 /* A new stream, in the list; NULL: no memory. Takes over `event`. */
-static struct bulk_stream *stream_new(struct bulk *bulk, node_id node, uint64_t key, bool is_of_peer, const uint8_t *request,
-                                      size_t request_bytes, struct bulk_event_node *event)
+static struct bulk_stream *stream_new(struct bulk *bulk, node_id node, uint64_t key, bool is_of_peer,
+                                      const uint8_t *request, size_t request_bytes, struct bulk_event_node *event)
 {
     struct bulk_stream *stream = calloc(1, sizeof *stream + request_bytes);
     uint8_t *rings = mmap(NULL, 2 * STREAM_RING_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -106,8 +107,9 @@ static bool send_message(struct bulk *bulk, struct bulk_stream *stream, struct b
         bulk_streams_take(bulk, bulk->self, stream->is_of_peer ? NULL : here, 0, message);
         return true;
     }
-    bool is_sent = stream->is_of_peer ? bulk_serve_stream_send(bulk, stream->routing_id, stream->routing_id_bytes, message)
-                                      : bulk_link_stream_send(bulk, stream->node, message);
+    bool is_sent = stream->is_of_peer
+                       ? bulk_serve_stream_send(bulk, stream->routing_id, stream->routing_id_bytes, message)
+                       : bulk_link_stream_send(bulk, stream->node, message);
     if (is_sent) {
         bulk_link_spend(bulk, message->byte_count);
         bulk_count(bulk, &bulk->statistics.sent_bytes, message->byte_count);
@@ -125,10 +127,11 @@ static void send_reset(struct bulk *bulk, struct bulk_stream *stream)
 }
 
 /* Answers a message about a stream that is not known here. */
-static void refuse(struct bulk *bulk, node_id node, const uint8_t *routing_id, size_t routing_id_bytes, const struct bulk_message *message,
-                   int code, const char *text)
+static void refuse(struct bulk *bulk, node_id node, const uint8_t *routing_id, size_t routing_id_bytes,
+                   const struct bulk_message *message, int code, const char *text)
 {
-    struct bulk_stream unknown = {.key = message->stream, .node = node, .is_of_peer = routing_id != NULL, .tag = message->tag, .code = code};
+    struct bulk_stream unknown = {
+        .key = message->stream, .node = node, .is_of_peer = routing_id != NULL, .tag = message->tag, .code = code};
     if (routing_id_bytes > sizeof unknown.routing_id) {
         return;
     }
@@ -193,7 +196,8 @@ static void break_off(struct bulk *bulk, struct bulk_stream *stream, int code, c
 
 static void send_opening(struct bulk *bulk, struct bulk_stream *stream)
 {
-    struct bulk_message opening = {.kind = BULK_OPEN, .question = stream->request, .question_bytes = stream->request_bytes};
+    struct bulk_message opening = {
+        .kind = BULK_OPEN, .question = stream->request, .question_bytes = stream->request_bytes};
     stream->has_stuck = !send_message(bulk, stream, &opening);
     stream->looked_ms = bulk->now_ms;
 }
@@ -291,7 +295,8 @@ static void take_opening(struct bulk *bulk, node_id node, const uint8_t *routing
         return;
     }
     if (of_peer >= BULK_STREAMS_PEER || bulk->stream_count >= BULK_STREAMS_MAX) {
-        refuse(bulk, node, routing_id, routing_id_bytes, message, ERR_FULL, "The node carries as many streams as it can; end one first.");
+        refuse(bulk, node, routing_id, routing_id_bytes, message, ERR_FULL,
+               "The node carries as many streams as it can; end one first.");
         return;
     }
     struct bulk_event_node *asked = calloc(1, sizeof *asked + sizeof asked->items[0]), *end = calloc(1, sizeof *end);
@@ -305,13 +310,15 @@ static void take_opening(struct bulk *bulk, node_id node, const uint8_t *routing
         free(asked);
         free(request);
         free(end);
-        refuse(bulk, node, routing_id, routing_id_bytes, message, ERR_MEMORY, "The node has no memory left for a stream.");
+        refuse(bulk, node, routing_id, routing_id_bytes, message, ERR_MEMORY,
+               "The node has no memory left for a stream.");
         return;
     }
     stream->id = BULK_STREAM_IDS | ++bulk->stream_id;
     stream->tag = message->tag;
     memcpy(request, message->question, message->question_bytes);
-    asked->event = (struct bulk_event){.kind = BULK_STREAM_ASKED, .id = stream->id, .node = node, .items = asked->items, .item_count = 1};
+    asked->event = (struct bulk_event){
+        .kind = BULK_STREAM_ASKED, .id = stream->id, .node = node, .items = asked->items, .item_count = 1};
     asked->items[0] = (struct bulk_item){.bytes = request, .count = message->question_bytes};
     asked->body = request;
     bulk_event_put(bulk, asked);
@@ -365,8 +372,8 @@ static void answer_late(struct bulk *bulk, struct bulk_stream *stream, const str
 static void take_status(struct bulk *bulk, node_id node, const struct bulk_message *message)
 {
     for (struct bulk_stream *stream = bulk->streams; stream != NULL; stream = stream->next) {
-        if (!stream->is_of_peer && stream->state == BULK_STREAM_ASKS && stream->tag == message->tag && node_id_equal(stream->node, node) &&
-            message->status == BULK_UNKNOWN) {
+        if (!stream->is_of_peer && stream->state == BULK_STREAM_ASKS && stream->tag == message->tag &&
+            node_id_equal(stream->node, node) && message->status == BULK_UNKNOWN) {
             finish(bulk, stream, ERR_VERSION, "The node runs a version of Shoal that knows no shells; update it.");
             return;
         }
@@ -387,7 +394,8 @@ void bulk_streams_take(struct bulk *bulk, node_id node, const uint8_t *routing_i
         take_opening(bulk, node, routing_id, routing_id_bytes, message);
         stream = find_key(bulk, node, message->stream, is_of_peer);
     } else if (stream == NULL && message->kind == BULK_SEGMENT) {
-        refuse(bulk, node, routing_id, routing_id_bytes, message, ERR_CLOSED, "The daemon of the node was restarted meanwhile.");
+        refuse(bulk, node, routing_id, routing_id_bytes, message, ERR_CLOSED,
+               "The daemon of the node was restarted meanwhile.");
     }
     if (stream == NULL) {
         return;
@@ -403,7 +411,8 @@ void bulk_streams_take(struct bulk *bulk, node_id node, const uint8_t *routing_i
     } else if (message->kind == BULK_RESET) {
         char text[BULK_WIRE_RESET_BYTES_MAX + 1];
         bytes_copy_text_n(text, sizeof text, (const char *)message->bytes, message->byte_count);
-        finish(bulk, stream, message->code != 0 ? -(int)message->code : ERR_CLOSED, text[0] != '\0' ? text : "The other node has ended the stream.");
+        finish(bulk, stream, message->code != 0 ? -(int)message->code : ERR_CLOSED,
+               text[0] != '\0' ? text : "The other node has ended the stream.");
     } else if (is_opening && stream->state == BULK_STREAM_RUNS) {
         stream->ends.owes = true; /* the answer was lost */
         bulk->again = true;
@@ -455,7 +464,8 @@ static bool has_all(const struct stream *ends)
     return ends->out_ended && ends->acknowledged > ends->taken;
 }
 
-/* Gives bytes to the program. What a program that is gone does not take is dropped, until the other side has its last bytes. */
+/* Gives bytes to the program. What a program that is gone does not take is dropped, until the other side has its last
+ * bytes. */
 static void write_fd(struct bulk *bulk, struct bulk_stream *stream)
 {
     const uint8_t *at;
@@ -558,7 +568,8 @@ void bulk_streams_pump(struct bulk *bulk)
         next = stream->next;
         if (stream->state != BULK_STREAM_LINGERS) {
             pump(bulk, stream);
-        } else if (bulk->now_ms - stream->ended_ms >= LINGER_MS || (next == NULL && bulk->linger_count > LINGERING_MAX)) {
+        } else if (bulk->now_ms - stream->ended_ms >= LINGER_MS ||
+                   (next == NULL && bulk->linger_count > LINGERING_MAX)) {
             stream_free(bulk, stream);
         }
     }
@@ -592,7 +603,8 @@ uint64_t bulk_streams_next_ms(const struct bulk *bulk)
 int bulk_streams_poll(const struct bulk *bulk, zmq_pollitem_t *items)
 {
     int count = 0;
-    for (const struct bulk_stream *stream = bulk->streams; stream != NULL && count < BULK_STREAMS_MAX; stream = stream->next) {
+    for (const struct bulk_stream *stream = bulk->streams; stream != NULL && count < BULK_STREAMS_MAX;
+         stream = stream->next) {
         uint8_t *room;
         const uint8_t *bytes;
         bool is_open = stream->state == BULK_STREAM_RUNS && stream->fd >= 0;

@@ -25,17 +25,17 @@
 #include "node/keep/spec.h"
 #include "node/keep/tree.h"
 
-#define BEGIN_MS 30000  /* until the client has told what to run */
-#define HANGUP_MS 1000  /* from SIGHUP to SIGKILL */
-#define KILL_MS 50      /* between rounds of SIGKILL */
-#define LAST_MS 2000    /* for the client to take the last frame */
+#define BEGIN_MS 30000 /* until the client has told what to run */
+#define HANGUP_MS 1000 /* from SIGHUP to SIGKILL */
+#define KILL_MS 50     /* between rounds of SIGKILL */
+#define LAST_MS 2000   /* for the client to take the last frame */
 
 /* A command that runs. */
 struct shell {
-    int link;      /* to the client; -1: closed */
-    int input;     /* the command's standard input, or the terminal; -1: closed */
-    int output;    /* its standard output, or the same terminal; -1: closed */
-    int errors;    /* its standard error; -1: closed, or there is a terminal */
+    int link;   /* to the client; -1: closed */
+    int input;  /* the command's standard input, or the terminal; -1: closed */
+    int output; /* its standard output, or the same terminal; -1: closed */
+    int errors; /* its standard error; -1: closed, or there is a terminal */
     int signals;
     bool has_terminal;
     pid_t child;
@@ -43,12 +43,12 @@ struct shell {
     int child_status;
     struct frame_reader reader;
     uint8_t *buffer;
-    struct shell_frame frame;                /* the last frame of the client */
-    const uint8_t *typed;                    /* input that the command has not taken; in `buffer` */
+    struct shell_frame frame; /* the last frame of the client */
+    const uint8_t *typed;     /* input that the command has not taken; in `buffer` */
     size_t typed_bytes;
-    bool input_ends;                         /* behind that */
-    uint8_t queued[SHELL_DATA_BYTES + 64];   /* the frame that the client has not taken */
-    size_t queued_bytes, sent;               /* queued_bytes 0: none */
+    bool input_ends;                       /* behind that */
+    uint8_t queued[SHELL_DATA_BYTES + 64]; /* the frame that the client has not taken */
+    size_t queued_bytes, sent;             /* queued_bytes 0: none */
 };
 
 static uint64_t clock_ms(void)
@@ -179,8 +179,8 @@ _Noreturn static void child_fail(int report, const char *step)
 }
 
 /* `fds`: standard input, output and error; with a terminal all the same. */
-_Noreturn static void child_run(const struct shell *shell, const char *directory, char **words, char **variables, const int fds[3], pid_t parent,
-                                int report)
+_Noreturn static void child_run(const struct shell *shell, const char *directory, char **words, char **variables,
+                                const int fds[3], pid_t parent, int report)
 {
     if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
         child_fail(report, "setsid");
@@ -226,7 +226,8 @@ static int terminal_open(struct shell_window window, int *own, int *of_child)
     return *of_child < 0 ? -1 : 0;
 }
 
-/* Makes what the command reads and writes: three descriptors of its own, and this process's ends. 0, or -1 with errno. */
+/* Makes what the command reads and writes: three descriptors of its own, and this process's ends. 0, or -1 with errno.
+ */
 static int channels_open(struct shell *shell, int fds[3])
 {
     int input[2], output[2], errors[2];
@@ -295,8 +296,8 @@ static bool start(struct shell *shell, const struct keep_run *run)
             (void)waitpid(pid, NULL, 0);
         }
         bool is_absent = failure.step[0] == '\0' && failure.error == ENOENT;
-        (void)fail(shell, is_absent ? "There is no program %.80s on the trial's node." : "%.80s cannot be run: %s%s%s.", words[0],
-                   failure.step, failure.step[0] != '\0' ? ": " : "", strerror(failure.error));
+        (void)fail(shell, is_absent ? "There is no program %.80s on the trial's node." : "%.80s cannot be run: %s%s%s.",
+                   words[0], failure.step, failure.step[0] != '\0' ? ": " : "", strerror(failure.error));
         return false;
     }
     return true;
@@ -333,7 +334,8 @@ static void obey(struct shell *shell)
 static void give_input(struct shell *shell)
 {
     while (shell->typed_bytes > 0) {
-        ssize_t n = shell->input >= 0 ? write(shell->input, shell->typed, shell->typed_bytes) : (ssize_t)shell->typed_bytes;
+        ssize_t n =
+            shell->input >= 0 ? write(shell->input, shell->typed, shell->typed_bytes) : (ssize_t)shell->typed_bytes;
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
             return;
         }
@@ -446,7 +448,8 @@ static void wait_for_events(struct shell *shell)
     }
 }
 
-/* The last output of a command that has ended. What it has left running may hold the pipes open: nobody waits for that. */
+/* The last output of a command that has ended. What it has left running may hold the pipes open: nobody waits for that.
+ */
 static void drain(struct shell *shell)
 {
     uint64_t until_ms = clock_ms() + LAST_MS;
@@ -455,7 +458,8 @@ static void drain(struct shell *shell)
         flush(shell);
         if (shell->queued_bytes > 0) {
             (void)poll(&ready, 1, KILL_MS);
-        } else if (!take_output(shell, &shell->output, SHELL_OUTPUT) && !take_output(shell, &shell->errors, SHELL_ERRORS)) {
+        } else if (!take_output(shell, &shell->output, SHELL_OUTPUT) &&
+                   !take_output(shell, &shell->errors, SHELL_ERRORS)) {
             return;
         }
     }
@@ -501,7 +505,8 @@ static void run(struct shell *shell)
     drain(shell);
     end_all(false);
     int status = shell->child_status;
-    put_last(shell, &(struct shell_frame){.kind = SHELL_EXIT, .code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status)});
+    put_last(shell, &(struct shell_frame){.kind = SHELL_EXIT,
+                                          .code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status)});
 }
 
 /* Waits for the client's first frame. */
@@ -546,8 +551,9 @@ int keep_shell_main(const char *run_directory)
     if (!hear_command(&shell)) {
         return fail(&shell, "The command did not arrive on the trial's node in a form that it knows.");
     }
-    int code = directory_fd < 0 ? ERR_NOT_FOUND
-                                : keep_proto_read_file(directory_fd, KEEP_FILE_SPEC, KEEP_SPEC_FILE_BYTES_MAX, &bytes, &count);
+    int code = directory_fd < 0
+                   ? ERR_NOT_FOUND
+                   : keep_proto_read_file(directory_fd, KEEP_FILE_SPEC, KEEP_SPEC_FILE_BYTES_MAX, &bytes, &count);
     if (code == 0) {
         code = keep_run_read(bytes, count, &spec);
         explicit_bzero(bytes, count);

@@ -1,5 +1,5 @@
-/* What travels for commands beside workers: the first byte says 'n' what a node asks of another one, else the rest is a frame between
- * the command line and shoal-keep. */
+/* What travels for commands beside workers: the first byte says 'n' what a node asks of another one, else the rest is a
+ * frame between the command line and shoal-keep. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,8 @@ static void read_request(const uint8_t *bytes, size_t count)
     if (shell_request_read(bytes, count, &request) == 0) {
         CHECK(request.is_forward == (request.port != 0));
         CHECK(shell_request_read(out, shell_request_write(&request, out), &second) == 0);
-        CHECK(second.worker == request.worker && second.port == request.port && second.attempt.term == request.attempt.term);
+        CHECK(second.worker == request.worker && second.port == request.port &&
+              second.attempt.term == request.attempt.term);
     }
 }
 
@@ -56,16 +57,19 @@ void fuzz_one(const uint8_t *data, size_t size)
 
 void fuzz_seeds(void)
 {
-    static const uint8_t kinds[] = {SHELL_RUN, SHELL_INPUT, SHELL_INPUT_END, SHELL_WINDOW, SHELL_SIGNAL, SHELL_OUTPUT, SHELL_EXIT, SHELL_FAILED};
+    static const uint8_t kinds[] = {SHELL_RUN,    SHELL_INPUT,  SHELL_INPUT_END, SHELL_WINDOW,
+                                    SHELL_SIGNAL, SHELL_OUTPUT, SHELL_EXIT,      SHELL_FAILED};
     uint8_t input[1024];
     size_t count;
     for (size_t i = 0; i < sizeof kinds; i++) {
-        frame = (struct shell_frame){.kind = kinds[i], .window = {24, 80}, .signal = 2, .code = 3, .term = "xterm", .word_count = 2};
+        frame = (struct shell_frame){
+            .kind = kinds[i], .window = {24, 80}, .signal = 2, .code = 3, .term = "xterm", .word_count = 2};
         memcpy(frame.words, "ls\0-l", sizeof "ls\0-l");
         CHECK(shell_frame_encode(&frame, input, sizeof input, &count) == 0);
         fuzz_seed(input, count);
     }
-    struct shell_request request = {.is_forward = true, .attempt = {.experiment = {{1}}, .number = 1, .coordinator = {{2}}}, .port = 80};
+    struct shell_request request = {
+        .is_forward = true, .attempt = {.experiment = {{1}}, .number = 1, .coordinator = {{2}}}, .port = 80};
     input[0] = 'n';
     fuzz_seed(input, 1 + shell_request_write(&request, input + 1));
 }

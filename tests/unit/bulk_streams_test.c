@@ -233,7 +233,9 @@ static void a_peer_opens_so_many_streams_and_no_more(void **state)
     int programs[BULK_STREAMS_PEER + 1][2];
     for (int i = 0; i <= BULK_STREAMS_PEER; i++) {
         pair(programs[i]);
-        assert_int_equal(bulk_stream_open(world->sides[0].bulk, 100 + (uint64_t)i, world->sides[1].keys.id, "x", 1, programs[i][1]), 0);
+        assert_int_equal(
+            bulk_stream_open(world->sides[0].bulk, 100 + (uint64_t)i, world->sides[1].keys.id, "x", 1, programs[i][1]),
+            0);
     }
     assert_int_equal(event_of(world, &world->sides[0], BULK_STREAM_ENDED)->code, ERR_FULL);
     for (int i = 0; i <= BULK_STREAMS_PEER; i++) {
@@ -291,11 +293,14 @@ static void a_member_asks_twice_for_one_stream_and_loses_it_by_breaking_the_rule
     void *socket = rogue_open(side, &member);
     rogue_connect(socket, side);
 
-    say(world, socket, &(struct bulk_message){.kind = BULK_SEGMENT, .tag = 1, .stream = 5, .limit = 1, .bytes = bytes, .byte_count = 1});
+    say(world, socket,
+        &(struct bulk_message){
+            .kind = BULK_SEGMENT, .tag = 1, .stream = 5, .limit = 1, .bytes = bytes, .byte_count = 1});
     struct bulk_message reset = hear_message(world, socket, BULK_RESET);
     assert_true(reset.stream == 5 && reset.code == (uint8_t)-ERR_CLOSED);
 
-    const struct bulk_message opening = {.kind = BULK_OPEN, .tag = 2, .stream = 77, .question = bytes, .question_bytes = sizeof bytes};
+    const struct bulk_message opening = {
+        .kind = BULK_OPEN, .tag = 2, .stream = 77, .question = bytes, .question_bytes = sizeof bytes};
     say(world, socket, &opening);
     say(world, socket, &opening);
     const struct bulk_event *asked = event_of(world, side, BULK_STREAM_ASKED);
@@ -306,8 +311,14 @@ static void a_member_asks_twice_for_one_stream_and_loses_it_by_breaking_the_rule
     assert_true(hear_message(world, socket, BULK_SEGMENT).stream == 77);
     assert_int_equal(count_asked(side), 1);
 
-    say(world, socket, &(struct bulk_message){.kind = BULK_SEGMENT, .tag = 2, .stream = 77, .offset = STREAM_RING_BYTES, .limit = 1, .bytes = bytes,
-                                              .byte_count = 1});
+    say(world, socket,
+        &(struct bulk_message){.kind = BULK_SEGMENT,
+                               .tag = 2,
+                               .stream = 77,
+                               .offset = STREAM_RING_BYTES,
+                               .limit = 1,
+                               .bytes = bytes,
+                               .byte_count = 1});
     reset = hear_message(world, socket, BULK_RESET);
     assert_true(reset.stream == 77 && reset.code == (uint8_t)-ERR_MALFORMED);
     assert_int_equal(event_of(world, side, BULK_STREAM_ENDED)->code, ERR_MALFORMED);

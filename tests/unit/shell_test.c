@@ -1,4 +1,5 @@
-/* What travels for commands beside workers: the request between nodes, and the frames between the command line and shoal-keep. */
+/* What travels for commands beside workers: the request between nodes, and the frames between the command line and
+ * shoal-keep. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +15,11 @@
 #include "node/keep/shell_wire.h"
 
 static const struct shell_request wishes[] = {
-    {.attempt = {.experiment = {{1, 2}}, .trial = 3, .number = 4, .term = 1ull << 60, .coordinator = {{5, 6}}}, .worker = 7},
-    {.is_forward = true, .attempt = {.experiment = {{9}}, .trial = UINT32_MAX, .number = 1, .coordinator = {{5}}}, .port = 65535},
+    {.attempt = {.experiment = {{1, 2}}, .trial = 3, .number = 4, .term = 1ull << 60, .coordinator = {{5, 6}}},
+     .worker = 7},
+    {.is_forward = true,
+     .attempt = {.experiment = {{9}}, .trial = UINT32_MAX, .number = 1, .coordinator = {{5}}},
+     .port = 65535},
 };
 
 static void a_request_survives_the_wire(void **state)
@@ -61,7 +65,8 @@ static void a_command_survives_the_wire(void **state)
 {
     (void)state;
     size_t count;
-    frame = (struct shell_frame){.kind = SHELL_RUN, .has_terminal = true, .window = {50, 200}, .term = "xterm", .word_count = 3};
+    frame = (struct shell_frame){
+        .kind = SHELL_RUN, .has_terminal = true, .window = {50, 200}, .term = "xterm", .word_count = 3};
     memcpy(frame.words, "sh\0-c\0echo $HOME", sizeof "sh\0-c\0echo $HOME");
     assert_int_equal(shell_frame_encode(&frame, wire, sizeof wire, &count), 0);
     assert_int_equal(shell_frame_decode(wire, count, &again), 0);
@@ -96,14 +101,16 @@ static void a_command_of_no_words_or_too_many_bytes_is_refused(void **state)
         pack_array(&writer, 1);
         pack_text_n(&writer, word, length);
         assert_false(writer.failed);
-        assert_int_equal(shell_frame_decode(wire, 1 + writer.used_bytes, &again), length < SHELL_COMMAND_BYTES ? 0 : ERR_MALFORMED);
+        assert_int_equal(shell_frame_decode(wire, 1 + writer.used_bytes, &again),
+                         length < SHELL_COMMAND_BYTES ? 0 : ERR_MALFORMED);
     }
 }
 
 static void other_frames_survive_the_wire(void **state)
 {
     (void)state;
-    static const uint8_t kinds[] = {SHELL_INPUT, SHELL_INPUT_END, SHELL_WINDOW, SHELL_SIGNAL, SHELL_OUTPUT, SHELL_ERRORS, SHELL_EXIT, SHELL_FAILED, 'Z'};
+    static const uint8_t kinds[] = {SHELL_INPUT,  SHELL_INPUT_END, SHELL_WINDOW, SHELL_SIGNAL, SHELL_OUTPUT,
+                                    SHELL_ERRORS, SHELL_EXIT,      SHELL_FAILED, 'Z'};
     for (size_t i = 0; i < sizeof kinds; i++) {
         size_t count;
         bool has_bytes = strchr("iopfZ", kinds[i]) != NULL;

@@ -1,4 +1,5 @@
-/* A stream of bytes between two ends: everything arrives in order, whatever is lost on the way, and neither end takes more than fits. */
+/* A stream of bytes between two ends: everything arrives in order, whatever is lost on the way, and neither end takes
+ * more than fits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -145,11 +146,14 @@ static void whatever_is_lost_everything_arrives(void **state)
             struct stream *ends[2] = {&one, &two};
             for (int side = 0; side < 2; side++) {
                 struct stream *end = ends[side];
-                (void)feed(end, (size_t)random_below(&random, wanted[side] - end->taken < 60000 ? wanted[side] - end->taken + 1 : 60000));
+                (void)feed(end, (size_t)random_below(&random, wanted[side] - end->taken < 60000
+                                                                  ? wanted[side] - end->taken + 1
+                                                                  : 60000));
                 if (end->taken == wanted[side]) {
                     stream_end(end);
                 }
-                bool is_broken = random_below(&random, 20) == 0; /* from here on all is lost, as with a connection that breaks */
+                bool is_broken =
+                    random_below(&random, 20) == 0; /* from here on all is lost, as with a connection that breaks */
                 while (carry(end, ends[1 - side], is_broken)) {
                 }
                 got[side] += drink(end, (size_t)random_below(&random, 100000));
@@ -181,8 +185,8 @@ static void segments_that_no_honest_end_sends_are_refused(void **state)
     struct stream before = one;
     static const uint8_t bytes[STREAM_SEGMENT_BYTES];
     const struct stream_segment bad[] = {
-        {.received = 11, .limit = STREAM_RING_BYTES},                                             /* more than was sent */
-        {.offset = STREAM_RING_BYTES, .limit = STREAM_RING_BYTES, .bytes = bytes, .count = 1},    /* beyond the limit */
+        {.received = 11, .limit = STREAM_RING_BYTES},                                          /* more than was sent */
+        {.offset = STREAM_RING_BYTES, .limit = STREAM_RING_BYTES, .bytes = bytes, .count = 1}, /* beyond the limit */
         {.offset = UINT64_MAX, .limit = STREAM_RING_BYTES, .bytes = bytes, .count = 1},
         {.limit = UINT64_MAX},
     };

@@ -81,7 +81,8 @@ static void give_terminal_back(struct exec *exec)
 static struct shell_window window_of(void)
 {
     struct winsize size;
-    if ((ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) && size.ws_row > 0) {
+    if ((ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) &&
+        size.ws_row > 0) {
         return (struct shell_window){size.ws_row, size.ws_col};
     }
     return (struct shell_window){24, 80};
@@ -91,7 +92,8 @@ static struct shell_window window_of(void)
 
 static void flush(struct exec *exec)
 {
-    int code = exec->queued_bytes > 0 ? frame_send_some(exec->fd, exec->queued, exec->queued_bytes, -1, &exec->sent) : 0;
+    int code =
+        exec->queued_bytes > 0 ? frame_send_some(exec->fd, exec->queued, exec->queued_bytes, -1, &exec->sent) : 0;
     if (code != ERR_AGAIN) {
         exec->queued_bytes = 0; /* of a broken stream the reading side tells */
     }
@@ -189,7 +191,8 @@ static int read_command(struct cli *cli, const struct arguments *arguments, stru
     for (size_t i = 1; i < arguments->operand_count; i++) {
         size_t bytes = strlen(arguments->operands[i]) + 1;
         if (bytes > sizeof exec->frame.words - used) {
-            return cli_fail(cli, CLI_USAGE, "the command is longer than %u bytes; put it into a file of the trial's code",
+            return cli_fail(cli, CLI_USAGE,
+                            "the command is longer than %u bytes; put it into a file of the trial's code",
                             SHELL_COMMAND_BYTES);
         }
         memcpy(exec->frame.words + used, arguments->operands[i], bytes);
@@ -258,7 +261,9 @@ static int run(struct exec *exec, const struct target *target, uint64_t rank)
     }
     code = shell_ended(&client);
     client_close(&client);
-    return code != CLI_DONE ? code : cli_fail(exec->cli, CLI_REFUSED, "the connection to the command has ended before the command has");
+    return code != CLI_DONE
+               ? code
+               : cli_fail(exec->cli, CLI_REFUSED, "the connection to the command has ended before the command has");
 }
 
 int command_exec(struct cli *cli, const struct arguments *arguments)

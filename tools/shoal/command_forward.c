@@ -15,10 +15,13 @@ static int read_ports(struct cli *cli, const char *text, uint16_t *local, uint16
     if (bytes < sizeof first) {
         memcpy(first, text, bytes);
     }
-    bool is_read = options_number(first, UINT16_MAX, &own) == 0 && (colon == NULL || options_number(colon + 1, UINT16_MAX, &there) == 0);
+    bool is_read = options_number(first, UINT16_MAX, &own) == 0 &&
+                   (colon == NULL || options_number(colon + 1, UINT16_MAX, &there) == 0);
     there = colon == NULL ? own : there;
     if (!is_read || there == 0) {
-        return cli_fail(cli, CLI_USAGE, "'%.40s' is no PORT or PORT:REMOTE; write 8080, or 8080:6006 for port 6006 there and 8080 here", text);
+        return cli_fail(cli, CLI_USAGE,
+                        "'%.40s' is no PORT or PORT:REMOTE; write 8080, or 8080:6006 for port 6006 there and 8080 here",
+                        text);
     }
     *local = (uint16_t)own;
     *remote = (uint16_t)there;
@@ -42,8 +45,8 @@ int command_forward(struct cli *cli, const struct arguments *arguments)
         return code;
     }
     forward.port = remote;
-    (void)fprintf(cli->out, cli->json ? "{\"url\":\"http://%s/\",\"address\":\"%s\",\"port\":%u}\n" : "http://%s/\n", forward.address,
-                  forward.address, (unsigned)remote);
+    (void)fprintf(cli->out, cli->json ? "{\"url\":\"http://%s/\",\"address\":\"%s\",\"port\":%u}\n" : "http://%s/\n",
+                  forward.address, forward.address, (unsigned)remote);
     (void)fflush(cli->out);
     code = forward_serve(&forward, NULL, NULL);
     forward_close(&forward);

@@ -1,5 +1,6 @@
-/* notebook: JupyterLab as a trial, with its port on this machine. The trial's program is train/python/shoal/_notebook.py, which leaves
- * port and token in a file that this command reads by a stream: they stand in no record, no log and no command line. */
+/* notebook: JupyterLab as a trial, with its port on this machine. The trial's program is
+ * train/python/shoal/_notebook.py, which leaves port and token in a file that this command reads by a stream: they
+ * stand in no record, no log and no command line. */
 
 #include <ctype.h>
 #include <signal.h>
@@ -66,9 +67,11 @@ static int write_config(struct cli *cli, const struct arguments *arguments, cons
     uint64_t count = 1, idle_s;
     int code = read_idle(cli, arguments, &idle_s);
     if (code == CLI_DONE && slots != NULL && (options_number(slots, CONFIG_SLOTS_MAX, &count) != 0 || count == 0)) {
-        code = cli_fail(cli, CLI_USAGE, "--slots %.40s is no number of slots; give a number from 1 to %d", slots, CONFIG_SLOTS_MAX);
+        code = cli_fail(cli, CLI_USAGE, "--slots %.40s is no number of slots; give a number from 1 to %d", slots,
+                        CONFIG_SLOTS_MAX);
     }
-    if (code == CLI_DONE && kind != NULL && strcmp(kind, "cpu") != 0 && strcmp(kind, "cuda") != 0 && strcmp(kind, "any") != 0) {
+    if (code == CLI_DONE && kind != NULL && strcmp(kind, "cpu") != 0 && strcmp(kind, "cuda") != 0 &&
+        strcmp(kind, "any") != 0) {
         code = cli_fail(cli, CLI_USAGE, "--kind %.40s is no kind of slot; allowed are any, cpu and cuda", kind);
     }
     FILE *out = code == CLI_DONE ? open_memstream(text, bytes) : NULL;
@@ -79,7 +82,9 @@ static int write_config(struct cli *cli, const struct arguments *arguments, cons
         return code;
     }
     write_name(out, options_value(arguments, "name"), dir);
-    (void)fprintf(out, "labels: [notebook]\nentrypoint: exec python3 -m shoal._notebook --idle %llu\nresources:\n  slots_per_trial: %llu\n",
+    (void)fprintf(out,
+                  "labels: [notebook]\nentrypoint: exec python3 -m shoal._notebook --idle %llu\nresources:\n  "
+                  "slots_per_trial: %llu\n",
                   (unsigned long long)idle_s, (unsigned long long)count);
     (void)fprintf(out, "  slot_kind: %s\n", kind != NULL ? kind : "any");
     return fclose(out) == 0 ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "no memory is left");
@@ -120,8 +125,8 @@ static pid_t start_words(struct notebook *notebook, bool follows)
         if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
             _exit(CLI_REFUSED);
         }
-        (void)execl("/proc/self/exe", "shoal", "--dir", notebook->cli->dir, "logs", target, "--raw", "--grep", "^notebook: ",
-                    follows ? "--follow" : "--tail=3", (char *)NULL);
+        (void)execl("/proc/self/exe", "shoal", "--dir", notebook->cli->dir, "logs", target, "--raw", "--grep",
+                    "^notebook: ", follows ? "--follow" : "--tail=3", (char *)NULL);
         _exit(CLI_REFUSED);
     }
     return pid;
@@ -185,8 +190,8 @@ static bool look(struct forward *forward, void *context)
     }
     notebook->look_s = now_s + LOOK_S;
     bool is_read = shell_read(notebook->cli, &forward->target, PLACE_SCRIPT, true, json, sizeof json) == CLI_DONE &&
-                   find_value(json, "port", port_text, sizeof port_text) && find_value(json, "token", token, sizeof token) &&
-                   options_number(port_text, UINT16_MAX, &port) == 0;
+                   find_value(json, "port", port_text, sizeof port_text) &&
+                   find_value(json, "token", token, sizeof token) && options_number(port_text, UINT16_MAX, &port) == 0;
     if (!is_read) {
         return true;
     }
@@ -224,8 +229,10 @@ static int attend(struct cli *cli, const struct arguments *arguments, const char
     forward_close(&forward);
     end_words(&notebook);
     if (code > 128) {
-        cli_warn(cli, "the notebook goes on without this terminal; shoal notebook --attach %s reaches it again, shoal cancel %s ends it", notebook.id,
-                 notebook.id);
+        cli_warn(cli,
+                 "the notebook goes on without this terminal; shoal notebook --attach %s reaches it again, shoal "
+                 "cancel %s ends it",
+                 notebook.id, notebook.id);
     } else if (code == CLI_DONE && !notebook.is_shown) {
         notebook.words = start_words(&notebook, false);
         (void)waitpid(notebook.words, NULL, 0);

@@ -83,8 +83,8 @@ int forward_open(struct cli *cli, const struct target *target, uint64_t rank, ui
     *out = (struct forward){.cli = cli, .rank = rank, .listen_fd = -1};
     int code = look(cli, target, &looked);
     if (code == CLI_DONE && looked.is_over) {
-        code = cli_fail(cli, CLI_REFUSED, "trial %llu of %.80s is %s: nothing of it runs any more", (unsigned long long)target->trial,
-                        target->experiment, looked.state);
+        code = cli_fail(cli, CLI_REFUSED, "trial %llu of %.80s is %s: nothing of it runs any more",
+                        (unsigned long long)target->trial, target->experiment, looked.state);
     }
     if (code != CLI_DONE) {
         return code;
@@ -100,13 +100,17 @@ int forward_open(struct cli *cli, const struct target *target, uint64_t rank, ui
     (void)inet_pton(AF_INET, host, &address.sin_addr);
     int one = 1;
     out->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool is_bound = out->listen_fd >= 0 && setsockopt(out->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-                    bind(out->listen_fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(out->listen_fd, 64) == 0 &&
-                    getsockname(out->listen_fd, (struct sockaddr *)&address, &size) == 0;
+    bool is_bound =
+        out->listen_fd >= 0 && setsockopt(out->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+        bind(out->listen_fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(out->listen_fd, 64) == 0 &&
+        getsockname(out->listen_fd, (struct sockaddr *)&address, &size) == 0;
     if (!is_bound) {
-        code = cli_fail(cli, CLI_REFUSED, errno == EADDRINUSE ? "port %u of %s is in use, perhaps by another shoal port-forward; give another one: PORT:REMOTE"
-                                                              : "port %u of %s cannot be had: %s",
-                        (unsigned)local_port, host, strerror(errno));
+        code = cli_fail(
+            cli, CLI_REFUSED,
+            errno == EADDRINUSE
+                ? "port %u of %s is in use, perhaps by another shoal port-forward; give another one: PORT:REMOTE"
+                : "port %u of %s cannot be had: %s",
+            (unsigned)local_port, host, strerror(errno));
         forward_close(out);
         return code;
     }
@@ -191,7 +195,8 @@ int forward_serve(struct forward *forward, bool (*tick)(struct forward *forward,
             cli_warn(forward->cli, "the trial is %s: nothing is served any more", looked.state);
             break;
         }
-        if (code == CLI_DONE && strcmp(looked.state, "running") != 0 && looked.why[0] != '\0' && strcmp(looked.why, told) != 0) {
+        if (code == CLI_DONE && strcmp(looked.state, "running") != 0 && looked.why[0] != '\0' &&
+            strcmp(looked.why, told) != 0) {
             (void)snprintf(told, sizeof told, "%s", looked.why);
             cli_warn(forward->cli, "waiting: %s", told);
         }

@@ -13,7 +13,8 @@
 #define OPEN_MS 40000 /* the daemon gives up sooner */
 #define END_MS 5000
 
-int shell_open(struct cli *cli, const struct target *target, uint64_t rank, uint16_t port, int passed_fd, struct client *client)
+int shell_open(struct cli *cli, const struct target *target, uint64_t rank, uint16_t port, int passed_fd,
+               struct client *client)
 {
     struct reply reply;
     int code = target_begin(cli, port != 0 ? "forward" : "exec", target, port != 0 ? 2 : 1, client);
@@ -50,7 +51,8 @@ static int read_frames(struct frame_reader *reader, int fd, char *out, size_t si
     size_t count, used = 0;
     int passed, code;
     out[0] = '\0';
-    while ((code = frame_reader_wait(reader, fd, OPEN_MS, &bytes, &count, 0, &passed)) == 0 && shell_frame_decode(bytes, count, &frame) == 0) {
+    while ((code = frame_reader_wait(reader, fd, OPEN_MS, &bytes, &count, 0, &passed)) == 0 &&
+           shell_frame_decode(bytes, count, &frame) == 0) {
         if (frame.kind == SHELL_OUTPUT) {
             size_t part = frame.count < size - 1 - used ? frame.count : size - 1 - used;
             memcpy(out + used, frame.bytes, part);
@@ -87,7 +89,9 @@ int shell_read(struct cli *cli, const struct target *target, const char *script,
         run = (struct shell_frame){.kind = SHELL_RUN, .word_count = 3};
         (void)snprintf(run.words, sizeof run.words, "sh%c-c%c%s", '\0', '\0', script);
         frame_reader_init(&reader, buffer, SHELL_FRAME_BYTES_MAX + FRAME_HEAD_BYTES);
-        code = shell_frame_encode(&run, bytes, sizeof bytes, &count) == 0 && frame_send(ends[0], bytes, count, -1) == 0 ? CLI_DONE : CLI_REFUSED;
+        code = shell_frame_encode(&run, bytes, sizeof bytes, &count) == 0 && frame_send(ends[0], bytes, count, -1) == 0
+                   ? CLI_DONE
+                   : CLI_REFUSED;
         code = code == CLI_DONE ? read_frames(&reader, ends[0], out, size) : code;
         frame_reader_close(&reader);
         client_close(&client);

@@ -23,8 +23,8 @@
 /* One side of a stream. */
 struct api_shell {
     struct api_shell *next;
-    uint64_t id; /* bulk's, or that of bulk_stream_open */
-    bool is_asked; /* a node has asked this one */
+    uint64_t id;     /* bulk's, or that of bulk_stream_open */
+    bool is_asked;   /* a node has asked this one */
     bool is_closing; /* it was told to end */
     bool has_ended;
     struct shell_request wish;
@@ -73,14 +73,16 @@ static void drop(struct daemon *daemon, struct api_shell *shell)
 static void end(struct daemon *daemon, struct api_shell *shell, const char *text)
 {
     if (!shell->is_closing) {
-        shell->is_closing = bulk_stream_close(daemon->bulk, shell->id, ERR_CLOSED, text) == 0; /* else the next tick tries again */
+        shell->is_closing =
+            bulk_stream_close(daemon->bulk, shell->id, ERR_CLOSED, text) == 0; /* else the next tick tries again */
     }
 }
 
 /* ---- the client's side ----------------------------------------------------------------------------------------- */
 
 /* The worker of the trial with this rank that runs now. False, after an error reply: there is none. */
-static bool find_worker(struct daemon *daemon, struct client_request *request, uint32_t rank, struct shell_request *wish, node_id *node)
+static bool find_worker(struct daemon *daemon, struct client_request *request, uint32_t rank,
+                        struct shell_request *wish, node_id *node)
 {
     struct view_experiment *experiment;
     const struct view_trial *trial;
@@ -92,16 +94,16 @@ static bool find_worker(struct daemon *daemon, struct client_request *request, u
     bool is_over = attempt == NULL || view_attempt_verdict(attempt) != NULL;
     if (is_over) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                           "Trial %u of %s is %s: nothing of it runs now, so there is nothing to connect to.", index, experiment->config->name,
-                           view_trial_state_name(view_trial_state(experiment, index)));
+                           "Trial %u of %s is %s: nothing of it runs now, so there is nothing to connect to.", index,
+                           experiment->config->name, view_trial_state_name(view_trial_state(experiment, index)));
         return false;
     }
     uint32_t size = attempt->member_count + attempt->joiner_count;
     const struct view_worker *worker = rank < size ? view_attempt_worker(attempt, rank) : NULL;
     if (rank >= size) {
         client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
-                           "Trial %u of %s has the ranks 0 to %u now, and no rank %u.", index, experiment->config->name, size > 0 ? size - 1 : 0,
-                           rank);
+                           "Trial %u of %s has the ranks 0 to %u now, and no rank %u.", index, experiment->config->name,
+                           size > 0 ? size - 1 : 0, rank);
         return false;
     }
     if (worker == NULL || worker->state != FACT_WORKER_RUNNING || !worker->has_started) {
@@ -127,7 +129,8 @@ void shells_request(struct daemon *daemon, struct client_request *request, int i
     (void)client_argument_u64(request, "rank", &rank);
     bool has_port = client_argument_u64(request, "port", &port) && port > 0 && port <= UINT16_MAX;
     int fd = client_take_file(request);
-    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISSOCK(info.st_mode) || rank > UINT32_MAX || (wish.is_forward && !has_port)) {
+    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISSOCK(info.st_mode) || rank > UINT32_MAX ||
+        (wish.is_forward && !has_port)) {
         client_reply_no_request(daemon, request);
         if (fd >= 0) {
             (void)close(fd);
@@ -154,7 +157,8 @@ void shells_request(struct daemon *daemon, struct client_request *request, int i
     int code = bulk_stream_open(daemon->bulk, shell->id, node, bytes, count, fd);
     if (code != 0) {
         drop(daemon, shell);
-        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "The stream cannot be opened: %s.", err_text(code));
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "The stream cannot be opened: %s.",
+                           err_text(code));
     }
 }
 
@@ -188,8 +192,8 @@ static void tell_end(struct daemon *daemon, struct api_shell *shell, int code, c
     }
     size_t length = strlen(text);
     length -= length > 0 && text[length - 1] == '.';
-    client_reply_error(daemon, client, shell->request, code == ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_REFUSED, "%.*s (node %s).", (int)length,
-                       text, render_node_label(daemon->core, shell->node).text);
+    client_reply_error(daemon, client, shell->request, code == ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_REFUSED,
+                       "%.*s (node %s).", (int)length, text, render_node_label(daemon->core, shell->node).text);
 }
 
 /* ---- the worker's side ----------------------------------------------------------------------------------------- */
@@ -199,15 +203,16 @@ static uint32_t slot_of(struct daemon *daemon, const struct shell_request *wish)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         const struct daemon_worker *worker = &daemon->workers->slots[slot];
-        if (worker_is(worker, WORKER_RUNNING, &wish->attempt) && worker->prepare.u.worker.number == wish->worker && !worker->ended) {
+        if (worker_is(worker, WORKER_RUNNING, &wish->attempt) && worker->prepare.u.worker.number == wish->worker &&
+            !worker->ended) {
             return slot;
         }
     }
     return SLOTS_MAX;
 }
 
-/* Connects to an address of the loopback, where the answer is there at once, or else (a full queue of the listener) may come later. -1:
- * errno. */
+/* Connects to an address of the loopback, where the answer is there at once, or else (a full queue of the listener) may
+ * come later. -1: errno. */
 static int connect_to_address(int family, const struct sockaddr *address, socklen_t size)
 {
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
@@ -236,7 +241,8 @@ static int connect_to_address(int family, const struct sockaddr *address, sockle
 /* A connection to a port of this machine's loopback. -1: errno. */
 static int connect_to(uint16_t port)
 {
-    struct sockaddr_in narrow = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in narrow = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_in6 wide = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = in6addr_loopback};
     int fd = connect_to_address(AF_INET, (struct sockaddr *)&narrow, sizeof narrow), reason = errno;
     if (fd < 0) {
@@ -254,7 +260,8 @@ static int begin(struct daemon *daemon, struct api_shell *shell, char *text, siz
     if (shell->wish.is_forward) {
         int fd = connect_to(shell->wish.port);
         if (fd < 0) {
-            (void)snprintf(text, size, "Nothing listens at port %u of the trial's machine: %s.", (unsigned)shell->wish.port, strerror(errno));
+            (void)snprintf(text, size, "Nothing listens at port %u of the trial's machine: %s.",
+                           (unsigned)shell->wish.port, strerror(errno));
         }
         return fd;
     }
@@ -276,17 +283,19 @@ static int begin(struct daemon *daemon, struct api_shell *shell, char *text, siz
 /* A line for each command, and for the first of several connections to a port. */
 static void tell_owner(struct daemon *daemon, const struct api_shell *shell)
 {
-    for (const struct api_shell *other = daemon->api->shells; other != NULL && shell->wish.is_forward; other = other->next) {
-        if (other != shell && other->is_asked && other->wish.port == shell->wish.port && node_id_equal(other->node, shell->node) &&
-            other->slot == shell->slot) {
+    for (const struct api_shell *other = daemon->api->shells; other != NULL && shell->wish.is_forward;
+         other = other->next) {
+        if (other != shell && other->is_asked && other->wish.port == shell->wish.port &&
+            node_id_equal(other->node, shell->node) && other->slot == shell->slot) {
             return;
         }
     }
-    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), shell->wish.attempt.experiment);
+    const struct view_experiment *experiment =
+        view_find_experiment(node_core_view(daemon->core), shell->wish.attempt.experiment);
     const char *name = experiment != NULL && experiment->known ? experiment->config->name : "?";
     if (shell->wish.is_forward) {
-        daemon_line(daemon, "%s trial %u: port %u is reached from %s", name, shell->wish.attempt.trial, (unsigned)shell->wish.port,
-                    render_node_label(daemon->core, shell->node).text);
+        daemon_line(daemon, "%s trial %u: port %u is reached from %s", name, shell->wish.attempt.trial,
+                    (unsigned)shell->wish.port, render_node_label(daemon->core, shell->node).text);
     } else {
         daemon_line(daemon, "%s trial %u: a command beside it, from %s", name, shell->wish.attempt.trial,
                     render_node_label(daemon->core, shell->node).text);
@@ -303,7 +312,9 @@ static void take_asked(struct daemon *daemon, const struct bulk_event *event)
     if (shell_request_read(event->items[0].bytes, event->items[0].count, &wish) != 0) {
         (void)snprintf(text, sizeof text, "The request is not understood; the node runs another version of Shoal.");
     } else if (daemon->options.no_exec) {
-        (void)snprintf(text, sizeof text, "The owner of the node lets nobody run commands or reach ports beside trials (shoald --no-exec).");
+        (void)snprintf(
+            text, sizeof text,
+            "The owner of the node lets nobody run commands or reach ports beside trials (shoald --no-exec).");
     } else if ((slot = slot_of(daemon, &wish)) == SLOTS_MAX) {
         (void)snprintf(text, sizeof text, "The worker does not run on its node any more.");
     } else if ((shell = add(daemon, event->id, &wish, event->node)) == NULL) {
@@ -359,7 +370,8 @@ void shells_tick(struct daemon *daemon)
         } else if (shell->has_ended || shell->is_closing) {
             continue;
         } else if (!is_here && !node_core_is_alive(daemon->core, shell->node)) {
-            end(daemon, shell, shell->is_asked ? "The client's node does not answer." : "The trial's node does not answer any more.");
+            end(daemon, shell,
+                shell->is_asked ? "The client's node does not answer." : "The trial's node does not answer any more.");
         } else if (shell->is_asked && slot_of(daemon, &shell->wish) != shell->slot) {
             end(daemon, shell, "The trial's attempt has ended.");
         } else if (!shell->is_asked && client_find(daemon, shell->serial) == NULL) {

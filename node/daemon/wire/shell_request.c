@@ -48,7 +48,8 @@ int shell_request_read(const uint8_t *bytes, size_t count, struct shell_request 
     pack_reader_init(&map, bytes, count);
     struct pack_reader whole = map;
     pack_skip(&whole);
-    struct pack_reader kind = pack_find(&map, "kind"), experiment = pack_find(&map, "experiment"), coordinator = pack_find(&map, "coordinator");
+    struct pack_reader kind = pack_find(&map, "kind"), experiment = pack_find(&map, "experiment"),
+                       coordinator = pack_find(&map, "coordinator");
     const char *word = pack_read_text(&kind, &length);
     if (kind.failed || !pack_at_end(&whole)) {
         return ERR_MALFORMED;

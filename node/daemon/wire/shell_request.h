@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_WIRE_SHELL_REQUEST_H
 #define NODE_DAEMON_WIRE_SHELL_REQUEST_H
-/* What a node asks of another one with a stream of bytes (docs/wire.md, "Streams"): a command beside a worker, or a connection
- * to a port of the worker's machine. Arithmetic only. */
+/* What a node asks of another one with a stream of bytes (docs/wire.md, "Streams"): a command beside a worker, or a
+ * connection to a port of the worker's machine. Arithmetic only. */
 
 #include <stdbool.h>
 #include <stddef.h>
