@@ -20,7 +20,8 @@
 #define IDLE_S_DEFAULT 3600
 #define IDLE_S_MAX (30u * 86400)
 #define PORT_DEFAULT 8888
-#define LOOK_S 2 /* between looks where it listens, while connections fail */
+#define LOOK_S 2    /* between looks where it listens, while connections fail */
+#define PATIENCE 20 /* failures to reach it before a sentence tells why */
 #define PLACE_SCRIPT "cat \"$SHOAL_OUTPUT_DIR/../notebook.json\""
 
 struct notebook {
@@ -29,7 +30,8 @@ struct notebook {
     bool is_shown, wants_browser;
     char url[512];
     time_t look_s;
-    pid_t words; /* the process that shows what the notebook says; 0: none */
+    uint32_t failures; /* to reach it while its trial runs */
+    pid_t words;       /* the process that shows what the notebook says; 0: none */
 };
 
 /* ---- the configuration ----------------------------------------------------------------------------------------- */
@@ -193,6 +195,11 @@ static bool look(struct forward *forward, void *context)
                    find_value(json, "port", port_text, sizeof port_text) &&
                    find_value(json, "token", token, sizeof token) && options_number(port_text, UINT16_MAX, &port) == 0;
     if (!is_read) {
+        notebook->failures += forward->is_running;
+        if (notebook->failures ==
+            PATIENCE) { /* the owner of the node may not let anybody in: then a sentence says so */
+            (void)shell_read(notebook->cli, &forward->target, "true", false, json, sizeof json);
+        }
         return true;
     }
     forward->port = (uint16_t)port;

@@ -191,12 +191,12 @@ int forward_serve(struct forward *forward, bool (*tick)(struct forward *forward,
         }
         look_ms = now_ms() + LOOK_MS;
         code = look(forward->cli, &forward->target, &looked);
+        forward->is_running = code == CLI_DONE && strcmp(looked.state, "running") == 0;
         if (code == CLI_DONE && looked.is_over) {
             cli_warn(forward->cli, "the trial is %s: nothing is served any more", looked.state);
             break;
         }
-        if (code == CLI_DONE && strcmp(looked.state, "running") != 0 && looked.why[0] != '\0' &&
-            strcmp(looked.why, told) != 0) {
+        if (code == CLI_DONE && !forward->is_running && looked.why[0] != '\0' && strcmp(looked.why, told) != 0) {
             (void)snprintf(told, sizeof told, "%s", looked.why);
             cli_warn(forward->cli, "waiting: %s", told);
         }

@@ -12,6 +12,7 @@ struct forward {
     struct target target; /* with a whole id */
     uint64_t rank;
     uint16_t port;   /* of the trial's node; 0: not known yet, connections wait */
+    bool is_running; /* the trial, at the last look */
     bool has_failed; /* a connection could not be made since the caller has set this to false */
     int listen_fd;
     char address[FORWARD_ADDRESS_BYTES]; /* HOST:PORT */
