@@ -257,6 +257,10 @@ def a_trial_is_tracked_by_mlflows_requests(lab):
     wait_over(mesh, plain, 60)
     log = mesh.nodes[0].run("logs", f"{plain}/0")
     expect(log.split() == ["MLFLOW_TRACKING_URI=http://127.0.0.1:5000"], f"a program with a server of its own finds {log}")
+    off = lab.submit(mesh.nodes[0], {"name": "off", "entrypoint": "env | grep ^MLFLOW_ || echo none", "mlflow": False,
+                                     "searcher": {"name": "single", "metric": "loss"}})
+    wait_over(mesh, off, 60)
+    expect(mesh.nodes[0].run("logs", f"{off}/0").split() == ["none"], "a program without MLflow finds variables of it")
 
 
 # A script as people have it: nothing in it knows of Shoal.

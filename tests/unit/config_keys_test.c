@@ -229,6 +229,7 @@ static const struct row {
          "keep_bytes_max is '16X'; allowed are 1 ... 274877906944 bytes, and numbers with the units K, M, G and T (of 1,024; "
          "also KiB, MiB, GiB and TiB), such as 512M or 16G"},
         {"keep_ranks", NULL, "some", "keep_ranks is 'some'; allowed are first, all"},
+        {"mlflow", NULL, "1", "mlflow is '1'; allowed are true, false, on, off"},
         {"metrics_from_output", NULL, "1", "metrics_from_output is '1'; allowed are true, false, on, off"},
         {"tensorboard", NULL, "write", "tensorboard is 'write'; allowed are keep, read"},
         {"max_restarts", NULL, "-1", "max_restarts is '-1'; allowed are 0 ... 1000"},

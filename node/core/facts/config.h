@@ -105,6 +105,7 @@ struct config {
     uint64_t logs_max_bytes;           /* of the log of one worker */
     uint64_t logs_keep_s;              /* after the experiment's end; 0: for ever */
     enum config_tensorboard tensorboard; /* whether event files of rank 0 are read into the trial's metrics */
+    bool mlflow;                       /* programs find the MLflow API of their node, and their run there */
     bool metrics_from_output;          /* lines that begin with "::shoal metric " are metrics */
     enum config_links context_links; /* symbolic links that lead out of the context directory */
     char requirements[CONFIG_PATH_BYTES]; /* environment.requirements: a file of the code; "": none */

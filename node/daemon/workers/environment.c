@@ -355,11 +355,12 @@ static void add_direct(struct worker_start *start, const char *name, const char 
 
 /* So that a program that logs to MLflow writes to its trial, at this node's own door (docs/mlflow.md). A program with a server of
  * its own keeps it, and then the ids of this one would only mislead. */
-static void add_mlflow(struct worker_start *start, const struct daemon *daemon, const struct node_effect *effect)
+static void add_mlflow(struct worker_start *start, const struct daemon *daemon, const struct node_effect *effect,
+                       const struct config *config)
 {
     const attempt_id *attempt = &effect->u.worker.attempt;
     char token[TRIAL_TOKEN_BYTES], text[64], experiment[2 * EXPERIMENT_ID_BYTES + 1];
-    if (daemon->http_address[0] == '\0' || get(start, "MLFLOW_TRACKING_URI") != NULL) {
+    if (!config->mlflow || daemon->http_address[0] == '\0' || get(start, "MLFLOW_TRACKING_URI") != NULL) {
         return;
     }
     trial_token_of(effect->u.worker.token, token);
@@ -617,7 +618,7 @@ void environment_build(const struct daemon *daemon, const struct node_effect *ef
     add_python(out, daemon->program_dir);
     add_packages(out, directory);
     add_own(out, daemon, effect, config);
-    add_mlflow(out, daemon, effect);
+    add_mlflow(out, daemon, effect, config);
     add_rungs(out, effect, config);
     add_outputs(out, directory);
     add_hparams(out, effect, config, view_find_attempt(node_core_view(daemon->core), &effect->u.worker.attempt), directory);
