@@ -39,6 +39,15 @@ static void a_longer_gap_another_slot_another_node_and_another_experiment_part_s
     }
 }
 
+static void a_trial_that_ended_within_the_second_comes_before_one_that_goes_on(void **state)
+{
+    (void)state;
+    struct calendar_span spans[] = {span(1, 0, 7, 0, 100, 100), span(1, 0, 3, 0, 101, 101), span(1, 0, 7, 1, 101, 101)};
+    spans[1].is_open = true;
+    assert_int_equal(calendar_unite(spans, 3, 5), 2);
+    assert_true(spans[0].trials == 2 && spans[1].is_open);
+}
+
 static void a_span_within_another_and_one_that_goes_on_keep_the_later_end(void **state)
 {
     (void)state;
@@ -54,6 +63,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trials_that_follow_each_other_in_a_slot_are_one_span),
         cmocka_unit_test(a_longer_gap_another_slot_another_node_and_another_experiment_part_spans),
+        cmocka_unit_test(a_trial_that_ended_within_the_second_comes_before_one_that_goes_on),
         cmocka_unit_test(a_span_within_another_and_one_that_goes_on_keep_the_later_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

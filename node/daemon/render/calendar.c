@@ -19,6 +19,9 @@ static int by_place(const void *a, const void *b)
     if (one->from_s != two->from_s) {
         return one->from_s < two->from_s ? -1 : 1;
     }
+    if (one->until_s != two->until_s || one->is_open != two->is_open) { /* several in one second */
+        return one->until_s < two->until_s || (one->until_s == two->until_s && two->is_open) ? -1 : 1;
+    }
     order = memcmp(one->experiment.bytes, two->experiment.bytes, sizeof one->experiment.bytes);
     return order != 0 ? order : one->trial < two->trial ? -1 : one->trial > two->trial;
 }

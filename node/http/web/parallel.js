@@ -16,7 +16,8 @@ const BRUSH_PX = 12;
 const AXIS_PX_LEAST = 96;
 const LETTER_PX = 7;
 const SIDE = 48;
-const FRAME_MS = 20; /* of drawing in one frame; the first frame has a fair sample of the lines already */
+const FRAME_MS = 20; /* of adding lines in one frame; the first frame has a fair sample of the lines already */
+const PAINT_MS = 100; /* between two pictures on the way to the whole one */
 const STRIDE = 7919; /* a prime: in steps of it through a list every part of the list comes early */
 
 export class Parallel {
@@ -285,6 +286,7 @@ class Layer {
     const opacity = Math.max(0.15, Math.min(0.85, 60 / places.length));
     const stride = places.length % STRIDE === 0 ? 1 : STRIDE;
     let done = 0;
+    let painted = -Infinity;
     const go = () => {
       const end = performance.now() + FRAME_MS;
       while (done < places.length && (done % 64 !== 0 || performance.now() < end || done === 0)) {
@@ -295,7 +297,10 @@ class Layer {
         density.add(lines.x, y, lines.rank[i]);
         done++;
       }
-      density.paint(context, lines.colours.low, lines.colours.high, opacity);
+      if (done === places.length || performance.now() - painted > PAINT_MS) {
+        density.paint(context, lines.colours.low, lines.colours.high, opacity);
+        painted = performance.now();
+      }
       if (done < places.length) {
         this.frame = requestAnimationFrame(go);
       } else {
