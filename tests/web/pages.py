@@ -106,7 +106,7 @@ def pages_of(found):
             yield f"trial-{kind}-profile", f"{address}/trials/{trial}?view=profile", "Where a step's time goes"
             yield f"trial-{kind}-overview", f"{address}/trials/{trial}?view=overview", "Attempts"
             if kind == "finished":
-                yield "trial-files", f"{address}/trials/{trial}?view=files", "Where the copies are"
+                yield "trial-files", f"{address}/trials/{trial}?view=files", "Outputs"
                 yield "trial-platform", f"{address}/trials/{trial}?view=platform", None
 
 
