@@ -27,7 +27,7 @@ static const struct route rows[] = {
     {"POST", "/experiments", "submit", ROUTE_SUBMIT, "config!:t overrides:a file:t",
      "Submit a configuration that needs no code", NULL},
     {"GET", EXPERIMENT, "show", ROUTE_DOCUMENT, PAGE "curves:b", "An experiment with its trials", NULL},
-    {"GET", EXPERIMENT "/export", "show", ROUTE_EXPORT, "as:t", "An experiment as one file: html, csv or svg", "text/html"},
+    {"GET", EXPERIMENT "/export", "show", ROUTE_EXPORT, "as:t", "An experiment as one file: html, csv or svg", NULL},
     {"DELETE", EXPERIMENT, "delete", ROUTE_DOCUMENT, "", "Delete an experiment for good", NULL},
     {"GET", EXPERIMENT "/watch", "watch", ROUTE_STREAM, PAGE "curves:b", "An experiment at each change", NULL},
     {"GET", EXPERIMENT "/wait", "wait", ROUTE_STREAM, "timeout_s:u", "An experiment's state at each change", NULL},

@@ -64,6 +64,7 @@ export class Parallel {
       this.rank = this.rank.map((rank) => 1 - rank);
     }
     this.surface.canvas.style.minWidth = this.surface.element.style.minWidth = `${AXIS_PX_LEAST * axes.length}px`;
+    this.ranges = null;
     this.choose(false);
     this.surface.redraw();
   }
@@ -135,12 +136,19 @@ export class Parallel {
       : "Drag along an axis to choose a range; the table shows these trials.")
       + (this.without > 0 ? ` ${plural(this.without, "trial has", "trials have")} no value, or NaN, and no line.` : ""));
     this.isDone ||= isDone;
-    this.drawInside();
+    const ranges = JSON.stringify(this.axes.map((axis) => axis.range));
+    if (ranges !== this.ranges) {
+      this.ranges = ranges;
+      this.drawInside();
+    } else if (this.isWhole) {
+      this.drawn();
+    }
   }
 
   /* The lines within the ranges are drawn. What else shows the chosen trials comes behind: a table of ten thousand
      rows takes its time. */
   drawn() {
+    this.isWhole = true;
     this.element.dispatchEvent(new CustomEvent("highlighted"));
     if (this.isDone) {
       this.isDone = false;
@@ -179,6 +187,7 @@ export class Parallel {
   }
 
   drawInside() {
+    this.isWhole = false;
     this.surface.canvas.classList.toggle("faint", this.chosen !== null);
     if (this.lines) {
       this.layers.inside.draw(this.lines, this.chosen ?? new Uint32Array(0), () => this.drawn());
