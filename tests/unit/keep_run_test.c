@@ -166,6 +166,38 @@ static void a_variable_is_as_long_as_the_kernel_takes(void **state)
     free(longest);
 }
 
+static void secrets_reach_the_worker_and_no_file(void **state)
+{
+    (void)state;
+    struct run run;
+    struct keep_link link;
+    char *secrets[33], path[700], error[KEEP_ERROR_BYTES] = "";
+    struct stat info;
+    for (int i = 0; i < 33; i++) { /* as many as a configuration names, each as long as it can be */
+        secrets[i] = malloc(4096 + 8);
+        assert_non_null(secrets[i]);
+        int head = snprintf(secrets[i], 8, "S%02d=", i);
+        memset(secrets[i] + head, 'v', 4096);
+        secrets[i][head + 4096] = '\0';
+    }
+    run_make(&run, "secrets", "[ ${#S00} = 4096 ] && [ ${#S31} = 4096 ] && [ -n \"$MARK\" ] && ! env | grep -q S32=");
+    run.spec.secrets = (const char *const *)secrets;
+    run.spec.secret_count = 32;
+    spawn(&run, &link);
+    assert_int_equal(end_wait(&link).code, 0);
+    (void)snprintf(path, sizeof path, "%s/spec", run.directory);
+    assert_int_equal(stat(path, &info), 0);
+    assert_true(info.st_size < 4096);
+    run_make(&run, "too_many", "true");
+    run.spec.secrets = (const char *const *)secrets;
+    run.spec.secret_count = KEEP_SECRETS_MAX + 1;
+    assert_int_equal(keep_spawn(KEEP_PROGRAM, &run.spec, &link, error), ERR_USAGE);
+    assert_non_null(strstr(error, "65 secrets are too many"));
+    for (int i = 0; i < 33; i++) {
+        free(secrets[i]);
+    }
+}
+
 static void a_missing_working_directory_is_a_failure_to_start(void **state)
 {
     (void)state;
@@ -496,6 +528,7 @@ int main(void)
         T(whatever_a_shell_can_run_is_an_entrypoint),
         T(a_missing_program_is_127_with_a_message_in_the_log),
         T(the_worker_gets_its_environment_directory_and_session_only),
+        T(secrets_reach_the_worker_and_no_file),
         T(a_variable_is_as_long_as_the_kernel_takes),
         T(a_missing_working_directory_is_a_failure_to_start),
         T(bad_specs_and_programs_are_refused_with_a_sentence),
