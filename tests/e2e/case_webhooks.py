@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from case_secrets import set_secret
-from lab import case, expect, wait_over, wait_until
+from lab import Skip, case, expect, wait_over, wait_until
 
 KEY = base64.b64encode(bytes(range(24))).decode()
 
@@ -19,6 +19,8 @@ class Receiver:
     """Answers by the path: /ok 200, /hang never while `hangs` is set, /gone 410, /moved 302; keeps what came."""
 
     def __init__(self, lab):
+        if not (lab.meshes[0].nodes[0].bin / "shoal-webhook").exists():
+            raise Skip("this build has no shoal-webhook, since libcurl is missing")
         receiver = self
         self.heard = []
         self.hangs = threading.Event()
@@ -149,7 +151,7 @@ def an_event_is_told_with_the_same_id_though_the_node_that_was_about_to_tell_it_
     wait_until(lambda: len(receiver.told("experiment.completed")) >= 2, 40, "another node to tell it")
     ids = {message for message, *_ in receiver.told("experiment.completed")}
     expect(len(ids) == 1, f"one event has the ids {ids}")
-    expect(all(is_signed(fields, body) for _, _, fields, body in receiver.told("experiment.completed")), "a signature does not hold")
+    expect(all(is_signed(*told[2:]) for told in receiver.told("experiment.completed")), "a signature does not hold")
     return f"{victim.name} died"
 
 
