@@ -564,8 +564,8 @@ static struct MHD_Response *serve(struct call *call, int *status)
                           status);
 }
 
-/* Begins an upload, if the request is one; what forbids other requests (serve, foreign) forbids it, too, and then it is a body as
- * others. */
+/* Begins an upload, if the request is one; what forbids other requests (serve, foreign) forbids it, too, and then it is
+ * a body as others. */
 static bool begin_upload(struct call *call, struct body *body)
 {
     const char *path = begins(call->path, "/mlflow") ? call->path + strlen("/mlflow") : call->path;
@@ -607,8 +607,8 @@ static bool take_body(struct body *body, const char *bytes, size_t count)
     return true;
 }
 
-/* Takes a piece of the request's body. False: it has taken too long, or no memory is left. A file of a known visitor may take its
- * time. */
+/* Takes a piece of the request's body. False: it has taken too long, or no memory is left. A file of a known visitor may
+ * take its time. */
 static bool take_piece(struct body *body, const struct visitor *visitor, const char *bytes, size_t count)
 {
     bool is_in_time = now_ms() - visitor->since_ms < BODY_MS;

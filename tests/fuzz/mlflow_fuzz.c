@@ -1,5 +1,6 @@
-/* What clients of MLflow send. The first byte says what follows: 'f' a filter; 'o' an order; 'k' a key, a NUL and the searcher's
- * metric; 'p' a path; 'a' an artifact's place; 'q' a body in which Python's json may have written NaN; 't' texts of a trial, as the daemon gets them. */
+/* What clients of MLflow send. The first byte says what follows: 'f' a filter; 'o' an order; 'k' a key, a NUL and the
+ * searcher's metric; 'p' a path; 'a' an artifact's place; 'q' a body in which Python's json may have written NaN; 't'
+ * texts of a trial, as the daemon gets them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ static void try_filter(const char *text)
         CHECK(error[0] != '\0' && memchr(error, '\0', sizeof error) != NULL);
         return;
     }
-    const struct filter_value values[] = {{.kind = FILTER_TEXT, .text = text}, {.kind = FILTER_NUMBER, .number = 1}, {.kind = FILTER_ABSENT}};
+    const struct filter_value values[] = {
+        {.kind = FILTER_TEXT, .text = text}, {.kind = FILTER_NUMBER, .number = 1}, {.kind = FILTER_ABSENT}};
     CHECK(filter.count <= FILTER_TERMS_MAX);
     for (size_t i = 0; i < filter.count; i++) {
         for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
@@ -47,8 +49,9 @@ static void try_key(const char *key, const char *searched)
     }
     size_t group = strlen(place.group);
     CHECK(group > 0 && group < KEYS_GROUP_BYTES && strlen(place.name) < KEYS_NAME_BYTES);
-    CHECK(place.is_bare ? strcmp(place.name, key) == 0
-                        : strncmp(key, place.group, group) == 0 && key[group] == '/' && strcmp(key + group + 1, place.name) == 0);
+    CHECK(place.is_bare
+              ? strcmp(place.name, key) == 0
+              : strncmp(key, place.group, group) == 0 && key[group] == '/' && strcmp(key + group + 1, place.name) == 0);
 }
 
 static void try_path(const char *path)
@@ -149,7 +152,15 @@ void fuzz_seeds(void)
     SEED("a17/0123456789abcdef0000000000000007/artifacts/model/data.pt");
     SEED("a17/models/m-0123456789abcdef0000000789abcdef/artifacts/a/../b");
     SEED("q{\"metrics\": [{\"key\": \"a\", \"value\": NaN}, {\"key\": \"NaN\", \"value\": -Infinity}]}");
-    SEED("t\x82\xa6params\x81\xa2lr\xa3" "0.1\xa4tags\x82\xa1" "a\xa1" "b\xa1" "c\xc0");
+    SEED("t\x82\xa6params\x81\xa2lr\xa3"
+         "0.1\xa4tags\x82\xa1"
+         "a\xa1"
+         "b\xa1"
+         "c\xc0");
     SEED("t\x82\xa5names\x81\xa4loss\xa8training\xa6models\x81\xa1m\xa2{}");
-    SEED("t\x81\xa6params\x82\xa1" "a\xa1" "1\xa1" "a\xa1" "2");
+    SEED("t\x81\xa6params\x82\xa1"
+         "a\xa1"
+         "1\xa1"
+         "a\xa1"
+         "2");
 }

@@ -15,14 +15,15 @@ static void a_metric_has_a_place_in_a_group(void **state)
     static const struct {
         const char *key, *searched, *group, *name;
         bool is_bare;
-    } rows[] = {{"train/loss", "loss", "train", "loss", false},
-                {"validation/accuracy", "accuracy", "validation", "accuracy", false},
-                {"a/b/c", "", "a", "b/c", false},
-                {"loss", "", "training", "loss", true},
-                {"loss", "accuracy", "training", "loss", true},
-                {"accuracy", "accuracy", "validation", "accuracy", true},
-                {"system/", "", "training", "system/", true},
-                {"a_group_of_more_than_31_characters/loss", "", "training", "a_group_of_more_than_31_characters/loss", true}};
+    } rows[] = {
+        {"train/loss", "loss", "train", "loss", false},
+        {"validation/accuracy", "accuracy", "validation", "accuracy", false},
+        {"a/b/c", "", "a", "b/c", false},
+        {"loss", "", "training", "loss", true},
+        {"loss", "accuracy", "training", "loss", true},
+        {"accuracy", "accuracy", "validation", "accuracy", true},
+        {"system/", "", "training", "system/", true},
+        {"a_group_of_more_than_31_characters/loss", "", "training", "a_group_of_more_than_31_characters/loss", true}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct metric_place place;
         assert_true(keys_place(rows[i].key, rows[i].searched, &place));
@@ -55,14 +56,17 @@ static void keys_are_those_that_mlflow_takes(void **state)
     assert_false(keys_is_key(longest));
     longest[250] = '\0';
     assert_true(keys_is_key(longest));
-    assert_int_equal(keys_chars("\xc3\xa4\xe2\x82\xac" "a"), 3);
+    assert_int_equal(keys_chars("\xc3\xa4\xe2\x82\xac"
+                                "a"),
+                     3);
 }
 
 static void a_path_does_not_lead_out(void **state)
 {
     (void)state;
     static const char *const good[] = {"a", "model/MLmodel", "a b/\xc3\xa4;c", ".config", "a/..b"};
-    static const char *const bad[] = {"", "/etc", "..", "a/../b", "a/..", "./a", "a//b", "a/", "a\\b", "a\x01", "a\x7f"};
+    static const char *const bad[] = {"",     "/etc", "..",   "a/../b", "a/..", "./a",
+                                      "a//b", "a/",   "a\\b", "a\x01",  "a\x7f"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_true(keys_is_path(good[i]));
     }
@@ -85,9 +89,19 @@ static void an_artifact_has_its_place_among_a_trials_files(void **state)
                                           {"17/" FURTHER "/artifacts", FURTHER, "runs/00c0ffee"},
                                           {"17/models/" MODEL "/artifacts", RUN, "models/" MODEL},
                                           {"17/models/" MODEL "/artifacts/data/w", RUN, "models/" MODEL "/data/w"}};
-    static const char *const bad[] = {"", "17", "17/" RUN, "17/" RUN "/files/a", "x/" RUN "/artifacts/a", "17/0123/artifacts/a",
-                                      "17/models/m-0123/artifacts/a", "17/" RUN "/artifacts/../a", "17/" RUN "/artifacts//etc",
-                                      "17/" RUN "/artifacts/a/", "17//artifacts", "/17/" RUN "/artifacts/a", "17/models/" MODEL "/a"};
+    static const char *const bad[] = {"",
+                                      "17",
+                                      "17/" RUN,
+                                      "17/" RUN "/files/a",
+                                      "x/" RUN "/artifacts/a",
+                                      "17/0123/artifacts/a",
+                                      "17/models/m-0123/artifacts/a",
+                                      "17/" RUN "/artifacts/../a",
+                                      "17/" RUN "/artifacts//etc",
+                                      "17/" RUN "/artifacts/a/",
+                                      "17//artifacts",
+                                      "/17/" RUN "/artifacts/a",
+                                      "17/models/" MODEL "/a"};
     struct artifact_place place;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_true(keys_artifact(good[i][0], &place));
@@ -107,17 +121,16 @@ static void an_artifact_has_its_place_among_a_trials_files(void **state)
 static void words_that_are_no_json_get_quotes_outside_of_texts(void **state)
 {
     (void)state;
-    static const char *const rows[][2] = {
-        {"{\"value\": NaN}", "{\"value\": \"NaN\"}"},
-        {"[NaN,-Infinity,Infinity]", "[\"NaN\",\"-Infinity\",\"Infinity\"]"},
-        {"{\"NaN\": \"a NaN\"}", "{\"NaN\": \"a NaN\"}"},
-        {"{\"a\\\"NaN\": NaN}", "{\"a\\\"NaN\": \"NaN\"}"},
-        {"{\"a\\\\\": NaN}", "{\"a\\\\\": \"NaN\"}"},
-        {"-1", "-1"},
-        {"", ""},
-        {"\"\\", "\"\\"},
-        {"Na", "Na"},
-        {"NaNNaN", "\"NaN\"\"NaN\""}};
+    static const char *const rows[][2] = {{"{\"value\": NaN}", "{\"value\": \"NaN\"}"},
+                                          {"[NaN,-Infinity,Infinity]", "[\"NaN\",\"-Infinity\",\"Infinity\"]"},
+                                          {"{\"NaN\": \"a NaN\"}", "{\"NaN\": \"a NaN\"}"},
+                                          {"{\"a\\\"NaN\": NaN}", "{\"a\\\"NaN\": \"NaN\"}"},
+                                          {"{\"a\\\\\": NaN}", "{\"a\\\\\": \"NaN\"}"},
+                                          {"-1", "-1"},
+                                          {"", ""},
+                                          {"\"\\", "\"\\"},
+                                          {"Na", "Na"},
+                                          {"NaNNaN", "\"NaN\"\"NaN\""}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char out[128];
         size_t count = strlen(rows[i][0]);

@@ -66,8 +66,8 @@ static void a_further_runs_metrics_are_told_by_their_group(void **state)
 {
     (void)state;
     assert_true(texts_is_further("run-00c0ffee"));
-    assert_false(texts_is_further("run-00c0ffe") || texts_is_further("run-00c0ffee0") || texts_is_further("run-00C0FFEE") ||
-                 texts_is_further("run-") || texts_is_further("training"));
+    assert_false(texts_is_further("run-00c0ffe") || texts_is_further("run-00c0ffee0") ||
+                 texts_is_further("run-00C0FFEE") || texts_is_further("run-") || texts_is_further("training"));
 }
 
 static int take(struct texts_params *params, const char *key, const char *value, struct texts_clash *clash)

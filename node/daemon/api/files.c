@@ -38,7 +38,8 @@
 
 /* ---- paths ----------------------------------------------------------------------------------------------------- */
 
-/* Whether the path stays in its directory: names without ".", ".." and control characters. "" is the directory itself. */
+/* Whether the path stays in its directory: names without ".", ".." and control characters. "" is the directory itself.
+ */
 static bool path_is_good(const char *path)
 {
     for (const char *at = path; *at != '\0';) {
@@ -56,17 +57,20 @@ static bool path_is_good(const char *path)
 }
 
 /* Reads `path`. False, after an error reply. */
-static bool read_path(struct daemon *daemon, const struct client_request *request, bool may_be_empty, char out[SNAPSHOT_PATH_BYTES])
+static bool read_path(struct daemon *daemon, const struct client_request *request, bool may_be_empty,
+                      char out[SNAPSHOT_PATH_BYTES])
 {
     size_t room = SNAPSHOT_PATH_BYTES - sizeof ROOT "/";
     struct pack_reader value = pack_find(&request->map, "path");
     bool is_given = !value.failed;
     out[0] = '\0';
-    if ((is_given && !request_text(&request->map, "path", out, room)) || !path_is_good(out) || (out[0] == '\0' && !may_be_empty)) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "The request lacks a `path` below $SHOAL_OUTPUT_DIR: names with slashes between them, without '.', '..' "
-                           "and control characters, of at most %zu bytes.",
-                           room - 1);
+    if ((is_given && !request_text(&request->map, "path", out, room)) || !path_is_good(out) ||
+        (out[0] == '\0' && !may_be_empty)) {
+        client_reply_error(
+            daemon, request->client, request->id, EXIT_USAGE,
+            "The request lacks a `path` below $SHOAL_OUTPUT_DIR: names with slashes between them, without '.', '..' "
+            "and control characters, of at most %zu bytes.",
+            room - 1);
         return false;
     }
     return true;
@@ -117,7 +121,7 @@ struct files_read {
     uint64_t serial, id, request;
     bool is_list;
     char path[SNAPSHOT_PATH_BYTES];
-    char home[KEEP_PATH_BYTES]; /* of the daemon, for a file without a name */
+    char home[KEEP_PATH_BYTES];    /* of the daemon, for a file without a name */
     char (*live)[KEEP_PATH_BYTES]; /* directories of workers here */
     uint32_t live_count;
     struct source *sources;
@@ -262,9 +266,10 @@ static void range_work(struct job *job)
         (void)close(read->fd);
     }
     read->fd = daemon_outputs_file(read->home);
-    read->result = read->fd < 0 ? ERR_IO
-                                : chunks_read_ranges_to_fd(read->chunks, read->manifest, read->manifest_bytes, &read->range, 1,
-                                                           read->fd, &read->blamed, read->error, sizeof read->error);
+    read->result = read->fd < 0
+                       ? ERR_IO
+                       : chunks_read_ranges_to_fd(read->chunks, read->manifest, read->manifest_bytes, &read->range, 1,
+                                                  read->fd, &read->blamed, read->error, sizeof read->error);
     if (read->result == ERR_CORRUPT) {
         (void)chunks_delete(read->chunks, read->blamed);
     }
@@ -340,7 +345,8 @@ static void finish(struct daemon *daemon, struct files_read *read)
         client_reply_send(daemon, client, &reply, read->fd);
         read->fd = -1;
     } else if (client != NULL) {
-        client_reply_error(daemon, client, read->id, EXIT_NOT_FOUND, "The trial has %s '%s' below $SHOAL_OUTPUT_DIR (yet).",
+        client_reply_error(daemon, client, read->id, EXIT_NOT_FOUND,
+                           "The trial has %s '%s' below $SHOAL_OUTPUT_DIR (yet).",
                            read->is_list ? "no directory" : "no file", read->path);
     }
     read_free(daemon, read);
@@ -366,7 +372,8 @@ static void fetch(struct daemon *daemon, struct files_read *read)
     const struct source *source = &read->sources[read->source_at];
     read->tries++;
     read->request = ++daemon->request_id;
-    int code = bulk_fetch_ranges(daemon->bulk, read->request, source->blob, source->holders, source->holder_count, &read->range, 1);
+    int code = bulk_fetch_ranges(daemon->bulk, read->request, source->blob, source->holders, source->holder_count,
+                                 &read->range, 1);
     if (code != 0) {
         fail(daemon, read, err_text(code));
     }
@@ -468,7 +475,8 @@ static bool find_sources(struct daemon *daemon, struct files_read *read, const s
         if (!is_live) {
             source->blob = outputs[i]->fact.blob;
             source->bytes = outputs[i]->fact.bytes;
-            source->holder_count = daemon_holders_output(daemon, &outputs[i]->attempt, outputs[i]->fact.blob, source->holders);
+            source->holder_count =
+                daemon_holders_output(daemon, &outputs[i]->attempt, outputs[i]->fact.blob, source->holders);
             read->source_count++;
         }
     }
@@ -481,12 +489,14 @@ static void begin(struct daemon *daemon, struct client_request *request, bool is
     const struct view_trial *trial;
     uint32_t index;
     char path[SNAPSHOT_PATH_BYTES];
-    if (!query_argument_any_trial(daemon, request, &experiment, &index, &trial) || !read_path(daemon, request, is_list, path)) {
+    if (!query_argument_any_trial(daemon, request, &experiment, &index, &trial) ||
+        !read_path(daemon, request, is_list, path)) {
         return;
     }
     struct files_read *read = calloc(1, sizeof *read);
     if (read == NULL) {
-        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "The files cannot be read: no memory is left.");
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "The files cannot be read: no memory is left.");
         return;
     }
     read->chunks = daemon->chunks;
@@ -600,7 +610,7 @@ static void delete_work(struct change *change, int run)
 
 static void change_work(struct job *job)
 {
-    static void (*const works[])(struct change *change, int run) = {
+    static void (*const works[])(struct change * change, int run) = {
         [CHANGE_PUT] = put_work, [CHANGE_KEEP] = keep_work, [CHANGE_DELETE] = delete_work};
     struct change *change = (struct change *)job;
     int run = open(change->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -618,11 +628,13 @@ static void change_done(void *context, struct job *job)
     struct change *change = (struct change *)job;
     struct client *client = client_find(daemon, change->serial);
     struct client_reply reply;
-    bool is_usage = change->error == EISDIR || change->error == ENOTDIR || change->error == ELOOP || change->error == ENOTEMPTY ||
-                    change->error == ENAMETOOLONG || change->error == EEXIST;
+    bool is_usage = change->error == EISDIR || change->error == ENOTDIR || change->error == ELOOP ||
+                    change->error == ENOTEMPTY || change->error == ENAMETOOLONG || change->error == EEXIST;
     if (client != NULL && change->error != 0) {
         client_reply_error(daemon, client, change->id,
-                           change->error == ENOENT ? EXIT_NOT_FOUND : is_usage ? EXIT_USAGE : EXIT_REFUSED,
+                           change->error == ENOENT ? EXIT_NOT_FOUND
+                           : is_usage              ? EXIT_USAGE
+                                                   : EXIT_REFUSED,
                            "'%s' below $SHOAL_OUTPUT_DIR cannot be changed: %s", change->path, strerror(change->error));
     } else if (client != NULL && change->kind != CHANGE_PUT) {
         client_reply_empty(daemon, client, change->id);
@@ -645,7 +657,8 @@ static void change_begin(struct daemon *daemon, struct client_request *request, 
 {
     struct change *change = calloc(1, sizeof *change);
     if (change == NULL) {
-        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "The file cannot be written: no memory is left.");
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "The file cannot be written: no memory is left.");
         return;
     }
     if (!api_trial_is_own(daemon, request) || !read_path(daemon, request, false, change->path)) {
@@ -678,7 +691,8 @@ void files_keep(struct daemon *daemon, struct client_request *request, int argum
     uint8_t bytes[FILE_ID_BYTES];
     char id[2 * FILE_ID_BYTES + 1];
     if (!request_text(&request->map, "file", id, sizeof id) || bytes_from_hex(bytes, sizeof bytes, id) != 0) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks `file`, which trial_file_put has told.");
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "The request lacks `file`, which trial_file_put has told.");
         return;
     }
     change_begin(daemon, request, CHANGE_KEEP, id);

@@ -181,7 +181,8 @@ static void emit_points(struct daemon *daemon, struct client *client, struct que
     client_reply_send(daemon, client, &reply, -1);
 }
 
-static void emit_texts(struct daemon *daemon, struct client *client, struct query_series *series, const struct bulk_event *event)
+static void emit_texts(struct daemon *daemon, struct client *client, struct query_series *series,
+                       const struct bulk_event *event)
 {
     struct client_reply reply;
     if (client_reply_begin(&reply, series->id, false, 1)) {

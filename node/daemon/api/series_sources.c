@@ -86,7 +86,8 @@ bool series_add(struct query_series *series, const struct view_trial *trial, con
                         .local_rank = local_rank_of(attempt, number, owner),
                         .owner = owner,
                         .last_step = series->kind == 'm' ? last_step_of(trial, attempt) : UINT64_MAX,
-                        .is_silent = series->kind == 't' || series->kind == 'e' || series->kind == 'n' || (series->kind == 'm' && !was_rank_0(attempt, number, owner))};
+                        .is_silent = series->kind == 't' || series->kind == 'e' || series->kind == 'n' ||
+                                     (series->kind == 'm' && !was_rank_0(attempt, number, owner))};
     return true;
 }
 

@@ -131,7 +131,8 @@ bool tokens_admit(struct daemon *daemon, struct client_request *request, const s
                        row->kind == API_CHANGES && rights.worker != NULL
                            ? "The token is a trial's: it may read, and write to its own trial."
                        : row->kind == API_TRIAL
-                           ? "A trial is written to by its own program, with the token that it finds in MLFLOW_TRACKING_TOKEN."
+                           ? "A trial is written to by its own program, with the token that it finds in "
+                             "MLFLOW_TRACKING_TOKEN."
                        : row->kind == API_CHANGES
                            ? "The token is read-only; make one with `shoal token create` without --read-only."
                            : "This request is not taken by HTTP.");

@@ -15,13 +15,15 @@ bool api_trial_is_own(struct daemon *daemon, const struct client_request *reques
     experiment_id experiment;
     uint64_t trial;
     bool is_named = request_experiment_id(&request->map, &experiment) && request_u64(&request->map, "trial", &trial);
-    if (is_named && memcmp(experiment.bytes, attempt->experiment.bytes, EXPERIMENT_ID_BYTES) == 0 && trial == attempt->trial) {
+    if (is_named && memcmp(experiment.bytes, attempt->experiment.bytes, EXPERIMENT_ID_BYTES) == 0 &&
+        trial == attempt->trial) {
         return true;
     }
     char own[2 * EXPERIMENT_ID_BYTES + 1];
     bytes_to_hex(own, attempt->experiment.bytes, EXPERIMENT_ID_BYTES);
     client_reply_error(daemon, request->client, request->id, EXIT_NO_RIGHTS,
-                       "The token is that of trial %u of experiment %s, and writes to no other one.", attempt->trial, own);
+                       "The token is that of trial %u of experiment %s, and writes to no other one.", attempt->trial,
+                       own);
     return false;
 }
 
@@ -34,7 +36,8 @@ static void finish(struct daemon *daemon, const struct client_request *request, 
         return;
     }
     free(answer);
-    client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "The %s not stored: %s.", what, err_text(error));
+    client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "The %s not stored: %s.", what,
+                       err_text(error));
 }
 
 void api_trial_report(struct daemon *daemon, struct client_request *request, int argument)
@@ -53,8 +56,8 @@ void api_trial_report(struct daemon *daemon, struct client_request *request, int
     }
     struct api_answer *answer = api_answer_new(daemon, request, request->worker);
     int error = answer == NULL ? ERR_MEMORY
-                               : daemon_series_report(daemon, request->worker, api_answer_id(answer), 0, report.group, report.step,
-                                                      wall_ms, report.metrics);
+                               : daemon_series_report(daemon, request->worker, api_answer_id(answer), 0, report.group,
+                                                      report.step, wall_ms, report.metrics);
     finish(daemon, request, answer, error, "metrics are");
 }
 
@@ -81,17 +84,20 @@ void api_trial_texts(struct daemon *daemon, struct client_request *request, int 
         char experiment[2 * EXPERIMENT_ID_BYTES + 1];
         const attempt_id *attempt = &request->worker->prepare.u.worker.attempt;
         bytes_to_hex(experiment, attempt->experiment.bytes, EXPERIMENT_ID_BYTES);
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "Changing param values is not allowed. Param with key='%s' was already logged with value='%s' for run "
-                           "ID='%s%016x'. Attempted logging new value '%s'.",
-                           clash->key, clash->was, experiment, attempt->trial, clash->wanted);
+        client_reply_error(
+            daemon, request->client, request->id, EXIT_USAGE,
+            "Changing param values is not allowed. Param with key='%s' was already logged with value='%s' for run "
+            "ID='%s%016x'. Attempted logging new value '%s'.",
+            clash->key, clash->was, experiment, attempt->trial, clash->wanted);
         free(answer);
     } else if (error == ERR_MALFORMED) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "trial_texts wants `texts` of the sections params, tags, names, models and runs, with texts within their bounds.");
+                           "trial_texts wants `texts` of the sections params, tags, names, models and runs, with texts "
+                           "within their bounds.");
         free(answer);
     } else if (error == ERR_FULL && request->worker->params.count >= TEXTS_PARAMS_MAX) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "A trial has at most %d parameters.", TEXTS_PARAMS_MAX);
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "A trial has at most %d parameters.",
+                           TEXTS_PARAMS_MAX);
         free(answer);
     } else {
         finish(daemon, request, answer, error, "texts are");

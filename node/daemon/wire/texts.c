@@ -12,9 +12,11 @@ struct section {
     bool takes_back; /* a nil may stand for a text */
 };
 
-static const struct section sections[] = {
-    {"params", 24000, false}, {"tags", 32000, true}, {"names", 31, false}, {"models", 256u << 10, true},
-    {"runs", 4096, false}};
+static const struct section sections[] = {{"params", 24000, false},
+                                          {"tags", 32000, true},
+                                          {"names", 31, false},
+                                          {"models", 256u << 10, true},
+                                          {"runs", 4096, false}};
 
 static const struct section *find_section(const char *name, size_t bytes)
 {
@@ -78,7 +80,8 @@ static const struct texts_param *find_param(const struct texts_params *params, c
     return NULL;
 }
 
-static int add_param(struct texts_params *params, const char *key, size_t key_bytes, const char *value, size_t value_bytes)
+static int add_param(struct texts_params *params, const char *key, size_t key_bytes, const char *value,
+                     size_t value_bytes)
 {
     size_t bytes = key_bytes + value_bytes + 2;
     if (params->count == TEXTS_PARAMS_MAX || params->bytes + bytes > TEXTS_PARAMS_BYTES_MAX) {

@@ -345,16 +345,16 @@ static void add_direct(struct worker_start *start, const char *name, const char 
     const char *hosts = get(start, name);
     if (hosts == NULL || strstr(hosts, host) == NULL) {
         char text[1024];
-        int bytes = snprintf(text, sizeof text, "%s%s%s", hosts != NULL ? hosts : "", hosts != NULL && hosts[0] != '\0' ? "," : "",
-                             host);
+        int bytes = snprintf(text, sizeof text, "%s%s%s", hosts != NULL ? hosts : "",
+                             hosts != NULL && hosts[0] != '\0' ? "," : "", host);
         if (bytes > 0 && (size_t)bytes < sizeof text) {
             set(start, name, text);
         }
     }
 }
 
-/* So that a program that logs to MLflow writes to its trial, at this node's own door (docs/mlflow.md). A program with a server of
- * its own keeps it, and then the ids of this one would only mislead. */
+/* So that a program that logs to MLflow writes to its trial, at this node's own door (docs/mlflow.md). A program with a
+ * server of its own keeps it, and then the ids of this one would only mislead. */
 static void add_mlflow(struct worker_start *start, const struct daemon *daemon, const struct node_effect *effect,
                        const struct config *config)
 {

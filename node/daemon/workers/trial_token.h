@@ -1,8 +1,8 @@
 #ifndef NODE_DAEMON_WORKERS_TRIAL_TOKEN_H
 #define NODE_DAEMON_WORKERS_TRIAL_TOKEN_H
-/* The token with which a worker's program writes to its own trial at this node's HTTP door (docs/mlflow.md). It follows from
- * the token of the worker's lease, so nothing of it is stored, it outlives a restart of the daemon as the worker does, and it
- * ends with the lease. The lease's token does not follow from it. */
+/* The token with which a worker's program writes to its own trial at this node's HTTP door (docs/mlflow.md). It follows
+ * from the token of the worker's lease, so nothing of it is stored, it outlives a restart of the daemon as the worker
+ * does, and it ends with the lease. The lease's token does not follow from it. */
 
 #include <stdbool.h>
 

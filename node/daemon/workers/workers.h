@@ -261,9 +261,9 @@ void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, c
 void daemon_series_progress(struct daemon *daemon, struct daemon_worker *worker, uint64_t step);
 
 /* Handles a worker's report of metrics: a map of names to numbers becomes a metric point of the series, and the latest
- * values. `id`: as of bulk_series_append, 0 for no event. `request`: of worker->session, 0 for no source. `wall_ms`: when the
- * program measured, 0: now. ERR_MALFORMED, errors of daemon_series_append: nothing is appended, a line says so, and there is no
- * event. */
+ * values; those of a further run (texts_is_further) only the point. `id`: as of bulk_series_append, 0 for no event.
+ * `request`: of worker->session, 0 for no source. `wall_ms`: when the program measured, 0: now. ERR_MALFORMED, errors of
+ * daemon_series_append: nothing is appended, a line says so, and there is no event. */
 int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, uint64_t id, uint64_t request,
                          const char *group, uint64_t step, uint64_t wall_ms, struct pack_reader metrics);
 

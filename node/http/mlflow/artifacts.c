@@ -1,5 +1,5 @@
-/* Artifacts: the files of trials in $SHOAL_OUTPUT_DIR. They come and go through descriptors that the daemon passes, so neither
- * process holds more of a file than a piece. */
+/* Artifacts: the files of trials in $SHOAL_OUTPUT_DIR. They come and go through descriptors that the daemon passes, so
+ * neither process holds more of a file than a piece. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,14 +24,15 @@
 static bool read_place(struct work *work, const char *text, struct work_run *run, struct artifact_place *out)
 {
     if (!keys_artifact(text, out) || !work_read_run_id(work, out->run, run)) {
-        return work_fail_argument(work, "Invalid path: '%.300s'. It has to be EXPERIMENT/RUN/artifacts/PATH, and must not lead out.", text);
+        return work_fail_argument(
+            work, "Invalid path: '%.300s'. It has to be EXPERIMENT/RUN/artifacts/PATH, and must not lead out.", text);
     }
     return true;
 }
 
 /* Writes a request about a file. */
-static void begin(const struct work *work, struct pack_writer *writer, const char *op, const struct work_run *run, const char *path,
-                  const char *file)
+static void begin(const struct work *work, struct pack_writer *writer, const char *op, const struct work_run *run,
+                  const char *path, const char *file)
 {
     work_begin_trial(work, writer, op, run, 1u + (file != NULL));
     pack_text(writer, "path");
@@ -62,7 +63,8 @@ static bool list(struct work *work, const struct work_run *run, const char *path
         (void)snprintf(whole, sizeof whole, "%s%s%s", prefix, prefix[0] != '\0' ? "/" : "", name);
         json_t *row = json_pack("{s:s, s:b}", "path", whole, "is_dir", is_directory);
         if (row != NULL && !is_directory) {
-            (void)json_object_set_new(row, "file_size", json_integer((json_int_t)document_number(&files.ptr[i], "bytes")));
+            (void)json_object_set_new(row, "file_size",
+                                      json_integer((json_int_t)document_number(&files.ptr[i], "bytes")));
         }
         if (row != NULL) { /* else its name is no UTF-8 */
             (void)json_array_append_new(*out, row);
@@ -77,7 +79,8 @@ bool artifacts_list_run(struct work *work)
     struct work_run run;
     struct artifact_place place;
     json_t *files;
-    char decimal[WORK_ID_BYTES], id[WORK_RUN_BYTES], root[96], text[KEYS_PATH_BYTES + sizeof root], uri[sizeof root + 24];
+    char decimal[WORK_ID_BYTES], id[WORK_RUN_BYTES], root[96], text[KEYS_PATH_BYTES + sizeof root],
+        uri[sizeof root + 24];
     const char *path = work_argument(work, "path");
     path = path != NULL ? path : "";
     if (!work_read_run(work, &run)) {
@@ -113,7 +116,8 @@ bool artifacts_list(struct work *work)
 
 bool artifacts_get(struct work *work)
 {
-    static const struct route route = {.method = "GET", .path = "", .op = "file_get", .kind = ROUTE_FILE, .type = "application/octet-stream"};
+    static const struct route route = {
+        .method = "GET", .path = "", .op = "file_get", .kind = ROUTE_FILE, .type = "application/octet-stream"};
     struct work_run run;
     struct artifact_place place;
     uint8_t bytes[REQUEST_BYTES];
@@ -130,13 +134,15 @@ bool artifacts_get(struct work *work)
         return false;
     }
     uint64_t offset = document_number(&reply, "offset"), count = document_number(&reply, "bytes");
-    bool is_whole = fd >= 0 && fstat(fd, &info) == 0 && (uint64_t)info.st_size >= offset && (uint64_t)info.st_size - offset >= count;
+    bool is_whole = fd >= 0 && fstat(fd, &info) == 0 && (uint64_t)info.st_size >= offset &&
+                    (uint64_t)info.st_size - offset >= count;
     work->file = is_whole ? MHD_create_response_from_fd_at_offset64(count, fd, offset) : NULL;
     if (work->file == NULL) {
         if (fd >= 0) {
             (void)close(fd);
         }
-        return work_fail(work, 503, "TEMPORARILY_UNAVAILABLE", "The file cannot be read now; try again in some seconds.");
+        return work_fail(work, 503, "TEMPORARILY_UNAVAILABLE",
+                         "The file cannot be read now; try again in some seconds.");
     }
     (void)MHD_add_response_header(work->file, "Content-Type", route.type);
     (void)MHD_add_response_header(work->file, "Content-Disposition", "attachment");
@@ -206,7 +212,8 @@ static bool open_file(struct mlflow_upload *upload)
         return false;
     }
     document_text(&reply, "file", upload->file, sizeof upload->file);
-    return upload->fd >= 0 || work_fail(work, 503, "TEMPORARILY_UNAVAILABLE", "The file cannot be written now; try again in some seconds.");
+    return upload->fd >= 0 || work_fail(work, 503, "TEMPORARILY_UNAVAILABLE",
+                                        "The file cannot be written now; try again in some seconds.");
 }
 
 struct mlflow_upload *mlflow_upload_begin(const struct mlflow_call *call)
@@ -218,7 +225,8 @@ struct mlflow_upload *mlflow_upload_begin(const struct mlflow_call *call)
     }
     (void)snprintf(upload->path, sizeof upload->path, "%s", call->path);
     (void)snprintf(upload->secret, sizeof upload->secret, "%s", call->secret != NULL ? call->secret : "");
-    upload->call = (struct mlflow_call){.method = call->method, .path = upload->path, .secret = call->secret != NULL ? upload->secret : NULL};
+    upload->call = (struct mlflow_call){
+        .method = call->method, .path = upload->path, .secret = call->secret != NULL ? upload->secret : NULL};
     upload->work.call = &upload->call;
     upload->work.status = 200;
     upload->fd = -1;
@@ -240,8 +248,9 @@ void mlflow_upload_take(struct mlflow_upload *upload, const char *bytes, size_t 
             count -= (size_t)written;
         } else if (written == 0 || errno != EINTR) {
             (void)work_fail(&upload->work, 507, "RESOURCE_EXHAUSTED",
-                            written < 0 && (errno == ENOSPC || errno == EDQUOT) ? "The disk of this node is full."
-                                                                                : "The file cannot be written on this node.");
+                            written < 0 && (errno == ENOSPC || errno == EDQUOT)
+                                ? "The disk of this node is full."
+                                : "The file cannot be written on this node.");
         }
     }
 }

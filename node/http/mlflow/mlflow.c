@@ -81,7 +81,7 @@ static bool get_experiment(struct work *work)
     const msgpack_object *row = work_find_experiment(&list, id, name);
     if (row->type != MSGPACK_OBJECT_MAP) {
         return work_fail(work, 404, "RESOURCE_DOES_NOT_EXIST",
-                    "There is no such experiment in the mesh; `shoal ls` lists them.");
+                         "There is no such experiment in the mesh; `shoal ls` lists them.");
     }
     work->answer = json_pack("{s:o}", "experiment", work_experiment(row));
     return true;
@@ -263,7 +263,7 @@ static bool read_search(struct work *work, struct search *out)
     {
         if (out->order_count == ORDERS_MAX || !json_is_string(text)) {
             return work_fail(work, 400, "INVALID_PARAMETER_VALUE",
-                        "order_by wants at most 8 texts such as metrics.loss ASC.");
+                             "order_by wants at most 8 texts such as metrics.loss ASC.");
         }
         if (!filter_read_order(json_string_value(text), &out->orders[out->order_count++], error)) {
             return work_fail(work, 400, "INVALID_PARAMETER_VALUE", error);
@@ -318,7 +318,8 @@ static bool search_all(struct work *work, struct search *search, struct found **
     }
     json_array_foreach(ids, i, id)
     {
-        const msgpack_object *row = json_is_string(id) ? work_find_experiment(&list, json_string_value(id), NULL) : &list;
+        const msgpack_object *row =
+            json_is_string(id) ? work_find_experiment(&list, json_string_value(id), NULL) : &list;
         char experiment[WORK_EXPERIMENT_BYTES];
         if (row->type != MSGPACK_OBJECT_MAP || row == &list) {
             continue; /* as MLflow: of an experiment that is not there, there are no runs */
@@ -388,7 +389,8 @@ static bool get_history(struct work *work)
     }
     char index[WORK_ID_BYTES], bare[64] = "";
     (void)snprintf(index, sizeof index, "%" PRIu64, run.trial);
-    const char *of_name = json_string_value(json_object_get(json_object_get(json_object_get(texts, index), "names"), key));
+    const char *of_name =
+        json_string_value(json_object_get(json_object_get(json_object_get(texts, index), "names"), key));
     (void)snprintf(bare, sizeof bare, "%s", of_name != NULL ? of_name : "");
     json_decref(texts);
     if (run.further[0] != '\0') {
@@ -544,7 +546,8 @@ struct MHD_Response *mlflow_answer(const struct mlflow_call *call, int *status)
                            status);
     }
     if (channel_open(&work.channel) != 0) {
-        (void)work_fail(&work, 503, "TEMPORARILY_UNAVAILABLE", "The daemon does not answer now; try again in some seconds.");
+        (void)work_fail(&work, 503, "TEMPORARILY_UNAVAILABLE",
+                        "The daemon does not answer now; try again in some seconds.");
     } else {
         (void)take(&work);
         channel_close(&work.channel);

@@ -1,7 +1,8 @@
 #ifndef NODE_HTTP_MLFLOW_MLFLOW_H
 #define NODE_HTTP_MLFLOW_MLFLOW_H
 /* MLflow's REST API (docs/mlflow.md): experiments are those of the mesh, runs their trials. The
- * official client finds, filters and sorts them, and reads their metrics and files. A trial's program writes to its own. */
+ * official client finds, filters and sorts them, and reads their metrics and files. A trial's program writes to its
+ * own. */
 
 #include <microhttpd.h>
 #include <stdbool.h>
@@ -25,8 +26,9 @@ struct MHD_Response *mlflow_answer(const struct mlflow_call *call, int *status);
 /* Whether the request brings a file, whose bytes are taken as they come. */
 bool mlflow_is_upload(const char *method, const char *path);
 
-/* An upload: begun before its first byte, and ended after the last one, with the answer; or dropped. What goes wrong is in the
- * answer. begin: the call's connection is not used, and its texts are copied; NULL: no memory is left. end and drop free it. */
+/* An upload: begun before its first byte, and ended after the last one, with the answer; or dropped. What goes wrong is
+ * in the answer. begin: the call's connection is not used, and its texts are copied; NULL: no memory is left. end and
+ * drop free it. */
 struct mlflow_upload;
 struct mlflow_upload *mlflow_upload_begin(const struct mlflow_call *call);
 bool mlflow_upload_is_good(const struct mlflow_upload *upload); /* its bytes are kept */

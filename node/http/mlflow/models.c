@@ -1,5 +1,5 @@
-/* Logged models: each is a document among the texts of the trial whose program logged it, and files below models/ID. Its id names
- * the trial. */
+/* Logged models: each is a document among the texts of the trial whose program logged it, and files below models/ID.
+ * Its id names the trial. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,16 +51,19 @@ static json_t *model_of(const char *id, const json_t *own)
     work_decimal(experiment, decimal);
     (void)snprintf(uri, sizeof uri, "mlflow-artifacts:/%s/models/%s/artifacts", decimal, id);
     char source[WORK_RUN_BYTES];
-    json_t *info = json_pack("{s:s, s:s, s:s, s:s, s:o}", "model_id", id, "experiment_id", decimal, "artifact_uri", uri, "source_run_id",
-                             source_of(id, own, source), "tags", list_of(json_object_get(own, "tags")));
-    static const char *const names[] = {"name", "model_type", "status", "creation_timestamp_ms", "last_updated_timestamp_ms"};
+    json_t *info =
+        json_pack("{s:s, s:s, s:s, s:s, s:o}", "model_id", id, "experiment_id", decimal, "artifact_uri", uri,
+                  "source_run_id", source_of(id, own, source), "tags", list_of(json_object_get(own, "tags")));
+    static const char *const names[] = {"name", "model_type", "status", "creation_timestamp_ms",
+                                        "last_updated_timestamp_ms"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         json_t *value = json_object_get(own, names[i]);
         if (value != NULL) {
             (void)json_object_set(info, names[i], value);
         }
     }
-    return json_pack("{s:o, s:{s:o, s:[]}}", "info", info, "data", "params", list_of(json_object_get(own, "params")), "metrics");
+    return json_pack("{s:o, s:{s:o, s:[]}}", "info", info, "data", "params", list_of(json_object_get(own, "params")),
+                     "metrics");
 }
 
 json_t *models_outputs(const json_t *models, const char *run)
@@ -88,7 +91,8 @@ static json_t *read_model(struct work *work, const char *id, struct work_run *ru
     json_t *texts = NULL, *own = NULL;
     json_error_t error;
     if (!keys_model_run(id, run_id) || !work_read_run_id(work, run_id, run)) {
-        (void)work_fail(work, 404, "RESOURCE_DOES_NOT_EXIST", "There is no such logged model: its id is not of this mesh.");
+        (void)work_fail(work, 404, "RESOURCE_DOES_NOT_EXIST",
+                        "There is no such logged model: its id is not of this mesh.");
         return NULL;
     }
     if (!work_read_texts(work, run->experiment, (long long)run->trial, &texts)) {
@@ -113,7 +117,8 @@ static bool write_model(struct work *work, const struct work_run *run, const cha
         text = json_dumps(own, JSON_COMPACT);
     }
     json_t *texts = json_pack("{s:o}", id, text != NULL ? json_string(text) : json_null());
-    bool is_written = (own == NULL || text != NULL) && texts != NULL ? work_write_section(work, run, "models", texts) : work_fail_memory(work);
+    bool is_written = (own == NULL || text != NULL) && texts != NULL ? work_write_section(work, run, "models", texts)
+                                                                     : work_fail_memory(work);
     json_decref(texts);
     free(text);
     return is_written;
@@ -131,10 +136,13 @@ static bool set_pairs(struct work *work, json_t *own, const char *part, const ch
     }
     json_array_foreach(json_object_get(work->body, list), i, pair)
     {
-        const char *key = json_string_value(json_object_get(pair, "key")), *value = json_string_value(json_object_get(pair, "value"));
-        if (key == NULL || key[0] == '\0' || value == NULL || keys_chars(key) > KEYS_CHARS_MAX || keys_chars(value) > chars_max) {
-            return work_fail_argument(work, "A pair of %s lacks its key or value, or they are longer than %d and %zu characters.", list,
-                                      KEYS_CHARS_MAX, chars_max);
+        const char *key = json_string_value(json_object_get(pair, "key")),
+                   *value = json_string_value(json_object_get(pair, "value"));
+        if (key == NULL || key[0] == '\0' || value == NULL || keys_chars(key) > KEYS_CHARS_MAX ||
+            keys_chars(value) > chars_max) {
+            return work_fail_argument(
+                work, "A pair of %s lacks its key or value, or they are longer than %d and %zu characters.", list,
+                KEYS_CHARS_MAX, chars_max);
         }
         (void)json_object_set_new(into, key, json_string(value));
     }
@@ -158,11 +166,12 @@ bool models_create(struct work *work)
         return false;
     }
     if (name != NULL && (name[0] == '\0' || strpbrk(name, "/:.%\"'") != NULL || keys_chars(name) > KEYS_CHARS_MAX)) {
-        return work_fail_argument(work, "Invalid model name '%.300s': it cannot be empty or contain / : . %% \" '.", name);
+        return work_fail_argument(work, "Invalid model name '%.300s': it cannot be empty or contain / : . %% \" '.",
+                                  name);
     }
     (void)getentropy(drawn, sizeof drawn);
-    (void)snprintf(id, sizeof id, "m-%.16s%08x%02x%02x%02x%02x", run.experiment, (unsigned)run.trial, (unsigned)drawn[0], (unsigned)drawn[1],
-                   (unsigned)drawn[2], (unsigned)drawn[3]);
+    (void)snprintf(id, sizeof id, "m-%.16s%08x%02x%02x%02x%02x", run.experiment, (unsigned)run.trial,
+                   (unsigned)drawn[0], (unsigned)drawn[1], (unsigned)drawn[2], (unsigned)drawn[3]);
     json_t *own = json_pack("{s:s, s:s, s:I, s:I}", "name", name != NULL ? name : id, "status", "LOGGED_MODEL_PENDING",
                             "creation_timestamp_ms", now_ms(), "step", (json_int_t)0);
     if (type != NULL) {
@@ -170,10 +179,12 @@ bool models_create(struct work *work)
     }
     if (source != NULL) {
         struct work_run maker;
-        bool is_own = work_read_run_id(work, source, &maker) && maker.trial == run.trial && strcmp(maker.experiment, run.experiment) == 0;
+        bool is_own = work_read_run_id(work, source, &maker) && maker.trial == run.trial &&
+                      strcmp(maker.experiment, run.experiment) == 0;
         if (!is_own) {
             json_decref(own);
-            return work_fail(work, 403, "PERMISSION_DENIED", "The token of a trial writes to its own runs, and changes nothing else.");
+            return work_fail(work, 403, "PERMISSION_DENIED",
+                             "The token of a trial writes to its own runs, and changes nothing else.");
         }
         (void)json_object_set_new(own, "source_run_id", json_string(source));
     }
@@ -186,7 +197,8 @@ bool models_create(struct work *work)
 /* The status of the body: PENDING, READY or UPLOAD_FAILED, by name or number. */
 static bool set_status(struct work *work, json_t *own)
 {
-    static const char *const names[] = {NULL, "LOGGED_MODEL_PENDING", "LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED"};
+    static const char *const names[] = {NULL, "LOGGED_MODEL_PENDING", "LOGGED_MODEL_READY",
+                                        "LOGGED_MODEL_UPLOAD_FAILED"};
     const char *text = work_argument(work, "status");
     uint64_t number = work_number(work, "status", 0);
     for (size_t i = 1; i < sizeof names / sizeof names[0]; i++) {
@@ -195,10 +207,12 @@ static bool set_status(struct work *work, json_t *own)
             return true;
         }
     }
-    return work_fail_argument(work, "status has to be LOGGED_MODEL_PENDING, LOGGED_MODEL_READY or LOGGED_MODEL_UPLOAD_FAILED.");
+    return work_fail_argument(
+        work, "status has to be LOGGED_MODEL_PENDING, LOGGED_MODEL_READY or LOGGED_MODEL_UPLOAD_FAILED.");
 }
 
-/* What a request changes; `below`: of the path, behind the model's id. False with status 200: it is no request of MLflow's. */
+/* What a request changes; `below`: of the path, behind the model's id. False with status 200: it is no request of
+ * MLflow's. */
 static bool change(struct work *work, json_t *own, const char *below)
 {
     const char *method = work->call->method;
@@ -257,8 +271,9 @@ bool models_outputs_of_run(struct work *work)
         if (found == NULL) {
             return false;
         }
-        (void)json_object_set_new(found, "step", json_integer(json_is_string(step) ? strtoll(json_string_value(step), NULL, 10)
-                                                                                   : json_integer_value(step)));
+        (void)json_object_set_new(
+            found, "step",
+            json_integer(json_is_string(step) ? strtoll(json_string_value(step), NULL, 10) : json_integer_value(step)));
         bool is_written = write_model(work, &run, id, found);
         json_decref(found);
         if (!is_written) {
@@ -293,7 +308,8 @@ static struct filter_value of_model(const json_t *model, enum filter_of of, cons
     if (of == FILTER_ATTRIBUTE && json_is_integer(value)) {
         return (struct filter_value){.kind = FILTER_NUMBER, .number = (double)json_integer_value(value)};
     }
-    return (struct filter_value){.kind = text != NULL && of != FILTER_METRIC ? FILTER_TEXT : FILTER_ABSENT, .text = text};
+    return (struct filter_value){.kind = text != NULL && of != FILTER_METRIC ? FILTER_TEXT : FILTER_ABSENT,
+                                 .text = text};
 }
 
 static void collect(json_t *models, const json_t *of_trial, const struct filter *filter)
@@ -340,7 +356,8 @@ static bool search(struct work *work, const struct filter *filter)
     json_t *models = json_array();
     json_array_foreach(json_object_get(work->body, "experiment_ids"), i, id)
     {
-        const msgpack_object *row = json_is_string(id) ? work_find_experiment(&list, json_string_value(id), NULL) : &list;
+        const msgpack_object *row =
+            json_is_string(id) ? work_find_experiment(&list, json_string_value(id), NULL) : &list;
         char experiment[WORK_EXPERIMENT_BYTES];
         json_t *texts = NULL, *of_trial;
         const char *trial;
@@ -350,7 +367,8 @@ static bool search(struct work *work, const struct filter *filter)
         document_text(row, "id", experiment, sizeof experiment);
         if (trials_of(row) > RUNS_TEXTS_MAX) {
             json_decref(models);
-            return work_fail_argument(work, "Models are searched in experiments of %d trials at most; get them by their ids.",
+            return work_fail_argument(work,
+                                      "Models are searched in experiments of %d trials at most; get them by their ids.",
                                       RUNS_TEXTS_MAX);
         }
         if (!work_read_texts(work, experiment, -1, &texts)) {

@@ -1,5 +1,5 @@
-/* Runs as clients get them: a trial is one, and each further run that its program has started is another one, whose texts have
- * its number before their keys, and whose metrics are a group of the trial's. */
+/* Runs as clients get them: a trial is one, and each further run that its program has started is another one, whose
+ * texts have its number before their keys, and whose metrics are a group of the trial's. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -57,8 +57,9 @@ static json_t *metrics_of(const msgpack_object *trial, const json_t *names, json
             document_value_text(&values.ptr[i].key, name, sizeof name);
             if (document_double(&values.ptr[i].val, &value)) {
                 metric_key(names, group, name, key, sizeof key);
-                (void)json_array_append_new(metrics, json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value",
-                                                               runs_metric_value(value), "timestamp", at_ms, "step", step));
+                (void)json_array_append_new(metrics,
+                                            json_pack("{s:s, s:o, s:I, s:I}", "key", key, "value",
+                                                      runs_metric_value(value), "timestamp", at_ms, "step", step));
             }
         }
     }
@@ -99,7 +100,8 @@ static json_t *params_of(const msgpack_object *trial, json_t *written)
     return list_of(params);
 }
 
-/* The texts of a section that are of one run: of the trial's own (`further` ""), or of a further one, without its number. */
+/* The texts of a section that are of one run: of the trial's own (`further` ""), or of a further one, without its
+ * number. */
 static json_t *section_of(const json_t *written, const char *section, const char *further)
 {
     json_t *found = json_object(), *value;
@@ -119,7 +121,8 @@ static json_t *section_of(const json_t *written, const char *section, const char
 static json_t *further_of(const json_t *written, const char *further)
 {
     json_error_t error;
-    const char *text = further[0] != '\0' ? json_string_value(json_object_get(json_object_get(written, "runs"), further)) : NULL;
+    const char *text =
+        further[0] != '\0' ? json_string_value(json_object_get(json_object_get(written, "runs"), further)) : NULL;
     return text != NULL ? json_loads(text, 0, &error) : NULL;
 }
 
@@ -144,8 +147,8 @@ static void set_state(json_t *info, const msgpack_object *trial, json_t *further
 }
 
 /* The document of a run, out of its trial's, with `metrics`, which becomes its own. */
-static json_t *make_run(const msgpack_object *experiment, const msgpack_object *trial, const json_t *written, const char *further,
-                        json_t *metrics)
+static json_t *make_run(const msgpack_object *experiment, const msgpack_object *trial, const json_t *written,
+                        const char *further, json_t *metrics)
 {
     char decimal[WORK_ID_BYTES], run[WORK_RUN_BYTES], name[256], run_name[336], state[32], uri[128], text[64];
     struct work_run ids = {.trial = document_number(trial, "index")};
@@ -158,7 +161,8 @@ static json_t *make_run(const msgpack_object *experiment, const msgpack_object *
     (void)snprintf(text, sizeof text, "%" PRIu64, ids.trial);
     (void)snprintf(run_name, sizeof run_name, "%s/%s%s%s", name, text, further[0] != '\0' ? "/" : "", further);
     (void)snprintf(uri, sizeof uri, "mlflow-artifacts:/%s/%s/artifacts", decimal, run);
-    json_t *tags = json_object(), *own_tags = section_of(written, "tags", further), *about = further_of(written, further);
+    json_t *tags = json_object(), *own_tags = section_of(written, "tags", further),
+           *about = further_of(written, further);
     set_text(tags, "mlflow.runName", run_name);
     set_text(tags, "mlflow.source.name", name);
     set_text(tags, "mlflow.source.type", "JOB");
@@ -168,15 +172,16 @@ static json_t *make_run(const msgpack_object *experiment, const msgpack_object *
     set_text(tags, "shoal.trial", text);
     const char *user = json_string_value(json_object_get(tags, "mlflow.user"));
     json_t *info = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "run_id", run, "run_uuid", run, "run_name",
-                             json_string_value(json_object_get(tags, "mlflow.runName")), "experiment_id", decimal, "user_id",
-                             user != NULL ? user : "", "artifact_uri", uri, "lifecycle_stage", "active");
+                             json_string_value(json_object_get(tags, "mlflow.runName")), "experiment_id", decimal,
+                             "user_id", user != NULL ? user : "", "artifact_uri", uri, "lifecycle_stage", "active");
     set_state(info, trial, about);
     json_decref(own_tags);
     json_decref(about);
     json_t *params = section_of(written, "params", further);
     return json_pack("{s:o, s:{s:o, s:o, s:o}, s:{s:[]}, s:{s:o}}", "info", info, "data", "metrics", metrics, "params",
-                     further[0] != '\0' ? list_of(params) : params_of(trial, params), "tags", list_of(tags), "inputs", "dataset_inputs",
-                     "outputs", "model_outputs", models_outputs(json_object_get(written, "models"), run));
+                     further[0] != '\0' ? list_of(params) : params_of(trial, params), "tags", list_of(tags), "inputs",
+                     "dataset_inputs", "outputs", "model_outputs",
+                     models_outputs(json_object_get(written, "models"), run));
 }
 
 /* Takes a section of an entry: later texts replace earlier ones, and a nil takes one back. */
@@ -259,7 +264,8 @@ static json_t *last_of(const msgpack_object *sums, const json_t *names, const ch
             if (document_double(document_find(&metrics.ptr[k].val, "last"), &last)) {
                 const char *own_key = further[0] != '\0' ? name : key;
                 (void)json_object_set_new(found, own_key,
-                                          json_pack("{s:s, s:o, s:I, s:I}", "key", own_key, "value", runs_metric_value(last), "timestamp",
+                                          json_pack("{s:s, s:o, s:I, s:I}", "key", own_key, "value",
+                                                    runs_metric_value(last), "timestamp",
                                                     (json_int_t)document_number(&rows.ptr[i], "wall_ms"), "step",
                                                     (json_int_t)document_number(&rows.ptr[i], "step")));
             }
@@ -286,16 +292,16 @@ json_t *work_get_run(struct work *work, const struct work_run *run)
     if (is_read && run->further[0] != '\0' && json_object_get(json_object_get(written, "runs"), run->further) == NULL) {
         (void)work_fail(work, 404, "RESOURCE_DOES_NOT_EXIST", "The trial's program has started no such run.");
     } else if (is_read && read_sums(work, run, &sums)) {
-        result = make_run(document_find(&document, "experiment"), document_find(&document, "trial"), written, run->further,
-                          last_of(&sums, json_object_get(written, "names"), run->further));
+        result = make_run(document_find(&document, "experiment"), document_find(&document, "trial"), written,
+                          run->further, last_of(&sums, json_object_get(written, "names"), run->further));
     }
     json_decref(texts);
     return result;
 }
 
 /* Appends the further runs of a trial. */
-static bool add_further(struct work *work, const msgpack_object *experiment, const msgpack_object *trial, const json_t *written,
-                        json_t *list)
+static bool add_further(struct work *work, const msgpack_object *experiment, const msgpack_object *trial,
+                        const json_t *written, json_t *list)
 {
     struct work_run run = {.trial = document_number(trial, "index")};
     msgpack_object sums = {.type = MSGPACK_OBJECT_NIL};

@@ -79,9 +79,10 @@ static bool is_good(struct work *work, int code, const msgpack_object *reply)
     case 4:
         return work_fail(work, 404, "RESOURCE_DOES_NOT_EXIST", text);
     case 6:
-        return work_fail(work, 401, "UNAUTHENTICATED",
-                         "Set MLFLOW_TRACKING_TOKEN to a token of `shoal token create --read-only --name mlflow`; that of a "
-                         "trial is valid while the trial's program runs.");
+        return work_fail(
+            work, 401, "UNAUTHENTICATED",
+            "Set MLFLOW_TRACKING_TOKEN to a token of `shoal token create --read-only --name mlflow`; that of a "
+            "trial is valid while the trial's program runs.");
     case 7:
         return work_fail(work, 403, "PERMISSION_DENIED", text);
     default:
@@ -102,7 +103,8 @@ bool work_put(struct work *work, const struct pack_writer *writer)
         return work_fail_argument(work, "The request is larger than 1 MiB.");
     }
     return channel_send(&work->channel, writer->bytes, writer->used_bytes, -1) == 0 ||
-           work_fail(work, 503, "TEMPORARILY_UNAVAILABLE", "The daemon does not answer now; try again in some seconds.");
+           work_fail(work, 503, "TEMPORARILY_UNAVAILABLE",
+                     "The daemon does not answer now; try again in some seconds.");
 }
 
 bool work_take(struct work *work, msgpack_object *out)
@@ -154,8 +156,8 @@ void work_decimal(const char *experiment, char out[WORK_ID_BYTES])
 
 void work_run_id(const struct work_run *run, char out[WORK_RUN_BYTES])
 {
-    (void)snprintf(out, WORK_RUN_BYTES, "%.16s%.8s%08x", run->experiment, run->further[0] != '\0' ? run->further : "00000000",
-                   (unsigned)run->trial);
+    (void)snprintf(out, WORK_RUN_BYTES, "%.16s%.8s%08x", run->experiment,
+                   run->further[0] != '\0' ? run->further : "00000000", (unsigned)run->trial);
 }
 
 const msgpack_object *work_find_experiment(const msgpack_object *list, const char *id, const char *name)

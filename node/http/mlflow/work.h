@@ -1,6 +1,7 @@
 #ifndef NODE_HTTP_MLFLOW_WORK_H
 #define NODE_HTTP_MLFLOW_WORK_H
-/* A request of MLflow's API under way: its arguments, the daemon's documents, its answer. For the files of this folder. */
+/* A request of MLflow's API under way: its arguments, the daemon's documents, its answer. For the files of this folder.
+ */
 
 #include <jansson.h>
 #include <msgpack.h>
@@ -21,7 +22,7 @@ struct work {
     struct channel channel;
     json_t *body; /* NULL: none, or GET */
     json_t *answer;
-    const char *rest; /* of the path, behind the route's */
+    const char *rest;          /* of the path, behind the route's */
     struct MHD_Response *file; /* to send in place of `answer`; NULL: none */
     int status;
     const char *error_code;
@@ -47,12 +48,12 @@ const char *work_argument(const struct work *work, const char *name);
 /* A number as JSON's, or as a text: clients send 64-bit numbers either way. */
 uint64_t work_number(const struct work *work, const char *name, uint64_t standard);
 
-/* Asks the daemon for a document; `experiment` NULL: about none, `trial` below 0: about all of its trials. False: the daemon has
- * refused, or does not answer. */
+/* Asks the daemon for a document; `experiment` NULL: about none, `trial` below 0: about all of its trials. False: the
+ * daemon has refused, or does not answer. */
 bool work_ask(struct work *work, const char *op, const char *experiment, long long trial, msgpack_object *out);
 
-/* Sends a request that the caller has packed (ask_begin); the answer is as in work_ask. work_put only sends, and work_take takes the
- * answer to the first request whose answer was not taken yet. */
+/* Sends a request that the caller has packed (ask_begin); the answer is as in work_ask. work_put only sends, and
+ * work_take takes the answer to the first request whose answer was not taken yet. */
 bool work_send(struct work *work, const struct pack_writer *writer, msgpack_object *out);
 bool work_put(struct work *work, const struct pack_writer *writer);
 bool work_take(struct work *work, msgpack_object *out);
@@ -60,7 +61,8 @@ bool work_take(struct work *work, msgpack_object *out);
 /* As work_take, for an answer with a descriptor, which is the caller's; -1: none came. */
 bool work_take_file(struct work *work, msgpack_object *out, int *fd);
 
-/* The answer, or the error, as a response; what the work has is then freed, but not the channel. NULL: no memory is left. */
+/* The answer, or the error, as a response; what the work has is then freed, but not the channel. NULL: no memory is
+ * left. */
 struct MHD_Response *work_answer(struct work *work, int *status);
 
 /* The experiment's id in decimal digits, with the first bit off: clients read it as a signed number. */
@@ -74,19 +76,22 @@ const msgpack_object *work_find_experiment(const msgpack_object *list, const cha
 bool work_read_run(struct work *work, struct work_run *out);
 bool work_read_run_id(struct work *work, const char *id, struct work_run *out);
 
-/* ---- runs.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- runs.c
+ * ---------------------------------------------------------------------------------------------------------- */
 
 void work_add_tag(json_t *tags, const char *key, const char *value);
 json_t *work_experiment(const msgpack_object *row); /* of `ls` */
 
-/* What the programs of an experiment's trials have written by MLflow: an object of the trials' indices, each with an object for
- * each section of their texts (node/daemon/wire/texts.h). `trial` below 0: of all trials. False: the answer is an error. */
+/* What the programs of an experiment's trials have written by MLflow: an object of the trials' indices, each with an
+ * object for each section of their texts (node/daemon/wire/texts.h). `trial` below 0: of all trials. False: the answer
+ * is an error. */
 bool work_read_texts(struct work *work, const char *experiment, long long trial, json_t **out);
 
 /* Each trial's texts are a series of their own, so those of more trials are not read at once. */
 #define RUNS_TEXTS_MAX 2000
 
-/* The documents of all runs of an experiment, a list; of one with more than RUNS_TEXTS_MAX trials without texts and further runs. False: the answer is an error. */
+/* The documents of all runs of an experiment, a list; of one with more than RUNS_TEXTS_MAX trials without texts and
+ * further runs. False: the answer is an error. */
 bool runs_read(struct work *work, const char *experiment, json_t **out);
 
 /* JSON has no NaN; the client's reader of numbers takes texts for it and for infinities. */
@@ -95,14 +100,16 @@ json_t *runs_metric_value(double value);
 /* Asks for a run's document. NULL: the answer is an error. */
 json_t *work_get_run(struct work *work, const struct work_run *run);
 
-/* ---- artifacts.c ----------------------------------------------------------------------------------------------------- */
+/* ---- artifacts.c
+ * ----------------------------------------------------------------------------------------------------- */
 
 bool artifacts_list_run(struct work *work);
 bool artifacts_list(struct work *work);
 bool artifacts_get(struct work *work);
 bool artifacts_delete(struct work *work);
 
-/* ---- models.c -------------------------------------------------------------------------------------------------------- */
+/* ---- models.c
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* The `model_outputs` of a run, from the documents of the trial's models. */
 json_t *models_outputs(const json_t *models, const char *run);
@@ -112,9 +119,11 @@ bool models_one(struct work *work); /* what is below logged-models/ID */
 bool models_search(struct work *work);
 bool models_outputs_of_run(struct work *work);
 
-/* ---- write.c --------------------------------------------------------------------------------------------------------- */
+/* ---- write.c
+ * --------------------------------------------------------------------------------------------------------- */
 
-/* The trial whose token the caller has. False: another token's, or the answer is an error (then `work->status` is not 200). */
+/* The trial whose token the caller has. False: another token's, or the answer is an error (then `work->status` is not
+ * 200). */
 bool work_own_trial(struct work *work, struct work_run *out);
 
 /* Keeps a name of the trial's as a tag. */

@@ -1,5 +1,5 @@
-/* What programs of trials write by MLflow. Each request becomes reports and texts of the trial whose token it carries; a person's
- * token reads, since a run is a trial, and trials are made by `shoal submit`. */
+/* What programs of trials write by MLflow. Each request becomes reports and texts of the trial whose token it carries;
+ * a person's token reads, since a run is a trial, and trials are made by `shoal submit`. */
 
 #include <math.h>
 #include <stdio.h>
@@ -20,10 +20,11 @@
 #define TAGS_MAX 100
 #define PARAM_CHARS_MAX 6000
 #define TAG_CHARS_MAX 8000
-#define TEXTS_BYTES (300u << 10) /* of a section that is sent at once, and one text more: less than the daemon takes */
-#define TEXTS_KEY_BYTES 1100 /* of a key with the number of a further run */
-#define OWN_RUN "own" /* the trial's own run among what is known of its runs */
-#define EARLY_MS 60000          /* a time so far ahead of this machine's is a mistake */
+#define TEXTS_BYTES (300u << 10) /* of a section that is sent at once, and one text more: less than the daemon takes \
+                                  */
+#define TEXTS_KEY_BYTES 1100     /* of a key with the number of a further run */
+#define OWN_RUN "own"            /* the trial's own run among what is known of its runs */
+#define EARLY_MS 60000           /* a time so far ahead of this machine's is a mistake */
 
 /* ---- whose request it is ---------------------------------------------------------------------------------------- */
 
@@ -33,7 +34,8 @@ bool work_own_trial(struct work *work, struct work_run *out)
     if (!work_ask(work, "session", NULL, -1, &session) || !document_has(&session, "trial")) {
         return false;
     }
-    *out = (struct work_run){.trial = document_number(&session, "trial"), .attempt = document_number(&session, "attempt")};
+    *out =
+        (struct work_run){.trial = document_number(&session, "trial"), .attempt = document_number(&session, "attempt")};
     document_text(&session, "experiment", out->experiment, sizeof out->experiment);
     return true;
 }
@@ -45,15 +47,17 @@ bool write_nothing(struct work *work)
         return false;
     }
     if (document_has(&session, "trial")) {
-        return work_fail(work, 403, "PERMISSION_DENIED", "The token of a trial writes to its own runs, and changes nothing else.");
+        return work_fail(work, 403, "PERMISSION_DENIED",
+                         "The token of a trial writes to its own runs, and changes nothing else.");
     }
     if (document_true(&session, "read_only")) {
         return work_fail(work, 403, "PERMISSION_DENIED",
                          "The token is read-only; make one with `shoal token create` without --read-only.");
     }
-    return work_fail(work, 501, "NOT_IMPLEMENTED",
-                     "Experiments and runs are made by `shoal submit`, and a trial's program writes to its run with the token that "
-                     "it finds in MLFLOW_TRACKING_TOKEN; from outside, MLflow reads.");
+    return work_fail(
+        work, 501, "NOT_IMPLEMENTED",
+        "Experiments and runs are made by `shoal submit`, and a trial's program writes to its run with the token that "
+        "it finds in MLFLOW_TRACKING_TOKEN; from outside, MLflow reads.");
 }
 
 bool work_own_or_refuse(struct work *work, struct work_run *out)
@@ -168,8 +172,10 @@ bool work_write_section(struct work *work, const struct work_run *run, const cha
 /* Parameters first, which may be refused. */
 static bool write_sections(struct work *work, const struct work_run *run, const struct sections *sections)
 {
-    return work_write_section(work, run, "params", sections->params) && work_write_section(work, run, "names", sections->names) &&
-           work_write_section(work, run, "tags", sections->tags) && work_write_section(work, run, "models", sections->models);
+    return work_write_section(work, run, "params", sections->params) &&
+           work_write_section(work, run, "names", sections->names) &&
+           work_write_section(work, run, "tags", sections->tags) &&
+           work_write_section(work, run, "models", sections->models);
 }
 
 bool work_write_tag(struct work *work, const struct work_run *run, const char *key, const char *value)
@@ -192,18 +198,21 @@ static bool check_key(struct work *work, const char *what, const char *key)
         return work_fail_argument(work, "The request lacks the key of a %s.", what);
     }
     if (keys_chars(key) > KEYS_CHARS_MAX) {
-        return work_fail_argument(work, "The %s name '%.300s' exceeds the maximum length of %d characters", what, key, KEYS_CHARS_MAX);
+        return work_fail_argument(work, "The %s name '%.300s' exceeds the maximum length of %d characters", what, key,
+                                  KEYS_CHARS_MAX);
     }
     if (!keys_is_key(key)) {
-        return work_fail_argument(work,
-                                  "Invalid %s name: '%.300s'. Names may only contain alphanumerics, underscores (_), dashes (-), "
-                                  "periods (.), spaces ( ), colon(:) and slashes (/), and must not resolve to other names as paths.",
-                                  what, key);
+        return work_fail_argument(
+            work,
+            "Invalid %s name: '%.300s'. Names may only contain alphanumerics, underscores (_), dashes (-), "
+            "periods (.), spaces ( ), colon(:) and slashes (/), and must not resolve to other names as paths.",
+            what, key);
     }
     return true;
 }
 
-static bool take_text(struct work *work, json_t *into, const char *what, const char *key, const char *value, size_t chars_max)
+static bool take_text(struct work *work, json_t *into, const char *what, const char *key, const char *value,
+                      size_t chars_max)
 {
     if (!check_key(work, what, key)) {
         return false;
@@ -212,8 +221,9 @@ static bool take_text(struct work *work, json_t *into, const char *what, const c
         return work_fail_argument(work, "The %s '%s' has no value, or one that is no text.", what, key);
     }
     if (keys_chars(value) > chars_max) {
-        return work_fail_argument(work, "The value of the %s '%s' had length %zu, which exceeds the length limit of %zu characters",
-                                  what, key, keys_chars(value), chars_max);
+        return work_fail_argument(
+            work, "The value of the %s '%s' had length %zu, which exceeds the length limit of %zu characters", what,
+            key, keys_chars(value), chars_max);
     }
     const char *before = json_string_value(json_object_get(into, key));
     if (before != NULL && strcmp(what, "param") == 0 && strcmp(before, value) != 0) {
@@ -252,7 +262,9 @@ static bool whole_of(const json_t *from, const char *key, uint64_t *out)
         *out = 0;
         return true;
     }
-    long long number = json_is_integer(value) ? json_integer_value(value) : json_is_real(value) ? (long long)json_real_value(value) : -1;
+    long long number = json_is_integer(value) ? json_integer_value(value)
+                       : json_is_real(value)  ? (long long)json_real_value(value)
+                                              : -1;
     if (json_is_string(value)) {
         char *end;
         number = strtoll(json_string_value(value), &end, 10);
@@ -289,8 +301,8 @@ static bool place(const struct work_run *run, const char *key, const char *searc
     return strlen(key) < sizeof out->name;
 }
 
-static bool read_metric(struct work *work, const struct work_run *run, const json_t *from, const char *searched, json_t *names,
-                        struct metric *out)
+static bool read_metric(struct work *work, const struct work_run *run, const json_t *from, const char *searched,
+                        json_t *names, struct metric *out)
 {
     const char *key = json_string_value(json_object_get(from, "key"));
     if (!check_key(work, "metric", key)) {
@@ -304,7 +316,8 @@ static bool read_metric(struct work *work, const struct work_run *run, const jso
         return work_fail_argument(work, "The value of the metric '%s' is no number.", key);
     }
     if (!whole_of(from, "step", &out->step) || !whole_of(from, "timestamp", &out->wall_ms)) {
-        return work_fail_argument(work, "The step and the timestamp of the metric '%s' have to be whole numbers from 0 on.", key);
+        return work_fail_argument(
+            work, "The step and the timestamp of the metric '%s' have to be whole numbers from 0 on.", key);
     }
     uint64_t now_ms = (uint64_t)time(NULL) * 1000;
     out->wall_ms = out->wall_ms <= now_ms + EARLY_MS ? out->wall_ms : 0;
@@ -417,10 +430,11 @@ bool write_metric(struct work *work)
 
 static bool check_count(struct work *work, const char *what, size_t most, size_t count)
 {
-    return count <= most || work_fail_argument(work,
-                                               "A batch logging request can contain at most %zu %s. Got %zu %s. Please split up %s "
-                                               "across multiple requests and try again.",
-                                               most, what, count, what, what);
+    return count <= most ||
+           work_fail_argument(work,
+                              "A batch logging request can contain at most %zu %s. Got %zu %s. Please split up %s "
+                              "across multiple requests and try again.",
+                              most, what, count, what, what);
 }
 
 bool write_batch(struct work *work)
@@ -429,12 +443,14 @@ bool write_batch(struct work *work)
     size_t metrics = json_array_size(list), params = json_array_size(json_object_get(work->body, "params")),
            tags = json_array_size(json_object_get(work->body, "tags"));
     if (work->call->body_bytes > BATCH_BYTES_MAX) {
-        return work_fail_argument(work, "Batched logging API requests must be at most %d bytes, got a request of size %zu.",
+        return work_fail_argument(work,
+                                  "Batched logging API requests must be at most %d bytes, got a request of size %zu.",
                                   BATCH_BYTES_MAX, work->call->body_bytes);
     }
     return check_count(work, "metrics", METRICS_MAX, metrics) && check_count(work, "params", PARAMS_MAX, params) &&
            check_count(work, "tags", TAGS_MAX, tags) &&
-           check_count(work, "metrics, params, and tags", METRICS_MAX, metrics + params + tags) && write_lists(work, list);
+           check_count(work, "metrics, params, and tags", METRICS_MAX, metrics + params + tags) &&
+           write_lists(work, list);
 }
 
 /* Writes one text into a section; `value` NULL takes the key back. */
@@ -444,7 +460,8 @@ static bool write_text(struct work *work, const char *what, const char *section,
     json_t *texts = json_object();
     const char *key = work_argument(work, "key");
     bool is_good = work_read_run(work, &run) &&
-                   (takes_back ? check_key(work, what, key) : take_text(work, texts, what, key, work_argument(work, "value"), chars_max));
+                   (takes_back ? check_key(work, what, key)
+                               : take_text(work, texts, what, key, work_argument(work, "value"), chars_max));
     if (is_good && takes_back) {
         (void)json_object_set_new(texts, key, json_null());
     }
@@ -542,11 +559,12 @@ static json_t *read_about(struct work *work, const struct work_run *own, const c
 
 static bool is_over(const char *status)
 {
-    return status != NULL && (strcmp(status, "FINISHED") == 0 || strcmp(status, "FAILED") == 0 || strcmp(status, "KILLED") == 0);
+    return status != NULL &&
+           (strcmp(status, "FINISHED") == 0 || strcmp(status, "FAILED") == 0 || strcmp(status, "KILLED") == 0);
 }
 
-/* Whether the program has ended the trial's own run in this attempt, so that the next run is a further one. False, too, after an
- * error. */
+/* Whether the program has ended the trial's own run in this attempt, so that the next run is a further one. False, too,
+ * after an error. */
 static bool has_ended_own(struct work *work, const struct work_run *own)
 {
     json_t *about = read_about(work, own, OWN_RUN);
@@ -571,14 +589,15 @@ static bool begin_further(struct work *work, struct work_run *run)
     (void)getentropy(drawn, sizeof drawn);
     (void)snprintf(run->further, sizeof run->further, "%02x%02x%02x%02x", (unsigned)(drawn[0] | 1), (unsigned)drawn[1],
                    (unsigned)drawn[2], (unsigned)drawn[3]);
-    json_t *about = json_pack("{s:I, s:s}", "start_time", (json_int_t)work_number(work, "start_time", now_ms()), "status", "RUNNING");
+    json_t *about = json_pack("{s:I, s:s}", "start_time", (json_int_t)work_number(work, "start_time", now_ms()),
+                              "status", "RUNNING");
     bool is_written = about != NULL ? write_about(work, &own, run->further, about) : work_fail_memory(work);
     json_decref(about);
     return is_written;
 }
 
-/* A trial is one run: whatever run its program starts first, it is that. A run below another one, and one after the end of the
- * trial's own, is a further one. */
+/* A trial is one run: whatever run its program starts first, it is that. A run below another one, and one after the end
+ * of the trial's own, is a further one. */
 bool write_create_run(struct work *work)
 {
     struct work_run run;
@@ -588,7 +607,8 @@ bool write_create_run(struct work *work)
     bool is_good = work_own_or_refuse(work, &run) && take_pairs(work, "tags", "tag", TAG_CHARS_MAX, tags);
     if (is_good) {
         work_run_id(&run, own_id);
-        bool is_below = json_object_get(tags, "mlflow.parentRunId") != NULL, is_next = !is_below && has_ended_own(work, &run);
+        bool is_below = json_object_get(tags, "mlflow.parentRunId") != NULL,
+             is_next = !is_below && has_ended_own(work, &run);
         is_good = work->status == 200 && (!(is_below || is_next) || begin_further(work, &run));
         if (is_next) {
             (void)json_object_set_new(tags, "mlflow.parentRunId", json_string(own_id));
@@ -602,8 +622,8 @@ bool write_create_run(struct work *work)
     return is_good && answer_run(work, &run, "run", false);
 }
 
-/* Keeps the state that the program gives a run. The trial's own run has the state of the trial, which ends with its program; that the
- * program has done with it is kept, too. */
+/* Keeps the state that the program gives a run. The trial's own run has the state of the trial, which ends with its
+ * program; that the program has done with it is kept, too. */
 static bool keep_status(struct work *work, const struct work_run *own, const struct work_run *run, const char *status)
 {
     const char *key = run->further[0] != '\0' ? run->further : OWN_RUN;
@@ -629,7 +649,8 @@ bool write_update_run(struct work *work)
         return false;
     }
     if (run.trial != own.trial || strcmp(run.experiment, own.experiment) != 0) {
-        return work_fail(work, 403, "PERMISSION_DENIED", "The token of a trial writes to its own runs, and changes nothing else.");
+        return work_fail(work, 403, "PERMISSION_DENIED",
+                         "The token of a trial writes to its own runs, and changes nothing else.");
     }
     if (status != NULL && !is_over(status) && strcmp(status, "RUNNING") != 0 && strcmp(status, "SCHEDULED") != 0) {
         return work_fail_argument(work, "status has to be RUNNING, SCHEDULED, FINISHED, FAILED or KILLED.");
@@ -655,7 +676,8 @@ bool write_lifecycle(struct work *work)
     }
     const msgpack_object *row = work_find_experiment(&list, id, NULL);
     if (row->type != MSGPACK_OBJECT_MAP) {
-        return work_fail(work, 404, "RESOURCE_DOES_NOT_EXIST", "There is no such experiment in the mesh; `shoal ls` lists them.");
+        return work_fail(work, 404, "RESOURCE_DOES_NOT_EXIST",
+                         "There is no such experiment in the mesh; `shoal ls` lists them.");
     }
     document_text(row, "id", experiment, sizeof experiment);
     bool is_restore = strstr(work->call->path, "/restore") != NULL;
