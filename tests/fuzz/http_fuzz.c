@@ -95,10 +95,10 @@ static size_t pass_pieces(const char *bytes, size_t count, size_t step, struct s
 /* What passes does not depend on where the network cuts. */
 static void try_sequence(const char *bytes, size_t count)
 {
-    struct sequence whole, pieces;
-    size_t passed = pass_pieces(bytes, count, count + 1, &whole);
+    struct sequence at_once, pieces;
+    size_t passed = pass_pieces(bytes, count, count + 1, &at_once);
     CHECK(pass_pieces(bytes, count, count < 512 ? 1 : count / 256, &pieces) == passed);
-    CHECK(whole.state == pieces.state && whole.heads == pieces.heads && whole.body_left == pieces.body_left);
+    CHECK(at_once.state == pieces.state && at_once.heads == pieces.heads && at_once.body_left == pieces.body_left);
 }
 
 static void try_head(const char *bytes, size_t count)
