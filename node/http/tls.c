@@ -378,7 +378,8 @@ static void look_at_clock(uint64_t now, bool is_new_second)
 {
     for (size_t i = connection_count; i-- > 0;) { /* from the end: drop() fills a gap with the last one */
         struct connection *one = connections[i];
-        bool is_late = (one->until_ms != 0 && now >= one->until_ms) || (one->head_until_ms != 0 && now >= one->head_until_ms);
+        bool is_late = (one->until_ms != 0 && now >= one->until_ms) ||
+                       (one->head_until_ms != 0 && now >= one->head_until_ms);
         if (is_late) {
             drop(i);
         } else if (is_new_second && one->is_put_off) {

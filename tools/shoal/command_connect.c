@@ -40,8 +40,8 @@ static int read_door(struct cli *cli, const msgpack_object *row, struct door *ou
     document_text(https, "certificate", out->fingerprint, sizeof out->fingerprint);
     if (!control_address_split(listens, out->host, &port)) {
         return cli_fail(cli, CLI_REFUSED,
-                        "%.80s has no door for other machines; start its shoald with --http 0.0.0.0:7412, or come through ssh -L, as "
-                        "shoal help open says",
+                        "%.80s has no door for other machines; start its shoald with --http 0.0.0.0:7412, or come through "
+                        "ssh -L, as shoal help open says",
                         out->name);
     }
     if (strcmp(out->host, "0.0.0.0") == 0 || strcmp(out->host, "::") == 0) {
@@ -50,8 +50,8 @@ static int read_door(struct cli *cli, const msgpack_object *row, struct door *ou
     uint8_t bytes[16];
     bool is_wide;
     if (!address_parse(out->host, bytes, &is_wide) || strchr(out->host, '%') != NULL) { /* it goes into a shell's line */
-        return cli_fail(cli, CLI_REFUSED, "%.80s tells no address of its door that a machine can have; try again once it is alive",
-                        out->name);
+        return cli_fail(cli, CLI_REFUSED,
+                        "%.80s tells no address of its door that a machine can have; try again once it is alive", out->name);
     }
     (void)snprintf(out->address, sizeof out->address, strchr(out->host, ':') != NULL ? "[%s]:%u" : "%s:%u", out->host,
                    (unsigned)port);
@@ -82,7 +82,8 @@ static int find_door(struct client *client, const char *operand, struct door *ou
 
 /* ---- the certificate ------------------------------------------------------------------------------------------- */
 
-/* shoal-http is beside this program in a build directory, and in SHOAL_LIBEXEC, seen from there, where Shoal is installed. */
+/* shoal-http is beside this program in a build directory, and in SHOAL_LIBEXEC, seen from there, where Shoal is
+ * installed. */
 static bool find_program(char out[PATH_MAX])
 {
     static const char *const places[] = {"", SHOAL_LIBEXEC "/"};
@@ -136,26 +137,28 @@ static int fetch(struct cli *cli, const struct door *door, char pem[PEM_BYTES_MA
     char program[PATH_MAX], given[FINGERPRINT_TEXT_BYTES] = "";
     uint8_t fingerprint[FINGERPRINT_BYTES];
     if (!find_program(program)) {
-        return cli_fail(cli, CLI_REFUSED, "there is no program shoal-http, which fetches certificates; install Shoal as a whole");
+        return cli_fail(cli, CLI_REFUSED,
+                        "there is no program shoal-http, which fetches certificates; install Shoal as a whole");
     }
     int status = run_fetch(program, door->address, pem);
     if (status != 0 && status != FETCH_UNNAMED) {
-        return cli_fail(cli, CLI_REFUSED, "the door of %.80s at %s does not answer as it should: %.200s", door->name, door->address,
-                        pem[0] != '\0' ? pem : "shoal-http has failed");
+        return cli_fail(cli, CLI_REFUSED, "the door of %.80s at %s does not answer as it should: %.200s", door->name,
+                        door->address, pem[0] != '\0' ? pem : "shoal-http has failed");
     }
     if (fingerprint_of_pem(pem, strlen(pem), fingerprint)) {
         bytes_to_hex(given, fingerprint, sizeof fingerprint);
     }
     if (strcmp(given, door->fingerprint) != 0) {
         return cli_fail(cli, CLI_REFUSED,
-                        "at %s answers somebody with another certificate (SHA-256 %.16s...) than %.80s has told the mesh (%.16s...); "
-                        "nothing is written: find out who it is, or try again if the node's daemon was restarted just now",
+                        "at %s answers somebody with another certificate (SHA-256 %.16s...) than %.80s has told the mesh "
+                        "(%.16s...); nothing is written: find out who it is, or try again if the node's daemon was restarted "
+                        "just now",
                         door->address, given[0] != '\0' ? given : "none", door->name, door->fingerprint);
     }
     if (status == FETCH_UNNAMED) {
         return cli_fail(cli, CLI_REFUSED,
-                        "the certificate of %.80s does not name %s, so clients would refuse it there; restart its shoald, which then "
-                        "makes one that does, or give it --http-host with a name of the machine",
+                        "the certificate of %.80s does not name %s, so clients would refuse it there; restart its shoald, which "
+                        "then makes one that does, or give it --http-host with a name of the machine",
                         door->name, door->host);
     }
     return CLI_DONE;

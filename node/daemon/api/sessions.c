@@ -105,8 +105,8 @@ static void table_written(void *context, struct job *job)
     struct client_reply reply;
     if (client != NULL && store->code != 0) {
         client_reply_error(daemon, client, store->id, EXIT_REFUSED,
-                           "The end of the session could not be stored (%s), so it would be good again after the daemon's next "
-                           "start; make room, and end it again.",
+                           "The end of the session could not be stored (%s), so it would be good again after the daemon's "
+                           "next start; make room, and end it again.",
                            err_text(store->code));
     } else if (client != NULL && client_reply_begin(&reply, store->id, true, 1)) {
         pack_text(&reply.writer, "ended");
@@ -176,7 +176,8 @@ void sessions_begin(struct daemon *daemon, bool read_only, char secret[SESSIONS_
 static void answer_when_stored(struct daemon *daemon, const struct client_request *request, uint32_t ended)
 {
     if (!store_table(daemon, request, ended)) {
-        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "No memory is left; try again in some seconds.");
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "No memory is left; try again in some seconds.");
     }
 }
 
@@ -188,7 +189,8 @@ void sessions_revoke(struct daemon *daemon, struct client_request *request, int 
     bool all = request_flag(&request->map, "all");
     (void)argument;
     if (!all && !request_text(&request->map, "session", wanted, sizeof wanted)) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks `session`, the id of a session.");
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "The request lacks `session`, the id of a session.");
         return;
     }
     for (size_t i = 0; i < API_SESSIONS_MAX; i++) {
