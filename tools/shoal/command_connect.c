@@ -151,14 +151,14 @@ static int fetch(struct cli *cli, const struct door *door, char pem[PEM_BYTES_MA
     if (strcmp(given, door->fingerprint) != 0) {
         return cli_fail(cli, CLI_REFUSED,
                         "at %s answers somebody with another certificate (SHA-256 %.16s...) than %.80s has told the mesh "
-                        "(%.16s...); nothing is written: find out who it is, or try again if the node's daemon was restarted "
-                        "just now",
+                        "(%.16s...); nothing is written: find out who it is, or try again if the node's daemon was "
+                        "restarted just now",
                         door->address, given[0] != '\0' ? given : "none", door->name, door->fingerprint);
     }
     if (status == FETCH_UNNAMED) {
         return cli_fail(cli, CLI_REFUSED,
-                        "the certificate of %.80s does not name %s, so clients would refuse it there; restart its shoald, which "
-                        "then makes one that does, or give it --http-host with a name of the machine",
+                        "the certificate of %.80s does not name %s, so clients would refuse it there; restart its shoald, "
+                        "which then makes one that does, or give it --http-host with a name of the machine",
                         door->name, door->host);
     }
     return CLI_DONE;
