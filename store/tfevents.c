@@ -404,9 +404,58 @@ bool tfevents_next_value(struct protobuf_reader *summary, struct tfevents_value 
             metadata = field;
         }
     }
+    out->metadata = metadata.bytes;
+    out->metadata_bytes = metadata.count;
     if (!out->has_scalar && tensor.bytes != NULL && metadata.bytes != NULL && is_scalars(&metadata)) {
         out->has_scalar = read_tensor(&tensor, &out->scalar);
     }
     summary->failed |= reader.failed;
     return !reader.failed;
+}
+
+bool tfevents_session_start(const struct tfevents_value *value, struct protobuf_reader *hparams)
+{
+    struct protobuf_field metadata = {.bytes = value->metadata, .count = value->metadata_bytes}, plugin = {0}, data = {0};
+    const uint8_t *start = NULL;
+    size_t start_bytes = 0;
+    if (value->metadata == NULL || !find_bytes(&metadata, METADATA_PLUGIN, &plugin.bytes, &plugin.count) || plugin.bytes == NULL ||
+        !find_bytes(&plugin, PLUGIN_CONTENT, &data.bytes, &data.count) || data.bytes == NULL ||
+        !find_bytes(&data, HPARAMS_SESSION_START, &start, &start_bytes) || start == NULL) {
+        return false;
+    }
+    protobuf_reader_init(hparams, start, start_bytes);
+    return value->tag_bytes == sizeof TFEVENTS_SESSION_START_TAG - 1 &&
+           memcmp(value->tag, TFEVENTS_SESSION_START_TAG, value->tag_bytes) == 0;
+}
+
+bool tfevents_next_hparam(struct protobuf_reader *hparams, struct tfevents_hparam *out)
+{
+    struct protobuf_field pair, field;
+    struct protobuf_reader reader;
+    const uint8_t *value = NULL;
+    size_t value_bytes = 0;
+    do {
+        if (!protobuf_next(hparams, &pair)) {
+            return false;
+        }
+    } while (pair.number != START_HPARAMS || pair.type != PROTOBUF_BYTES);
+    *out = (struct tfevents_hparam){.type = TFEVENTS_TEXT};
+    if (!find_bytes(&pair, PAIR_KEY, &out->name, &out->name_bytes) || !find_bytes(&pair, PAIR_VALUE, &value, &value_bytes)) {
+        return false;
+    }
+    protobuf_reader_init(&reader, value, value != NULL ? value_bytes : 0);
+    while (protobuf_next(&reader, &field)) {
+        if (field.number == ANY_NUMBER && field.type == PROTOBUF_FIXED64) {
+            out->type = TFEVENTS_NUMBER;
+            out->number = protobuf_number(&field);
+        } else if (field.number == ANY_BOOLEAN && field.type == PROTOBUF_VARINT) {
+            out->type = TFEVENTS_BOOLEAN;
+            out->number = field.value != 0;
+        } else if (field.number == ANY_TEXT && field.type == PROTOBUF_BYTES) {
+            out->type = TFEVENTS_TEXT;
+            out->text = field.bytes;
+            out->text_bytes = field.count;
+        }
+    }
+    return !reader.failed && out->name != NULL;
 }

@@ -101,7 +101,25 @@ struct tfevents_value {
     size_t tag_bytes;
     bool has_scalar; /* a number, as older writers have it, or as newer ones do: a tensor without dimensions, for the page SCALARS */
     double scalar;
+    const uint8_t *metadata; /* NULL: it has none */
+    size_t metadata_bytes;
 };
+
+/* A hyperparameter of a run. */
+struct tfevents_hparam {
+    const uint8_t *name;
+    size_t name_bytes;
+    enum tfevents_type type;
+    double number; /* BOOLEAN: 0 or 1 */
+    const uint8_t *text;
+    size_t text_bytes;
+};
+
+/* Whether the value begins a session (TFEVENTS_SESSION_START_TAG); `*hparams` then reads its hyperparameters. */
+bool tfevents_session_start(const struct tfevents_value *value, struct protobuf_reader *hparams);
+
+/* Takes the next hyperparameter. False: there is none, or the rest is malformed. */
+bool tfevents_next_hparam(struct protobuf_reader *hparams, struct tfevents_hparam *out);
 
 /* Takes the next value. False: there is none, or the rest is malformed (`summary->failed`). */
 bool tfevents_next_value(struct protobuf_reader *summary, struct tfevents_value *out);

@@ -24,6 +24,12 @@ static void read_message(const uint8_t *data, size_t size)
     CHECK(is_inside(event.start_text, event.start_text_bytes, data, size));
     while (tfevents_next_value(&event.summary, &value)) {
         CHECK(is_inside(value.tag, value.tag_bytes, data, size));
+        struct protobuf_reader hparams;
+        struct tfevents_hparam hparam;
+        bool is_start = tfevents_session_start(&value, &hparams);
+        while (is_start && tfevents_next_hparam(&hparams, &hparam)) {
+            CHECK(is_inside(hparam.name, hparam.name_bytes, data, size) && is_inside(hparam.text, hparam.text_bytes, data, size));
+        }
     }
 }
 

@@ -216,6 +216,36 @@ static void what_was_written_is_read(void **state)
     assert_false(event.summary.failed);
 }
 
+static void hyperparameters_that_were_written_are_read(void **state)
+{
+    (void)state;
+    uint8_t bytes[1024];
+    struct protobuf_writer writer;
+    protobuf_writer_init(&writer, bytes, sizeof bytes);
+    size_t mark = tfevents_begin(&writer, 1, 0);
+    struct tfevents_hparams session = tfevents_session_begin(&writer, "0", 1);
+    tfevents_put_hparam_number(&writer, "lr", 0.25);
+    tfevents_put_hparam_boolean(&writer, "deep", true);
+    tfevents_put_hparam_text(&writer, "optimizer.name", "sgd");
+    tfevents_hparams_end(&writer, &session);
+    tfevents_end(&writer, mark);
+    size_t length;
+    struct tfevents_event event;
+    struct tfevents_value value;
+    struct tfevents_hparam hparam;
+    struct protobuf_reader hparams;
+    assert_int_equal(tfevents_read_head(bytes, &length), 0);
+    assert_int_equal(tfevents_read_event(bytes + TFEVENTS_HEAD_BYTES, length, &event), 0);
+    assert_true(tfevents_next_value(&event.summary, &value) && !value.has_scalar && tfevents_session_start(&value, &hparams));
+    assert_true(tfevents_next_hparam(&hparams, &hparam));
+    assert_true(hparam.type == TFEVENTS_NUMBER && hparam.number == 0.25 && hparam.name_bytes == 2);
+    assert_true(tfevents_next_hparam(&hparams, &hparam));
+    assert_true(hparam.type == TFEVENTS_BOOLEAN && hparam.number == 1 && memcmp(hparam.name, "deep", 4) == 0);
+    assert_true(tfevents_next_hparam(&hparams, &hparam));
+    assert_true(hparam.type == TFEVENTS_TEXT && hparam.text_bytes == 3 && memcmp(hparam.text, "sgd", 3) == 0);
+    assert_false(tfevents_next_hparam(&hparams, &hparam));
+}
+
 /* Reads all fields; true if the bytes are a message. */
 static bool is_message(const char *hex)
 {
@@ -259,6 +289,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_cut_short_reads_up_to_the_last_whole_record),
         cmocka_unit_test(every_bit_that_flips_is_noticed),
         cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(hyperparameters_that_were_written_are_read),
         cmocka_unit_test(bytes_that_are_no_message_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,9 @@ static const struct option_rule webhook_options[] = {
     {"log-match", "PATTERN", "the first line of each worker's log that matches the regular expression"},
     {"secret", "SECRET", "a secret (shoal secret ls) that signs"},
     {"slack", NULL, "a sentence as Slack and Mattermost take it, instead of the event's document"},
+static const struct option_rule import_options[] = {
+    {"name", "NAME", "the name of each experiment; default: that of the run, or its path below DIR"},
+    {"metric", "NAME", "the metric that compares them; default: the first of the group validation, else the first"},
     {NULL, NULL, NULL}};
 static const struct option_rule invite_options[] = {
     {"expires", "TIME", "how long the token is good: 90s, 15m, 24h (default), 7d"},
@@ -432,6 +435,15 @@ const struct command cli_commands[] = {
      delete_options, 1, OPERANDS_MAX, command_delete},
     {"metrics", "EXP[/TRIAL]", "the metric points, one per line", metrics_details, metrics_options, 1, 1,
      command_metrics},
+    {"import tfevents", "DIR", "runs of TensorBoard as experiments",
+     "Each directory below DIR with event files is a run, with what is below it, and becomes an experiment with one trial, the labels\n"
+     "imported and tfevents, the hyperparameters of the page HPARAMS, and the scalars with their times. The trial needs a slot for a moment:\n"
+     "its program copies the files to where they are read.\n",
+     import_options, 1, 1, command_import_tfevents},
+    {"import mlruns", "DIR", "runs of MLflow's file store as experiments",
+     "DIR is mlruns, or a directory in it. Each run becomes an experiment as by import tfevents, with its parameters; one that did not\n"
+     "finish becomes a failed one. Artifacts stay behind.\n",
+     import_options, 1, 1, command_import_mlruns},
     {"tensorboard", "EXP[/TRIAL] [EXP[/TRIAL]...]", "the metric points as event files, and TensorBoard on them",
      "Writes DIR/EXPERIMENT/TRIAL, from any node: the points as GROUP/NAME, hyperparameters and how trials ended, and below program/\n"
      "the files that programs wrote into $SHOAL_TENSORBOARD_DIR. Files in DIR are only ever continued: with the same DIR the next\n"

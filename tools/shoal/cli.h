@@ -69,6 +69,8 @@ int command_webhook_test(struct cli *cli, const struct arguments *arguments);
 int command_webhook_rm(struct cli *cli, const struct arguments *arguments);
 int command_token_ls(struct cli *cli, const struct arguments *arguments);
 int command_token_revoke(struct cli *cli, const struct arguments *arguments);
+int command_import_tfevents(struct cli *cli, const struct arguments *arguments); /* command_import.c */
+int command_import_mlruns(struct cli *cli, const struct arguments *arguments);
 int command_scrape_config(struct cli *cli, const struct arguments *arguments); /* command_scrape.c */
 int command_session_ls(struct cli *cli, const struct arguments *arguments);
 int command_session_revoke(struct cli *cli, const struct arguments *arguments);
