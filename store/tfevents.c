@@ -19,7 +19,8 @@ enum { SOURCE_WRITER = 1 };
 enum { SESSION_LOG_STATUS = 1, SESSION_LOG_MESSAGE = 3, SESSION_LOG_START = 1 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
 /* framework/tensor.proto, tensor_shape.proto, types.proto */
-enum { TENSOR_TYPE = 1, TENSOR_SHAPE = 2, TENSOR_CONTENT = 4, TENSOR_FLOATS = 5, TENSOR_DOUBLES = 6, TENSOR_INTS = 7, TENSOR_LONGS = 10 };
+enum { TENSOR_TYPE = 1, TENSOR_SHAPE = 2, TENSOR_CONTENT = 4 };
+enum { TENSOR_FLOATS = 5, TENSOR_DOUBLES = 6, TENSOR_INTS = 7, TENSOR_LONGS = 10 };
 enum { SHAPE_DIMENSION = 2, TYPE_FLOAT = 1, TYPE_DOUBLE = 2, TYPE_INT = 3, TYPE_LONG = 9 };
 enum { METADATA_PLUGIN = 1, PLUGIN_NAME = 1, PLUGIN_CONTENT = 2 };
 enum { HPARAMS_EXPERIMENT = 2, HPARAMS_SESSION_START = 3, HPARAMS_SESSION_END = 4 };
@@ -329,7 +330,10 @@ static double number_of(uint64_t type, uint64_t bits)
     uint32_t low = (uint32_t)bits;
     memcpy(&narrow, &low, sizeof narrow);
     memcpy(&wide, &bits, sizeof wide);
-    return type == TYPE_FLOAT ? (double)narrow : type == TYPE_DOUBLE ? wide : type == TYPE_INT ? (double)(int32_t)low : (double)(int64_t)bits;
+    return type == TYPE_FLOAT    ? (double)narrow
+           : type == TYPE_DOUBLE ? wide
+           : type == TYPE_INT    ? (double)(int32_t)low
+                                 : (double)(int64_t)bits;
 }
 
 /* Whether a shape has a dimension; one that is malformed counts as such. */
@@ -360,8 +364,9 @@ static bool read_tensor(const struct protobuf_field *tensor, double *out)
             type = field.value;
         } else if (field.number == TENSOR_SHAPE && field.type == PROTOBUF_BYTES) {
             is_scalar &= !has_dimension(&field);
-        } else if (field.number == TENSOR_CONTENT && field.type == PROTOBUF_BYTES && (field.count == 4 || field.count == 8)) {
-            bits = get_little(field.bytes, field.count); /* of a type of another size: nothing that this function knows writes so */
+        } else if (field.number == TENSOR_CONTENT && field.type == PROTOBUF_BYTES &&
+                   (field.count == 4 || field.count == 8)) {
+            bits = get_little(field.bytes, field.count);
             numbers++;
         } else if (width > 0 && field.type == PROTOBUF_BYTES && field.count == width) { /* packed */
             bits = get_little(field.bytes, width);
@@ -418,7 +423,8 @@ bool tfevents_session_start(const struct tfevents_value *value, struct protobuf_
     struct protobuf_field metadata = {.bytes = value->metadata, .count = value->metadata_bytes}, plugin = {0}, data = {0};
     const uint8_t *start = NULL;
     size_t start_bytes = 0;
-    if (value->metadata == NULL || !find_bytes(&metadata, METADATA_PLUGIN, &plugin.bytes, &plugin.count) || plugin.bytes == NULL ||
+    if (value->metadata == NULL || !find_bytes(&metadata, METADATA_PLUGIN, &plugin.bytes, &plugin.count) ||
+        plugin.bytes == NULL ||
         !find_bytes(&plugin, PLUGIN_CONTENT, &data.bytes, &data.count) || data.bytes == NULL ||
         !find_bytes(&data, HPARAMS_SESSION_START, &start, &start_bytes) || start == NULL) {
         return false;

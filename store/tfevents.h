@@ -99,7 +99,7 @@ int tfevents_read_event(const uint8_t *message, size_t count, struct tfevents_ev
 struct tfevents_value {
     const uint8_t *tag;
     size_t tag_bytes;
-    bool has_scalar; /* a number, as older writers have it, or as newer ones do: a tensor without dimensions, for the page SCALARS */
+    bool has_scalar; /* a number, as older writers have it; as newer ones do, a tensor without dimensions */
     double scalar;
     const uint8_t *metadata; /* NULL: it has none */
     size_t metadata_bytes;

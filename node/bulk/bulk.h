@@ -244,7 +244,8 @@ struct bulk_statistics {
     uint32_t connections;                /* open DEALERs */
 };
 
-/* What was sent to one peer and received from it since bulk_start, in bytes of chunks and entries; zero of a peer without any. */
+/* What was sent to one peer and received from it since bulk_start, in bytes of chunks and entries; zero of a peer without
+ * any. */
 struct bulk_traffic {
     node_id node;
     uint64_t sent_bytes, received_bytes;

@@ -102,8 +102,8 @@ static uint8_t serve_enqueue(struct bulk *bulk, struct bulk_letter *letter, cons
         return BULK_BUSY;
     }
     struct bulk_serve *serve = serve_at(bulk, bulk->serve_count++);
-    *serve = (struct bulk_serve){.used = true, .routing_id_bytes = bytes, .owner = owner, .from = letter->from.node, .tag = message->tag,
-                                 .hash = message->hash, .told_ms = bulk->now_ms};
+    *serve = (struct bulk_serve){.used = true, .routing_id_bytes = bytes, .owner = owner, .from = letter->from.node,
+                                 .tag = message->tag, .hash = message->hash, .told_ms = bulk->now_ms};
     memcpy(serve->routing_id, zmq_msg_data(&letter->parts[0]), bytes);
     return BULK_WAIT;
 }

@@ -254,7 +254,7 @@ struct bulk {
     struct bulk_event_node *events, **events_end;
     struct bulk_event_node *taken;
     struct bulk_statistics statistics;
-    struct bulk_traffic traffic[BULK_PEERS_MAX]; /* by the order in which the peers came; one beyond them is counted in none */
+    struct bulk_traffic traffic[BULK_PEERS_MAX]; /* in the order in which the peers came; one beyond them is in none */
     uint32_t traffic_count;
     uint32_t notices;
 

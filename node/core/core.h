@@ -513,7 +513,7 @@ struct node_counters {
     uint64_t stale_claims;  /* messages of coordinators whose claim is overtaken */
     uint64_t jumps;         /* terms and numbers that are too far ahead of all others to count */
     uint64_t full;          /* records for which there was no memory */
-    uint64_t copies_repaired; /* no refusal: copies of checkpoints that were made again on other nodes, their holders being gone */
+    uint64_t copies_repaired; /* no refusal: copies of checkpoints that were made again, as their holders were gone */
 };
 void node_core_counters(const struct node_core *core, struct node_counters *out);
 

@@ -42,7 +42,7 @@ static void send_message(struct daemon *daemon, const struct node_effect *effect
     uint8_t bytes[MESSAGE_BYTES_MAX];
     size_t count = message_encode(&effect->u.send.message, bytes, sizeof bytes);
     CHECK(count > 0);
-    if (control_send(daemon->control, effect->u.send.to, bytes, count) == 0) { /* a lost message is sent again by the protocols */
+    if (control_send(daemon->control, effect->u.send.to, bytes, count) == 0) { /* a lost one is sent again by the protocols */
         daemon_traffic_sent(daemon, effect->u.send.to, &effect->u.send.message, count);
     }
 }

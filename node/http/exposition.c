@@ -5,7 +5,8 @@
 
 #include "base/visible.h"
 
-void exposition_begin(const struct exposition *page, const char *name, const char *type, const char *unit, const char *help)
+void exposition_begin(const struct exposition *page, const char *name, const char *type, const char *unit,
+                      const char *help)
 {
     const char *suffix = strcmp(type, "counter") == 0 && !page->is_open ? "_total" : "";
     (void)fprintf(page->out, "# HELP %s%s %s\n# TYPE %s%s %s\n", name, suffix, help, name, suffix, type);
@@ -53,7 +54,8 @@ static void put_sample(struct exposition *page, const char *name, const char *su
         return;
     }
     page->series++;
-    (void)fprintf(page->out, "%s%s%s%s%s ", name, suffix, labels[0] != '\0' ? "{" : "", labels, labels[0] != '\0' ? "}" : "");
+    (void)fprintf(page->out, "%s%s%s%s%s ", name, suffix, labels[0] != '\0' ? "{" : "", labels,
+                  labels[0] != '\0' ? "}" : "");
     put_number(page->out, value);
     (void)fputc('\n', page->out);
 }
@@ -63,8 +65,8 @@ void exposition_sample(struct exposition *page, const char *name, const struct e
     put_sample(page, name, "", labels != NULL ? labels->text : "", value);
 }
 
-void exposition_histogram(struct exposition *page, const char *name, uint32_t count, const double *bounds, const double *counts,
-                          double sum)
+void exposition_histogram(struct exposition *page, const char *name, uint32_t count, const double *bounds,
+                          const double *counts, double sum)
 {
     double until = 0;
     if (page->series + count + 3 > EXPOSITION_SERIES_MAX) { /* a part of a histogram would be none */
@@ -75,7 +77,8 @@ void exposition_histogram(struct exposition *page, const char *name, uint32_t co
         char bound[48] = "le=\"+Inf\"";
         until += counts[i];
         if (i < count) {
-            bool is_whole = page->is_open && bounds[i] == floor(bounds[i]) && bounds[i] < 1e15; /* OpenMetrics wants 5.0 for 5 */
+            bool is_whole =
+                page->is_open && bounds[i] == floor(bounds[i]) && bounds[i] < 1e15; /* OpenMetrics wants 5.0 for 5 */
             (void)snprintf(bound, sizeof bound, is_whole ? "le=\"%.1f\"" : "le=\"%.15g\"", bounds[i]);
         }
         put_sample(page, name, "_bucket", bound, until);
@@ -86,8 +89,9 @@ void exposition_histogram(struct exposition *page, const char *name, uint32_t co
 
 void exposition_end(struct exposition *page, uint64_t dropped_before)
 {
-    exposition_begin(page, "shoal_metrics_dropped", "counter", "",
-                     "Series that this page had no room for, summed over its answers, and reports of trials that nobody counts.");
-    (void)fprintf(page->out, "shoal_metrics_dropped_total %llu\n%s", (unsigned long long)(dropped_before + page->dropped),
-                  page->is_open ? "# EOF\n" : "");
+    exposition_begin(
+        page, "shoal_metrics_dropped", "counter", "",
+        "Series that this page had no room for, summed over its answers, and reports of trials that nobody counts.");
+    (void)fprintf(page->out, "shoal_metrics_dropped_total %llu\n%s",
+                  (unsigned long long)(dropped_before + page->dropped), page->is_open ? "# EOF\n" : "");
 }

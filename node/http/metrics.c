@@ -54,7 +54,8 @@ static double number(const msgpack_object *map, const char *key)
     return value;
 }
 
-static void histogram(struct exposition *page, const char *name, const char *unit, const char *help, const msgpack_object *map)
+static void histogram(struct exposition *page, const char *name, const char *unit, const char *help,
+                      const msgpack_object *map)
 {
     double bounds[BUCKETS_MAX], counts[BUCKETS_MAX + 1];
     msgpack_object_array of = document_list(map, "bounds"), in = document_list(map, "counts");
@@ -78,7 +79,8 @@ static void put_infos(struct exposition *page, const msgpack_object *status, con
     exposition_label(&labels, "version", text);
     (void)snprintf(text, sizeof text, "%llu", (unsigned long long)document_number(stats, "protocol"));
     exposition_label(&labels, "protocol", text);
-    exposition_begin(page, "shoal_build_info", "gauge", "", "The version of this node's daemon, and the newest protocol that it speaks.");
+    exposition_begin(page, "shoal_build_info", "gauge", "",
+                     "The version of this node's daemon, and the newest protocol that it speaks.");
     exposition_sample(page, "shoal_build_info", &labels, 1);
     labels = (struct exposition_labels){0};
     const msgpack_object *node = document_find(status, "node");
@@ -94,16 +96,19 @@ static void put_status(struct exposition *page, const msgpack_object *status, co
 {
     gauge(page, "shoal_uptime_seconds", "seconds", "Time since the daemon began.", number(status, "uptime_s"));
     gauge(page, "shoal_records", "", "Records that this node holds.", number(status, "records"));
-    gauge(page, "shoal_daemon_memory_bytes", "bytes", "Anonymous memory of the daemon.", number(status, "memory_bytes"));
+    gauge(page, "shoal_daemon_memory_bytes", "bytes", "Anonymous memory of the daemon.",
+          number(status, "memory_bytes"));
     gauge(page, "shoal_syncing", "", "1 while this node catches up with the others.", document_true(status, "syncing"));
     gauge(page, "shoal_disk_full", "", "1 while this node's disk is full.", document_true(status, "disk_full"));
-    gauge(page, "shoal_memory_full", "", "1 while this node has no memory for new experiments.", document_true(status, "memory_full"));
+    gauge(page, "shoal_memory_full", "", "1 while this node has no memory for new experiments.",
+          document_true(status, "memory_full"));
     const msgpack_object *scrub = document_find(status, "scrub");
     counter(page, "shoal_scrub_checked_bytes", "bytes", "Bytes of chunks that were read again to find rot.",
             number(scrub, "checked_bytes"));
     counter(page, "shoal_chunks_damaged", "", "Chunks that were found damaged on this disk.", number(scrub, "damaged"));
     exposition_begin(page, "shoal_chunk_repairs", "counter", "",
-                     "Damaged chunks that were fetched again (rot), and copies of checkpoints made again as a holder was gone (holder).");
+                     "Damaged chunks that were fetched again (rot), and copies of checkpoints made again as a holder "
+                     "was gone (holder).");
     put_map(page, "shoal_chunk_repairs_total", "cause", document_find(stats, "repairs"));
     exposition_begin(page, "shoal_refused", "counter", "", "What this node has refused, by reason.");
     put_map(page, "shoal_refused_total", "reason", document_find(status, "refused"));
@@ -128,7 +133,8 @@ static void put_mesh(struct exposition *page, const msgpack_object *stats)
     put_map(page, "shoal_experiments", "state", document_find(stats, "experiments"));
     exposition_begin(page, "shoal_trials", "gauge", "", "Trials by state.");
     put_map(page, "shoal_trials", "state", document_find(stats, "trials"));
-    gauge(page, "shoal_coordinated_experiments", "", "Experiments that this node coordinates.", number(stats, "coordinated"));
+    gauge(page, "shoal_coordinated_experiments", "", "Experiments that this node coordinates.",
+          number(stats, "coordinated"));
 }
 
 /* ---- this node ------------------------------------------------------------------------------------------------- */
@@ -140,21 +146,26 @@ static void put_slots(struct exposition *page, const msgpack_object *stats)
         double scale;
         bool is_counter, is_gpu;
     } metrics[] = {
-        {"cpu_permille", "shoal_slot_cpu_ratio", "ratio", "Processor time of the slot's worker; 1 is one processor.", 0.001, false, false},
+        {"cpu_permille", "shoal_slot_cpu_ratio", "ratio", "Processor time of the slot's worker; 1 is one processor.",
+         0.001, false, false},
         {"memory_bytes", "shoal_slot_memory_bytes", "bytes", "Resident memory of the slot's worker.", 1, false, false},
-        {"gpu_percent", "shoal_gpu_utilization_ratio", "ratio", "Part of time in which a kernel ran on the slot's GPU.", 0.01, false, true},
+        {"gpu_percent", "shoal_gpu_utilization_ratio", "ratio", "Part of time in which a kernel ran on the slot's GPU.",
+         0.01, false, true},
         {"gpu_memory_bytes", "shoal_gpu_memory_used_bytes", "bytes", "Used memory of the slot's GPU.", 1, false, true},
-        {"gpu_memory_total_bytes", "shoal_gpu_memory_total_bytes", "bytes", "Memory of the slot's GPU.", 1, false, true},
+        {"gpu_memory_total_bytes", "shoal_gpu_memory_total_bytes", "bytes", "Memory of the slot's GPU.", 1, false,
+         true},
         {"gpu_celsius", "shoal_gpu_temperature_celsius", "celsius", "Temperature of the slot's GPU.", 1, false, true},
         {"gpu_milliwatts", "shoal_gpu_power_watts", "watts", "Power that the slot's GPU draws.", 0.001, false, true},
-        {"gpu_millijoules", "shoal_gpu_energy_joules", "joules", "Energy that the slot's GPU has drawn since its driver was loaded.", 0.001,
-         true, true},
-        {"gpu_errors", "shoal_gpu_xid_errors", "", "Critical errors (XID) of the slot's GPU since the daemon began.", 1, true, true}};
+        {"gpu_millijoules", "shoal_gpu_energy_joules", "joules",
+         "Energy that the slot's GPU has drawn since its driver was loaded.", 0.001, true, true},
+        {"gpu_errors", "shoal_gpu_xid_errors", "", "Critical errors (XID) of the slot's GPU since the daemon began.", 1,
+         true, true}};
     msgpack_object_array rows = document_list(stats, "own_slots");
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
         char sampled[96];
         (void)snprintf(sampled, sizeof sampled, "%s%s", metrics[m].name, metrics[m].is_counter ? "_total" : "");
-        exposition_begin(page, metrics[m].name, metrics[m].is_counter ? "counter" : "gauge", metrics[m].unit, metrics[m].help);
+        exposition_begin(page, metrics[m].name, metrics[m].is_counter ? "counter" : "gauge", metrics[m].unit,
+                         metrics[m].help);
         for (uint32_t i = 0; i < rows.size; i++) {
             struct exposition_labels labels = {0};
             char text[TEXT_BYTES];
@@ -177,11 +188,15 @@ static void put_slots(struct exposition *page, const msgpack_object *stats)
 static void put_process(struct exposition *page, const msgpack_object *process)
 {
     counter(page, "process_cpu_seconds", "seconds", "Processor time of the daemon.", number(process, "cpu_s"));
-    gauge(page, "process_resident_memory_bytes", "bytes", "Resident memory of the daemon.", number(process, "resident_bytes"));
-    gauge(page, "process_virtual_memory_bytes", "bytes", "Address space of the daemon.", number(process, "virtual_bytes"));
-    gauge(page, "process_start_time_seconds", "seconds", "When the daemon began, in seconds since 1970.", number(process, "started_s"));
+    gauge(page, "process_resident_memory_bytes", "bytes", "Resident memory of the daemon.",
+          number(process, "resident_bytes"));
+    gauge(page, "process_virtual_memory_bytes", "bytes", "Address space of the daemon.",
+          number(process, "virtual_bytes"));
+    gauge(page, "process_start_time_seconds", "seconds", "When the daemon began, in seconds since 1970.",
+          number(process, "started_s"));
     gauge(page, "process_open_fds", "", "Open descriptors of the daemon.", number(process, "descriptors"));
-    gauge(page, "process_max_fds", "", "Most descriptors that the daemon may have.", number(process, "descriptors_max"));
+    gauge(page, "process_max_fds", "", "Most descriptors that the daemon may have.",
+          number(process, "descriptors_max"));
 }
 
 /* ---- the work -------------------------------------------------------------------------------------------------- */
@@ -193,8 +208,8 @@ static void put_work(struct exposition *page, const msgpack_object *stats)
               document_find(stats, "queue_wait_s"));
     histogram(page, "shoal_checkpoint_bytes", "bytes", "Sizes of the checkpoints that workers of this node saved.",
               document_find(stats, "checkpoint_bytes"));
-    histogram(page, "shoal_checkpoint_seconds", "seconds", "Time from a checkpoint on this node's disk to its being durable.",
-              document_find(stats, "checkpoint_s"));
+    histogram(page, "shoal_checkpoint_seconds", "seconds",
+              "Time from a checkpoint on this node's disk to its being durable.", document_find(stats, "checkpoint_s"));
     counter(page, "shoal_checkpoints_durable", "", "Checkpoints of this node's workers that became durable.",
             number(stats, "checkpoints_durable"));
     gauge(page, "shoal_checkpoint_waiting_seconds", "seconds",
@@ -203,7 +218,8 @@ static void put_work(struct exposition *page, const msgpack_object *stats)
     exposition_begin(page, "shoal_trial_restarts", "counter", "",
                      "Attempts after a trial's first that began on this node, by the end of the attempt before.");
     put_map(page, "shoal_trial_restarts_total", "reason", document_find(stats, "restarts"));
-    exposition_begin(page, "shoal_slot_seconds", "counter", "seconds", "Time in which workers held slots of this node, by kind.");
+    exposition_begin(page, "shoal_slot_seconds", "counter", "seconds",
+                     "Time in which workers held slots of this node, by kind.");
     put_map(page, "shoal_slot_seconds_total", "kind", document_find(stats, "slot_s"));
 }
 
@@ -214,15 +230,18 @@ static void put_links(struct exposition *page, const msgpack_object *stats)
         const char *key, *name, *unit, *help;
         bool is_counter;
         double scale;
-    } metrics[] = {
-        {"sent_bytes", "shoal_link_sent_bytes", "bytes", "Messages, chunks and entries of series that were sent to the peer.", true, 1},
-        {"received_bytes", "shoal_link_received_bytes", "bytes", "Messages, chunks and entries of series that came from the peer.", true, 1},
-        {"round_trip_us", "shoal_link_rtt_seconds", "seconds", "Time from a probe to the peer's answer, smoothed.", false, 1e-6}};
+    } metrics[] = {{"sent_bytes", "shoal_link_sent_bytes", "bytes",
+                    "Messages, chunks and entries of series that were sent to the peer.", true, 1},
+                   {"received_bytes", "shoal_link_received_bytes", "bytes",
+                    "Messages, chunks and entries of series that came from the peer.", true, 1},
+                   {"round_trip_us", "shoal_link_rtt_seconds", "seconds",
+                    "Time from a probe to the peer's answer, smoothed.", false, 1e-6}};
     msgpack_object_array rows = document_list(stats, "links");
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
         char sampled[96];
         (void)snprintf(sampled, sizeof sampled, "%s%s", metrics[m].name, metrics[m].is_counter ? "_total" : "");
-        exposition_begin(page, metrics[m].name, metrics[m].is_counter ? "counter" : "gauge", metrics[m].unit, metrics[m].help);
+        exposition_begin(page, metrics[m].name, metrics[m].is_counter ? "counter" : "gauge", metrics[m].unit,
+                         metrics[m].help);
         for (uint32_t i = 0; i < rows.size; i++) {
             struct exposition_labels labels = {0};
             char text[TEXT_BYTES];
@@ -257,7 +276,8 @@ static void put_trials(struct exposition *page, const msgpack_object *stats)
         label_trial(&labels, &rows.ptr[i]);
         exposition_sample(page, "shoal_trial_steps_total", &labels, number(&rows.ptr[i], "steps"));
     }
-    exposition_begin(page, "shoal_trial_step_seconds", "gauge", "seconds", "Time of one step of the trial, smoothed; only where it is known.");
+    exposition_begin(page, "shoal_trial_step_seconds", "gauge", "seconds",
+                     "Time of one step of the trial, smoothed; only where it is known.");
     for (uint32_t i = 0; i < rows.size; i++) {
         double step_s = number(&rows.ptr[i], "step_s");
         struct exposition_labels labels = {0};
@@ -286,8 +306,11 @@ static void put_page(struct exposition *page, const msgpack_object *status, cons
 /* The answer where the daemon has given no document. */
 static struct MHD_Response *refusal(bool is_refused, int *status)
 {
-    return is_refused ? answer_problem(401, 6, "Prometheus needs a token here: `shoal token create --read-only --name prometheus`.", status)
-                      : answer_problem(503, 1, "The daemon does not answer now; try again in some seconds.", status);
+    return is_refused
+               ? answer_problem(401, 6,
+                                "Prometheus needs a token here: `shoal token create --read-only --name prometheus`.",
+                                status)
+               : answer_problem(503, 1, "The daemon does not answer now; try again in some seconds.", status);
 }
 
 struct MHD_Response *metrics_answer(const char *secret, const char *accept, int *status)

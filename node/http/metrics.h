@@ -1,8 +1,8 @@
 #ifndef NODE_HTTP_METRICS_H
 #define NODE_HTTP_METRICS_H
 /* /metrics: the mesh as this node sees it, and this node, for Prometheus (text format 0.0.4) or, if the client takes
- * it, OpenMetrics 1.0. A label takes few values, or those that are of use now: trials are named by the node of their rank 0 alone,
- * while they run and for a minute behind; else experiments and trials are counted by state.
+ * it, OpenMetrics 1.0. A label takes few values, or those that are of use now: trials are named by the node of their
+ * rank 0 alone, while they run and for a minute behind; else experiments and trials are counted by state.
  */
 
 #include <microhttpd.h>

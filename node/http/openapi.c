@@ -109,7 +109,8 @@ static void put_responses(FILE *out, const struct route *route)
                     "\"image/svg+xml\":{\"schema\":{\"type\":\"string\"}}",
                     out);
     } else {
-        (void)fprintf(out, "\"application/json\":{\"schema\":{\"type\":\"%s\"}}", route->kind == ROUTE_TARGETS ? "array" : "object");
+        (void)fprintf(out, "\"application/json\":{\"schema\":{\"type\":\"%s\"}}",
+                      route->kind == ROUTE_TARGETS ? "array" : "object");
     }
     if (route->kind == ROUTE_STREAM || route->kind == ROUTE_PIECES || route->kind == ROUTE_LIVE) {
         (void)fputs(",\"text/event-stream\":{\"schema\":{\"type\":\"string\"}}", out);

@@ -354,7 +354,8 @@ static bool use_ask(struct slots_nvml *nvml, nvml_device device, unsigned int nu
     bool has_rates = !is_part && nvml->utilization != NULL && nvml->utilization(device, &rates) == NVML_OK;
     unsigned int celsius = 0, milliwatts = 0;
     unsigned long long millijoules = 0;
-    bool has_celsius = !is_part && nvml->temperature != NULL && nvml->temperature(device, NVML_TEMPERATURE_GPU, &celsius) == NVML_OK;
+    bool has_celsius = !is_part && nvml->temperature != NULL &&
+                       nvml->temperature(device, NVML_TEMPERATURE_GPU, &celsius) == NVML_OK;
     bool has_power = !is_part && nvml->power != NULL && nvml->power(device, &milliwatts) == NVML_OK;
     bool has_energy = !is_part && nvml->energy != NULL && nvml->energy(device, &millijoules) == NVML_OK;
     question->use.celsius = has_celsius ? celsius : SLOTS_NVML_UNKNOWN;
@@ -391,7 +392,8 @@ bool slots_nvml_listen(struct slots_nvml *nvml)
     }
     bool any = false;
     for (unsigned int i = 0; i < count; i++) {
-        any |= nvml->device_by_index(i, &gpu) == NVML_OK && nvml->events_register(gpu, NVML_EVENT_XID, nvml->events) == NVML_OK;
+        any |= nvml->device_by_index(i, &gpu) == NVML_OK &&
+               nvml->events_register(gpu, NVML_EVENT_XID, nvml->events) == NVML_OK;
     }
     if (!any) {
         (void)nvml->events_free(nvml->events);

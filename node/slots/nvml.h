@@ -23,8 +23,8 @@ int slots_nvml_list(struct slots_nvml *nvml, struct slot_info slots[SLOTS_MAX], 
 
 #define SLOTS_NVML_UNKNOWN UINT64_MAX
 
-/* What a GPU is used: `percent` of the time in which a kernel ran lately (above 100: not known, as for MIG devices), and memory.
- * The others are SLOTS_NVML_UNKNOWN where the driver does not tell, as for MIG devices. */
+/* What a GPU is used: `percent` of the time in which a kernel ran lately (above 100: not known, as for MIG devices), and
+ * memory. The others are SLOTS_NVML_UNKNOWN where the driver does not tell, as for MIG devices. */
 struct slots_nvml_use {
     uint64_t percent, memory_bytes;
     uint64_t celsius, milliwatts;
@@ -36,10 +36,12 @@ int slots_nvml_use(struct slots_nvml *nvml, const char *uuid, struct slots_nvml_
 
 #define SLOTS_NVML_UUID_BYTES 96
 
-/* Begins to listen for the critical errors of all GPUs (XID). False: the driver cannot tell. Repeated calls change nothing. */
+/* Begins to listen for the critical errors of all GPUs (XID). False: the driver cannot tell. Repeated calls change
+ * nothing. */
 bool slots_nvml_listen(struct slots_nvml *nvml);
 
-/* Takes the next error since slots_nvml_listen, without waiting: the GPU's uuid, and the number of the error. False: there is none. */
+/* Takes the next error since slots_nvml_listen, without waiting: the GPU's uuid, and the number of the error. False:
+ * there is none. */
 bool slots_nvml_next_error(struct slots_nvml *nvml, char uuid[SLOTS_NVML_UUID_BYTES], uint64_t *xid);
 
 /* True if the process is to be passed over. */

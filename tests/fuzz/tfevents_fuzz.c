@@ -28,7 +28,8 @@ static void read_message(const uint8_t *data, size_t size)
         struct tfevents_hparam hparam;
         bool is_start = tfevents_session_start(&value, &hparams);
         while (is_start && tfevents_next_hparam(&hparams, &hparam)) {
-            CHECK(is_inside(hparam.name, hparam.name_bytes, data, size) && is_inside(hparam.text, hparam.text_bytes, data, size));
+            CHECK(is_inside(hparam.name, hparam.name_bytes, data, size));
+            CHECK(is_inside(hparam.text, hparam.text_bytes, data, size));
         }
     }
 }
@@ -41,7 +42,8 @@ static void read_points(const uint8_t *data, size_t size)
     size_t message_bytes = 0;
     uint64_t whole = 0;
     uint32_t dropped = 0;
-    for (size_t at = 0; at < size && event_take(data + at, size - at, &message, &message_bytes, &whole) == EVENT_TAKEN; at += (size_t)whole) {
+    for (size_t at = 0; at < size && event_take(data + at, size - at, &message, &message_bytes, &whole) == EVENT_TAKEN;
+         at += (size_t)whole) {
         CHECK(whole <= size - at && is_inside(message, message_bytes, data, size));
         uint32_t count = event_points(message, message_bytes, points, 8, &dropped);
         CHECK(count <= 8);

@@ -1,4 +1,5 @@
-/* Metric points out of event files: records that are whole, cut short, long or damaged, and the forms that scalars have. */
+/* Metric points out of event files: records that are whole, cut short, long or damaged, and the forms that scalars
+ * have. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +52,8 @@ static void a_tag_is_a_group_and_a_name(void **state)
     static const char *const tags[] = {"validation/accuracy", "loss", "train/a/b", "/x"};
     uint8_t bytes[512];
     assert_int_equal(read(bytes, make(bytes, sizeof bytes, tags, 4)), 4);
-    static const char *const expected[4][2] = {{"validation", "accuracy"}, {"training", "loss"}, {"train", "a/b"}, {"training", "/x"}};
+    static const char *const expected[4][2] = {
+        {"validation", "accuracy"}, {"training", "loss"}, {"train", "a/b"}, {"training", "/x"}};
     for (size_t i = 0; i < 4; i++) {
         assert_string_equal(points[i].group, expected[i][0]);
         assert_string_equal(points[i].name, expected[i][1]);
@@ -127,7 +129,8 @@ static uint32_t of_tensor(const char *plugin, const char *tensor_hex)
     struct protobuf_writer writer;
     assert_int_equal(bytes_from_hex(tensor, strlen(tensor_hex) / 2, tensor_hex), 0);
     protobuf_writer_init(&writer, bytes, sizeof bytes);
-    size_t mark = tfevents_begin(&writer, 1, 3), summary = protobuf_begin(&writer, 5), value = protobuf_begin(&writer, 1);
+    size_t mark = tfevents_begin(&writer, 1, 3), summary = protobuf_begin(&writer, 5),
+           value = protobuf_begin(&writer, 1);
     protobuf_put_text(&writer, 1, "loss");
     if (plugin != NULL) {
         size_t metadata = protobuf_begin(&writer, 9), data = protobuf_begin(&writer, 1);
@@ -149,15 +152,33 @@ static void a_tensor_without_dimensions_is_a_scalar(void **state)
         const char *tensor;
         double value;
     } cases[] = {
-        {"08011200" "2a040000c03f", 1.5},                 /* float, packed float_val */
-        {"0801" "2d0000c03f", 1.5},                       /* not packed, no shape */
-        {"08011200" "22040000c0bf", -1.5},                /* tensor_content */
-        {"08021200" "2208000000000000f83f", 1.5},         /* double */
-        {"0802" "3208000000000000f83f", 1.5},             /* double_val, packed */
-        {"0802" "31000000000000f83f", 1.5},
-        {"08031200" "3a0105", 5},                         /* int_val, packed */
-        {"0803" "38fbffffffffffffffff01", -5},
-        {"0809" "5205ffffffff0f", 4294967295.0},          /* int64_val, packed */
+        {"08011200"
+         "2a040000c03f",
+         1.5}, /* float, packed float_val */
+        {"0801"
+         "2d0000c03f",
+         1.5}, /* not packed, no shape */
+        {"08011200"
+         "22040000c0bf",
+         -1.5}, /* tensor_content */
+        {"08021200"
+         "2208000000000000f83f",
+         1.5}, /* double */
+        {"0802"
+         "3208000000000000f83f",
+         1.5}, /* double_val, packed */
+        {"0802"
+         "31000000000000f83f",
+         1.5},
+        {"08031200"
+         "3a0105",
+         5}, /* int_val, packed */
+        {"0803"
+         "38fbffffffffffffffff01",
+         -5},
+        {"0809"
+         "5205ffffffff0f",
+         4294967295.0}, /* int64_val, packed */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (of_tensor("scalars", cases[i].tensor) != 1 || points[0].value != cases[i].value) {
@@ -172,15 +193,18 @@ static void other_tensors_are_no_scalars(void **state)
 {
     (void)state;
     static const char *const tensors[] = {
-        "0801120412020802" "2a080000c03f0000c03f", /* two */
-        "0801120412020801" "2a040000c03f",         /* a list of one */
-        "0807" "420161",                           /* a text */
-        "0801",                                    /* nothing */
-        "08012a040000c03f2a040000c03f",            /* two numbers in all */
+        "0801120412020802"
+        "2a080000c03f0000c03f", /* two */
+        "0801120412020801"
+        "2a040000c03f", /* a list of one */
+        "0807"
+        "420161",                       /* a text */
+        "0801",                         /* nothing */
+        "08012a040000c03f2a040000c03f", /* two numbers in all */
         "08033a020506",
         "08033a0180",
-        "2a040000c03f",                            /* no type */
-        "08012a040000c0",                          /* malformed */
+        "2a040000c03f",   /* no type */
+        "08012a040000c0", /* malformed */
     };
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
         if (of_tensor("scalars", tensors[i]) != 0) {

@@ -1,9 +1,9 @@
 /* The text of /metrics in both formats, and what a page has no room for. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,12 @@ static void a_counter_is_named_in_its_head_as_the_format_wants(void **state)
         struct exposition page = page_begin(is_open);
         exposition_begin(&page, "shoal_x_bytes", "counter", "bytes", "Bytes.");
         exposition_sample(&page, "shoal_x_bytes_total", NULL, 0.5);
-        page_is(&page, is_open ? "# HELP shoal_x_bytes Bytes.\n# TYPE shoal_x_bytes counter\n# UNIT shoal_x_bytes bytes\nshoal_x_bytes_total 0.5\n"
-                               : "# HELP shoal_x_bytes_total Bytes.\n# TYPE shoal_x_bytes_total counter\nshoal_x_bytes_total 0.5\n");
+        page_is(
+            &page,
+            is_open
+                ? "# HELP shoal_x_bytes Bytes.\n# TYPE shoal_x_bytes counter\n# UNIT shoal_x_bytes "
+                  "bytes\nshoal_x_bytes_total 0.5\n"
+                : "# HELP shoal_x_bytes_total Bytes.\n# TYPE shoal_x_bytes_total counter\nshoal_x_bytes_total 0.5\n");
     }
 }
 

@@ -199,7 +199,8 @@ static void what_a_gpu_is_used_is_told(void **state)
     assert_true(use.celsius == 61 && use.milliwatts == 212500 && use.millijoules == 7000500);
     assert_int_equal(slots_nvml_use(nvml, MIG_A, &use), 0);
     assert_true(use.percent > 100 && use.memory_bytes == 20937965568ull / 4);
-    assert_true(use.celsius == SLOTS_NVML_UNKNOWN && use.milliwatts == SLOTS_NVML_UNKNOWN && use.millijoules == SLOTS_NVML_UNKNOWN);
+    assert_true(use.celsius == SLOTS_NVML_UNKNOWN && use.milliwatts == SLOTS_NVML_UNKNOWN &&
+                use.millijoules == SLOTS_NVML_UNKNOWN);
     assert_int_equal(slots_nvml_use(nvml, "GPU-none", &use), ERR_NOT_FOUND);
     slots_nvml_close(&nvml);
     assert_int_equal(slots_nvml_open(FAKE_NVML_WITHOUT_MIG_PATH, &nvml, error), 0);

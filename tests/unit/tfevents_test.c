@@ -236,7 +236,8 @@ static void hyperparameters_that_were_written_are_read(void **state)
     struct protobuf_reader hparams;
     assert_int_equal(tfevents_read_head(bytes, &length), 0);
     assert_int_equal(tfevents_read_event(bytes + TFEVENTS_HEAD_BYTES, length, &event), 0);
-    assert_true(tfevents_next_value(&event.summary, &value) && !value.has_scalar && tfevents_session_start(&value, &hparams));
+    assert_true(tfevents_next_value(&event.summary, &value) && !value.has_scalar);
+    assert_true(tfevents_session_start(&value, &hparams));
     assert_true(tfevents_next_hparam(&hparams, &hparam));
     assert_true(hparam.type == TFEVENTS_NUMBER && hparam.number == 0.25 && hparam.name_bytes == 2);
     assert_true(tfevents_next_hparam(&hparams, &hparam));

@@ -436,13 +436,13 @@ const struct command cli_commands[] = {
     {"metrics", "EXP[/TRIAL]", "the metric points, one per line", metrics_details, metrics_options, 1, 1,
      command_metrics},
     {"import tfevents", "DIR", "runs of TensorBoard as experiments",
-     "Each directory below DIR with event files is a run, with what is below it, and becomes an experiment with one trial, the labels\n"
-     "imported and tfevents, the hyperparameters of the page HPARAMS, and the scalars with their times. The trial needs a slot for a moment:\n"
-     "its program copies the files to where they are read.\n",
+     "Each directory below DIR with event files is a run, with what is below it, and becomes an experiment with one trial, the\n"
+     "labels imported and tfevents, the hyperparameters of the page HPARAMS, and the scalars with their times. The trial needs a\n"
+     "slot for a moment: its program copies the files to where they are read.\n",
      import_options, 1, 1, command_import_tfevents},
     {"import mlruns", "DIR", "runs of MLflow's file store as experiments",
-     "DIR is mlruns, or a directory in it. Each run becomes an experiment as by import tfevents, with its parameters; one that did not\n"
-     "finish becomes a failed one. Artifacts stay behind.\n",
+     "DIR is mlruns, or a directory in it. Each run becomes an experiment as by import tfevents, with its parameters; one that did\n"
+     "not finish becomes a failed one. Artifacts stay behind.\n",
      import_options, 1, 1, command_import_mlruns},
     {"tensorboard", "EXP[/TRIAL] [EXP[/TRIAL]...]", "the metric points as event files, and TensorBoard on them",
      "Writes DIR/EXPERIMENT/TRIAL, from any node: the points as GROUP/NAME, hyperparameters and how trials ended, and below program/\n"

@@ -47,7 +47,8 @@ static bool is_number(const char *text)
     return text[0] != '\0' && *end == '\0' && text[strspn(text, "+-0123456789.eE")] == '\0';
 }
 
-void import_put_hparam(struct import_run *run, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
+void import_put_hparam(struct import_run *run, const char *name, size_t name_bytes, const char *value,
+                       size_t value_bytes)
 {
     char copy[64];
     size_t bytes;
@@ -91,8 +92,10 @@ static bool is_nested(const char *name, const char *before)
     for (const char *c = name; *c != '\0'; c++) {
         levels += *c == '.';
     }
-    bool is_below = bytes > 0 && strncmp(name, before, bytes) == 0 && name[bytes] == '.'; /* that one has a value of its own */
-    return levels <= LEVELS_MAX && !is_below && name[0] != '.' && name[strlen(name) - 1] != '.' && strstr(name, "..") == NULL;
+    bool is_below =
+        bytes > 0 && strncmp(name, before, bytes) == 0 && name[bytes] == '.'; /* that one has a value of its own */
+    return levels <= LEVELS_MAX && !is_below && name[0] != '.' && name[strlen(name) - 1] != '.' &&
+           strstr(name, "..") == NULL;
 }
 
 /* Bytes of the levels that both names are in, with the dot behind them. */
@@ -171,7 +174,7 @@ void import_note_tag(struct import_run *run, const char *tag, size_t bytes)
 
 struct import {
     struct cli *cli;
-    const char *kind; /* "tfevents" or "mlruns" */
+    const char *kind;          /* "tfevents" or "mlruns" */
     const char *name, *metric; /* --name, --metric; or NULL */
     import_reader *read;
     char directory[PATH_MAX];
@@ -253,18 +256,20 @@ static int import_one(struct import *import, const char *directory, const char *
     (void)snprintf(run->name, sizeof run->name, "%.127s", below);
     run->wants_hparams = true;
     int code = CLI_DONE;
-    if (snprintf(import->directory, sizeof import->directory, "%s/" TEMPORARY, tmpdir) >= (int)sizeof import->directory ||
+    if (snprintf(import->directory, sizeof import->directory, "%s/" TEMPORARY, tmpdir) >=
+            (int)sizeof import->directory ||
         mkdtemp(import->directory) == NULL) {
         code = cli_fail(import->cli, CLI_REFUSED, "a directory in %.200s cannot be made: %s", tmpdir, strerror(errno));
     } else {
         (void)snprintf(events, sizeof events, "%s/events", import->directory);
-        code = mkdir(events, 0755) == 0 ? import->read(import->cli, run, events)
-                                        : cli_fail(import->cli, CLI_REFUSED, "%.200s cannot be made: %s", events, strerror(errno));
+        code = mkdir(events, 0755) == 0
+                   ? import->read(import->cli, run, events)
+                   : cli_fail(import->cli, CLI_REFUSED, "%.200s cannot be made: %s", events, strerror(errno));
         for (char *c = run->name; *c != '\0'; c++) { /* in a name it would be a trial's */
             *c = *c == '/' ? '-' : *c;
         }
         if (code == CLI_DONE && run->points == 0) {
-            cli_warn(import->cli, "%.200s has no scalar, and is left out", directory);
+            cli_warn(import->cli, "%.200s has no scalar, or was deleted, and is left out", directory);
             import->left_out++;
         } else if (code == CLI_DONE) {
             code = submit(import, run, import->directory);
@@ -298,8 +303,8 @@ static char **list_directories(const char *directory, size_t *count)
         char path[PATH_MAX];
         struct stat status;
         bool is_hidden = entry->d_name[0] == '.'; /* .trash of MLflow, too */
-        if (is_hidden || snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) >= (int)sizeof path || lstat(path, &status) != 0 ||
-            !S_ISDIR(status.st_mode)) {
+        if (is_hidden || snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) >= (int)sizeof path ||
+            lstat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
             continue;
         }
         char **more = realloc(names, (*count + 1) * sizeof *names);
@@ -323,7 +328,8 @@ static int walk(struct import *import, import_finder *is_run, const char *direct
     int code = CLI_DONE;
     if (is_run(import->cli, directory)) {
         if (import->done + import->left_out >= IMPORT_RUNS_MAX) {
-            return cli_fail(import->cli, CLI_REFUSED, "there are more than %d runs; import directories below, one by one", IMPORT_RUNS_MAX);
+            return cli_fail(import->cli, CLI_REFUSED,
+                            "there are more than %d runs; import directories below, one by one", IMPORT_RUNS_MAX);
         }
         return import_one(import, directory, below);
     }
@@ -331,7 +337,8 @@ static int walk(struct import *import, import_finder *is_run, const char *direct
     for (size_t i = 0; i < count; i++) {
         char path[PATH_MAX], name[PATH_MAX];
         bool fits = snprintf(path, sizeof path, "%s/%s", directory, names[i]) < (int)sizeof path &&
-                    snprintf(name, sizeof name, "%s%s%s", depth > 0 ? below : "", depth > 0 ? "/" : "", names[i]) < (int)sizeof name;
+                    snprintf(name, sizeof name, "%s%s%s", depth > 0 ? below : "", depth > 0 ? "/" : "", names[i]) <
+                        (int)sizeof name;
         if (code == CLI_DONE && fits && depth < WALK_DEPTH_MAX) {
             code = walk(import, is_run, path, name, depth + 1);
         }
@@ -351,7 +358,8 @@ static int import_all(struct cli *cli, const struct arguments *arguments, const 
                             .metric = options_value(arguments, "metric")};
     char directory[PATH_MAX];
     if (realpath(arguments->operands[0], directory) == NULL) {
-        return cli_fail(cli, CLI_NO_SUCH_THING, "there is no directory %.200s: %s", arguments->operands[0], strerror(errno));
+        return cli_fail(cli, CLI_NO_SUCH_THING, "there is no directory %.200s: %s", arguments->operands[0],
+                        strerror(errno));
     }
     const char *slash = strrchr(directory, '/');
     int code = walk(&import, is_run, directory, slash != NULL && slash[1] != '\0' ? slash + 1 : "runs", 0);

@@ -24,7 +24,8 @@ static void render_config(struct cli *cli, const msgpack_object *document)
     for (uint32_t i = 0; i < others.size; i++) {
         char label[128];
         document_value_text(&others.ptr[i], label, sizeof label);
-        (void)fprintf(cli->out, "      # %s: shoal scrape-config there, since a door listens on its own machine\n", label);
+        (void)fprintf(cli->out, "      # %s: shoal scrape-config there, since a door listens on its own machine\n",
+                      label);
     }
 }
 
@@ -40,7 +41,8 @@ int command_scrape_config(struct cli *cli, const struct arguments *arguments)
     client_begin(&client, "scrape_targets", 0);
     code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
     if (code == CLI_DONE && document_list(&reply.document, "targets").size == 0) {
-        code = cli_fail(cli, CLI_REFUSED, "this node has no HTTP door now; shoal events says why, and shoald --http HOST:PORT opens one");
+        code = cli_fail(cli, CLI_REFUSED,
+                        "this node has no HTTP door now; shoal events says why, and shoald --http HOST:PORT opens one");
     } else if (code == CLI_DONE && cli->json) {
         (void)document_write_json(cli->out, document_find(&reply.document, "targets"));
     } else if (code == CLI_DONE) {

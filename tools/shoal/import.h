@@ -1,8 +1,8 @@
 #ifndef TOOLS_SHOAL_IMPORT_H
 #define TOOLS_SHOAL_IMPORT_H
-/* Runs that were made elsewhere, on their way into the mesh (command_import.c). Each becomes an experiment with one trial, whose program
- * leaves the run's event files where `tensorboard: read` finds them. So nothing of it is special: it has a lease, an attempt and an end
- * like any other, and what was read is metrics with the times that they had. */
+/* Runs that were made elsewhere, on their way into the mesh (command_import.c). Each becomes an experiment with one
+ * trial, whose program leaves the run's event files where `tensorboard: read` finds them. So nothing of it is special:
+ * it has a lease, an attempt and an end like any other, and what was read is metrics with the times that they had. */
 
 #include <limits.h>
 #include <stdio.h>
@@ -30,17 +30,19 @@ struct import_run {
     uint64_t points;
 };
 
-/* Writes the run's event files into the directory `to`, and fills what is known of the run. An exit code; on failure its sentence is
- * written. */
+/* Writes the run's event files into the directory `to`, and fills what is known of the run. An exit code; on failure
+ * its sentence is written. */
 typedef int import_reader(struct cli *cli, struct import_run *run, const char *to);
 int import_read_tfevents(struct cli *cli, struct import_run *run, const char *to); /* import_tfevents.c */
 int import_read_mlruns(struct cli *cli, struct import_run *run, const char *to);   /* import_mlruns.c */
 
 /* For the readers: notes a metric by its tag, and adds a hyperparameter, a number or truth where its text is one. */
 void import_note_tag(struct import_run *run, const char *tag, size_t bytes);
-void import_put_hparam(struct import_run *run, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
+void import_put_hparam(struct import_run *run, const char *name, size_t name_bytes, const char *value,
+                       size_t value_bytes);
 
-/* Whether the directory is a run. Called for the given directory and those below it, parents first; nothing below a run is another. */
+/* Whether the directory is a run. Called for the given directory and those below it, parents first; nothing below a run
+ * is another. */
 typedef bool import_finder(struct cli *cli, const char *directory);
 bool import_is_tfevents(struct cli *cli, const char *directory);
 bool import_is_mlrun(struct cli *cli, const char *directory);

@@ -1,5 +1,5 @@
-/* Reads runs of MLflow's file store: mlruns/EXPERIMENT/RUN with meta.yaml, params/NAME (the value), tags/NAME and metrics/NAME (lines
- * "WALL_MS VALUE STEP"). Metrics become an event file. */
+/* Reads runs of MLflow's file store: mlruns/EXPERIMENT/RUN with meta.yaml, params/NAME (the value), tags/NAME and
+ * metrics/NAME (lines "WALL_MS VALUE STEP"). Metrics become an event file. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,9 +20,10 @@ bool import_is_mlrun(struct cli *cli, const char *directory)
     (void)cli;
     char path[PATH_MAX];
     struct stat status;
-    bool has_meta = snprintf(path, sizeof path, "%s/meta.yaml", directory) < (int)sizeof path && stat(path, &status) == 0;
-    return has_meta && snprintf(path, sizeof path, "%s/metrics", directory) < (int)sizeof path && stat(path, &status) == 0 &&
-           S_ISDIR(status.st_mode);
+    bool has_meta =
+        snprintf(path, sizeof path, "%s/meta.yaml", directory) < (int)sizeof path && stat(path, &status) == 0;
+    return has_meta && snprintf(path, sizeof path, "%s/metrics", directory) < (int)sizeof path &&
+           stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 /* Reads a small file, without its last newline. False: it cannot be read. */
@@ -59,16 +60,19 @@ static bool find_meta(const char *text, const char *key, char *out, size_t size)
 typedef int entry_fn(struct cli *cli, struct import_run *run, const char *path, const char *name, FILE *out);
 
 /* Calls for each file below `directory`; its name is the path from there. */
-static int each_file(struct cli *cli, struct import_run *run, const char *directory, const char *below, uint32_t depth, entry_fn *take,
-                     FILE *out)
+static int each_file(struct cli *cli, struct import_run *run, const char *directory, const char *below, uint32_t depth,
+                     entry_fn *take, FILE *out)
 {
     DIR *opened = opendir(directory);
     int code = CLI_DONE;
-    for (struct dirent *entry = opened != NULL ? readdir(opened) : NULL; entry != NULL && code == CLI_DONE; entry = readdir(opened)) {
+    for (struct dirent *entry = opened != NULL ? readdir(opened) : NULL; entry != NULL && code == CLI_DONE;
+         entry = readdir(opened)) {
         char path[PATH_MAX], name[PATH_MAX];
         struct stat status;
-        if (entry->d_name[0] == '.' || snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) >= (int)sizeof path ||
-            snprintf(name, sizeof name, "%s%s%s", below, below[0] != '\0' ? "/" : "", entry->d_name) >= (int)sizeof name ||
+        if (entry->d_name[0] == '.' ||
+            snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) >= (int)sizeof path ||
+            snprintf(name, sizeof name, "%s%s%s", below, below[0] != '\0' ? "/" : "", entry->d_name) >=
+                (int)sizeof name ||
             lstat(path, &status) != 0) {
             continue;
         }
@@ -105,7 +109,8 @@ static bool write_point(FILE *out, const char *tag, double wall_s, uint64_t step
     tfevents_put_scalar(&writer, tag, strlen(tag), value);
     tfevents_scalars_end(&writer, scalars);
     tfevents_end(&writer, mark);
-    return writer.failed || fwrite(bytes, 1, writer.used_bytes, out) == writer.used_bytes; /* a name that is too long is left out */
+    return writer.failed ||
+           fwrite(bytes, 1, writer.used_bytes, out) == writer.used_bytes; /* a name that is too long is left out */
 }
 
 static int take_metric(struct cli *cli, struct import_run *run, const char *path, const char *name, FILE *out)
@@ -133,7 +138,8 @@ static int take_metric(struct cli *cli, struct import_run *run, const char *path
         return cli_fail(cli, CLI_REFUSED, "%.200s cannot be read: %s", path, strerror(errno));
     }
     (void)fclose(file);
-    return is_written ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "the points of %.200s cannot be written: %s", path, strerror(errno));
+    return is_written ? CLI_DONE
+                      : cli_fail(cli, CLI_REFUSED, "the points of %.200s cannot be written: %s", path, strerror(errno));
 }
 
 static FILE *begin_events(const char *to)
@@ -145,7 +151,9 @@ static FILE *begin_events(const char *to)
     size_t mark = tfevents_begin(&writer, 0, 0);
     tfevents_put_version(&writer, "shoal import mlruns");
     tfevents_end(&writer, mark);
-    FILE *out = snprintf(path, sizeof path, "%s/events.out.tfevents.0000000000.mlruns", to) < (int)sizeof path ? fopen(path, "wxe") : NULL;
+    FILE *out = snprintf(path, sizeof path, "%s/events.out.tfevents.0000000000.mlruns", to) < (int)sizeof path
+                    ? fopen(path, "wxe")
+                    : NULL;
     if (out != NULL && fwrite(bytes, 1, writer.used_bytes, out) != writer.used_bytes) {
         (void)fclose(out);
         out = NULL;
@@ -164,9 +172,14 @@ int import_read_mlruns(struct cli *cli, struct import_run *run, const char *to)
     int code = CLI_DONE;
     if (snprintf(path, sizeof path, "%s/meta.yaml", run->from) < (int)sizeof path && read_text(path, text, &bytes)) {
         (void)find_meta(text, "run_name", run->name, sizeof run->name);
+        if (find_meta(text, "lifecycle_stage", status, sizeof status) && strcmp(status, "deleted") == 0) {
+            (void)fclose(out);
+            return CLI_DONE;
+        }
         run->has_failed = find_meta(text, "status", status, sizeof status) && atoi(status) != FINISHED;
     }
-    if (snprintf(path, sizeof path, "%s/tags/mlflow.runName", run->from) < (int)sizeof path && read_text(path, text, &bytes) && bytes > 0) {
+    if (snprintf(path, sizeof path, "%s/tags/mlflow.runName", run->from) < (int)sizeof path &&
+        read_text(path, text, &bytes) && bytes > 0) {
         (void)snprintf(run->name, sizeof run->name, "%.127s", text);
     }
     if (snprintf(path, sizeof path, "%s/params", run->from) < (int)sizeof path) {

@@ -1,4 +1,5 @@
-/* Reads event files as SummaryWriter and others leave them: a directory with such files is a run, with all that is below it. */
+/* Reads event files as SummaryWriter and others leave them: a directory with such files is a run, with all that is
+ * below it. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -103,10 +104,11 @@ bool import_is_tfevents(struct cli *cli, const char *directory)
 {
     DIR *opened = opendir(directory);
     struct import_run *look = calloc(1, sizeof *look);
-    for (struct dirent *entry = opened != NULL && look != NULL ? readdir(opened) : NULL; entry != NULL && look->points == 0;
-         entry = readdir(opened)) {
+    for (struct dirent *entry = opened != NULL && look != NULL ? readdir(opened) : NULL;
+         entry != NULL && look->points == 0; entry = readdir(opened)) {
         char path[PATH_MAX];
-        if (is_event_file(entry->d_name) && snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) < (int)sizeof path) {
+        if (is_event_file(entry->d_name) &&
+            snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) < (int)sizeof path) {
             look_into(cli, look, path);
         }
     }
@@ -138,28 +140,32 @@ static int copy_file(struct cli *cli, const char *from, const char *to)
         reason = errno;
         is_copied = false;
     }
-    return is_copied ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "%.200s cannot be copied to %.200s: %s", from, to, strerror(reason));
+    return is_copied ? CLI_DONE
+                     : cli_fail(cli, CLI_REFUSED, "%.200s cannot be copied to %.200s: %s", from, to, strerror(reason));
 }
 
 static int copy_all(struct cli *cli, struct import_run *run, const char *from, const char *to, uint32_t depth)
 {
     DIR *directory = opendir(from);
-    int code = directory != NULL ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "%.200s cannot be read: %s", from, strerror(errno));
+    int code =
+        directory != NULL ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "%.200s cannot be read: %s", from, strerror(errno));
     for (struct dirent *entry = directory != NULL ? readdir(directory) : NULL; entry != NULL && code == CLI_DONE;
          entry = readdir(directory)) {
         char source[PATH_MAX], target[PATH_MAX];
         struct stat status;
         bool is_self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
         if (is_self || snprintf(source, sizeof source, "%s/%s", from, entry->d_name) >= (int)sizeof source ||
-            snprintf(target, sizeof target, "%s/%s", to, entry->d_name) >= (int)sizeof target || lstat(source, &status) != 0) {
+            snprintf(target, sizeof target, "%s/%s", to, entry->d_name) >= (int)sizeof target ||
+            lstat(source, &status) != 0) {
             continue;
         }
         if (S_ISREG(status.st_mode) && is_event_file(entry->d_name)) {
             code = copy_file(cli, source, target);
             look_into(cli, run, source);
         } else if (S_ISDIR(status.st_mode) && depth < DEPTH_MAX) {
-            code = mkdir(target, 0755) == 0 ? copy_all(cli, run, source, target, depth + 1)
-                                            : cli_fail(cli, CLI_REFUSED, "%.200s cannot be made: %s", target, strerror(errno));
+            code = mkdir(target, 0755) == 0
+                       ? copy_all(cli, run, source, target, depth + 1)
+                       : cli_fail(cli, CLI_REFUSED, "%.200s cannot be made: %s", target, strerror(errno));
             (void)rmdir(target); /* if nothing was in it */
         }
     }

@@ -1,5 +1,5 @@
-/* The requests stats and scrape_targets: what /metrics has beyond status, and where Prometheus finds it. Nothing is asked of another
- * node, and nothing is waited for. */
+/* The requests stats and scrape_targets: what /metrics has beyond status, and where Prometheus finds it. Nothing is
+ * asked of another node, and nothing is waited for. */
 
 #include <dirent.h>
 #include <stdio.h>
@@ -34,7 +34,8 @@ static uint64_t count_descriptors(void)
 static struct render_stats_process own_process(const struct daemon *daemon)
 {
     struct render_stats_process process = {.descriptors = count_descriptors(),
-                                           .started_s = (daemon_wall_ms() - (daemon_now_ms() - daemon->started_ms)) / 1000};
+                                           .started_s =
+                                               (daemon_wall_ms() - (daemon_now_ms() - daemon->started_ms)) / 1000};
     struct timespec used;
     struct rlimit limit;
     if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0) {
@@ -61,19 +62,19 @@ static struct render_stats_slot own_slot(struct daemon *daemon, uint32_t slot)
     const struct daemon_gpu *gpu = &daemon->workers->gpus[slot];
     struct slot_usage usage = slots_usage_get(&daemon->workers->usage, slot);
     bool has_gpu = info->kind == SLOT_CUDA && gpu->is_known;
-    return (struct render_stats_slot){
-        .uuid = info->uuid,
-        .model = info->model,
-        .is_gpu = info->kind == SLOT_CUDA,
-        .memory_bytes = info->memory_bytes,
-        .cpu_permille = usage.has_worker ? usage.cpu_permille : RENDER_STATS_UNKNOWN,
-        .worker_bytes = usage.has_worker ? usage.memory_bytes : RENDER_STATS_UNKNOWN,
-        .gpu_percent = has_gpu && gpu->use.percent <= 100 ? gpu->use.percent : RENDER_STATS_UNKNOWN,
-        .gpu_used_bytes = has_gpu ? gpu->use.memory_bytes : RENDER_STATS_UNKNOWN,
-        .celsius = has_gpu ? gpu->use.celsius : RENDER_STATS_UNKNOWN,
-        .milliwatts = has_gpu ? gpu->use.milliwatts : RENDER_STATS_UNKNOWN,
-        .millijoules = has_gpu ? gpu->use.millijoules : RENDER_STATS_UNKNOWN,
-        .errors = gpu->errors};
+    return (struct render_stats_slot){.uuid = info->uuid,
+                                      .model = info->model,
+                                      .is_gpu = info->kind == SLOT_CUDA,
+                                      .memory_bytes = info->memory_bytes,
+                                      .cpu_permille = usage.has_worker ? usage.cpu_permille : RENDER_STATS_UNKNOWN,
+                                      .worker_bytes = usage.has_worker ? usage.memory_bytes : RENDER_STATS_UNKNOWN,
+                                      .gpu_percent =
+                                          has_gpu && gpu->use.percent <= 100 ? gpu->use.percent : RENDER_STATS_UNKNOWN,
+                                      .gpu_used_bytes = has_gpu ? gpu->use.memory_bytes : RENDER_STATS_UNKNOWN,
+                                      .celsius = has_gpu ? gpu->use.celsius : RENDER_STATS_UNKNOWN,
+                                      .milliwatts = has_gpu ? gpu->use.milliwatts : RENDER_STATS_UNKNOWN,
+                                      .millijoules = has_gpu ? gpu->use.millijoules : RENDER_STATS_UNKNOWN,
+                                      .errors = gpu->errors};
 }
 
 /* The living peers, in `out`; returns their number. */

@@ -231,7 +231,8 @@ void api_worker_leave_effect(struct daemon *daemon, const struct node_effect *ef
 void api_worker_durable_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     struct daemon_worker *worker = &daemon->workers->slots[effect->u.worker.slot];
-    tally_durable(&daemon->workers->tally, effect->u.worker.slot, &effect->u.worker.attempt, effect->u.worker.step, daemon_now_ms());
+    tally_durable(&daemon->workers->tally, effect->u.worker.slot, &effect->u.worker.attempt, effect->u.worker.step,
+                  daemon_now_ms());
     if (worker->client != NULL && attempt_id_equal(&worker->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
         notice(worker->client, "durable", "step", NULL, effect->u.worker.step);
     }
@@ -432,7 +433,8 @@ static void save_done(void *context, struct job *job)
         event.u.blob.bytes = save->wanted.bytes;
         event.bytes = save->metrics;
         event.byte_count = save->metrics_bytes;
-        tally_saved(&daemon->workers->tally, save->slot, &save->attempt, save->wanted.step, save->wanted.bytes, daemon_now_ms());
+        tally_saved(&daemon->workers->tally, save->slot, &save->attempt, save->wanted.step, save->wanted.bytes,
+                    daemon_now_ms());
         daemon_event(daemon, &event);
     } else {
         daemon_line_of(daemon, event_of_attempt(EVENT_CHECKPOINT_FAILED, &save->attempt),

@@ -46,7 +46,8 @@ void tally_forget_saves(struct tally *tally, uint32_t slot, const attempt_id *at
     }
 }
 
-void tally_saved(struct tally *tally, uint32_t slot, const attempt_id *attempt, uint64_t step, uint64_t bytes, uint64_t now_ms)
+void tally_saved(struct tally *tally, uint32_t slot, const attempt_id *attempt, uint64_t step, uint64_t bytes,
+                 uint64_t now_ms)
 {
     tally_forget_saves(tally, slot, attempt);
     struct tally_saves *saves = &tally->saves[slot];
@@ -56,7 +57,8 @@ void tally_saved(struct tally *tally, uint32_t slot, const attempt_id *attempt, 
             return;
         }
     }
-    uint32_t place = saves->count < TALLY_SAVES_MAX ? saves->count++ : TALLY_SAVES_MAX - 1; /* the oldest stay: they wait longest */
+    uint32_t place =
+        saves->count < TALLY_SAVES_MAX ? saves->count++ : TALLY_SAVES_MAX - 1; /* the oldest stay: they wait longest */
     saves->items[place].step = step;
     saves->items[place].at_ms = now_ms;
 }
@@ -98,7 +100,8 @@ uint64_t tally_waiting_ms(const struct tally *tally, uint64_t now_ms)
 static struct tally_trial *find_trial(struct tally *tally, const attempt_id *attempt)
 {
     for (uint32_t i = 0; i < tally->trial_count; i++) {
-        if (tally->trials[i].trial == attempt->trial && experiment_id_equal(tally->trials[i].experiment, attempt->experiment)) {
+        if (tally->trials[i].trial == attempt->trial &&
+            experiment_id_equal(tally->trials[i].experiment, attempt->experiment)) {
             return &tally->trials[i];
         }
     }

@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_GROUND_TALLY_H
 #define NODE_DAEMON_GROUND_TALLY_H
-/* What this daemon counts for /metrics since it began: what happened, and which trials work here. Pure: no clock is read. The
- * protocol thread alone uses it. */
+/* What this daemon counts for /metrics since it began: what happened, and which trials work here. Pure: no clock is
+ * read. The protocol thread alone uses it. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +18,8 @@
 struct tally_histogram {
     const double *bounds; /* ascending, `count` of them; constants of tally.c */
     uint32_t count;
-    uint64_t in[TALLY_BUCKETS_MAX + 1]; /* values up to bounds[i] and above the bound before; the last: above all bounds */
+    uint64_t
+        in[TALLY_BUCKETS_MAX + 1]; /* values up to bounds[i] and above the bound before; the last: above all bounds */
     double sum;
 };
 
@@ -58,7 +59,8 @@ struct tally {
     uint64_t slot_ms[2];             /* time in which slots were held by workers, by enum fact_slot_kind */
     uint64_t slot_looked_ms;         /* when that was last added to; 0: never */
     struct tally_saves saves[FACT_SLOTS_MAX];
-    struct tally_begun begun[FACT_SLOTS_MAX]; /* all zero: the worker was begun by an earlier daemon, or there is none */
+    struct tally_begun
+        begun[FACT_SLOTS_MAX]; /* all zero: the worker was begun by an earlier daemon, or there is none */
     uint32_t trial_count;
     struct tally_trial trials[TALLY_TRIALS_MAX]; /* by the order in which they came */
     uint64_t trials_dropped;                     /* reports of trials for which there was no row */
@@ -67,7 +69,8 @@ struct tally {
 void tally_init(struct tally *tally);
 
 /* A worker of the slot has stored a checkpoint here. */
-void tally_saved(struct tally *tally, uint32_t slot, const attempt_id *attempt, uint64_t step, uint64_t bytes, uint64_t now_ms);
+void tally_saved(struct tally *tally, uint32_t slot, const attempt_id *attempt, uint64_t step, uint64_t bytes,
+                 uint64_t now_ms);
 
 /* A checkpoint of the slot's worker is durable, and so earlier ones of it wait no more. */
 void tally_durable(struct tally *tally, uint32_t slot, const attempt_id *attempt, uint64_t step, uint64_t now_ms);

@@ -1,5 +1,5 @@
-/* Counts what goes over the control sockets to and from each peer, and measures the time from a probe (SWIM_PING) to its answer: that
- * is the way there and back with what both daemons take to answer. */
+/* Counts what goes over the control sockets to and from each peer, and measures the time from a probe (SWIM_PING) to
+ * its answer: that is the way there and back with what both daemons take to answer. */
 
 #include "node/daemon/peers/peers.h"
 
@@ -51,7 +51,8 @@ void daemon_traffic_received(struct daemon *daemon, node_id from, size_t bytes)
 void daemon_traffic_answered(struct daemon *daemon, node_id from, const struct message *message)
 {
     struct daemon_traffic *row = find(daemon, from);
-    bool is_answer = message->kind == MESSAGE_SWIM && message->u.swim.kind == SWIM_ACK && node_id_is_none(message->u.swim.target);
+    bool is_answer =
+        message->kind == MESSAGE_SWIM && message->u.swim.kind == SWIM_ACK && node_id_is_none(message->u.swim.target);
     if (row == NULL || !is_answer || row->sequence == 0 || row->sequence != message->u.swim.sequence) {
         return;
     }

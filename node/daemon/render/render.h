@@ -79,8 +79,8 @@ void render_warm(const struct node_core *core, const struct render_warm *warm, u
 #define RENDER_STATUS_PAIRS 23
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *frame);
 
-/* Writes `nodes` (map of state to number, as `nodes` lists them) and `slots` (array of maps `kind state count`, as `slots` lists
- * them). */
+/* Writes `nodes` (map of state to number, as `nodes` lists them) and `slots` (array of maps `kind state count`, as
+ * `slots` lists them). */
 #define RENDER_MESH_COUNTS_PAIRS 2
 void render_mesh_counts(const struct node_core *core, struct pack_writer *frame);
 

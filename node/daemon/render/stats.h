@@ -41,8 +41,8 @@ struct render_stats_extra {
     uint64_t chunks_restored;
 };
 
-/* Writes `protocol nodes slots experiments trials coordinated queue_wait_s checkpoint_bytes checkpoint_s checkpoints_durable
- * checkpoint_waiting_s restarts slot_s repairs own_slots links running_dropped running process`. */
+/* Writes `protocol nodes slots experiments trials coordinated queue_wait_s checkpoint_bytes checkpoint_s
+ * checkpoints_durable checkpoint_waiting_s restarts slot_s repairs own_slots links running_dropped running process`. */
 #define RENDER_STATS_PAIRS 19
 void render_stats(const struct node_core *core, const struct render_stats_extra *extra, struct pack_writer *frame);
 

@@ -7,7 +7,8 @@
 
 #define WALL_S_MAX 253402300800.0 /* the year 10000 */
 
-enum event_take event_take(const uint8_t *bytes, size_t count, const uint8_t **message, size_t *message_bytes, uint64_t *whole_bytes)
+enum event_take event_take(const uint8_t *bytes, size_t count, const uint8_t **message, size_t *message_bytes,
+                           uint64_t *whole_bytes)
 {
     *whole_bytes = 0;
     if (count < TFEVENTS_HEAD_BYTES) {

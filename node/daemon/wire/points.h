@@ -46,8 +46,8 @@ struct points_source {
     uint64_t request; /* ids rise in a session */
 };
 
-/* Of a point from an event file (workers/event_files.h) the session is a hash of the file's path, and the request this bit with the
- * offset up to which the file is done with. */
+/* Of a point from an event file (workers/event_files.h) the session is a hash of the file's path, and the request this bit
+ * with the offset up to which the file is done with. */
 #define POINTS_OF_FILE (UINT64_C(1) << 63)
 
 /* Writes a point up to the map of metrics, which the caller writes next. `start` is left out for the first generation

@@ -1,12 +1,13 @@
-/* What the daemon counts of its workers for /metrics (ground/tally.h): how long trials waited, why they began again, how far they
- * are, and for how long slots were held. */
+/* What the daemon counts of its workers for /metrics (ground/tally.h): how long trials waited, why they began again,
+ * how far they are, and for how long slots were held. */
 
 #include <string.h>
 
 #include "node/daemon/workers/workers.h"
 
 /* Rank 0 of the attempt runs in this slot. Ranks change in a group that changes. */
-static bool is_first(const struct daemon *daemon, const struct view_attempt *attempt, const struct daemon_worker *worker, uint32_t slot)
+static bool is_first(const struct daemon *daemon, const struct view_attempt *attempt,
+                     const struct daemon_worker *worker, uint32_t slot)
 {
     return attempt != NULL && view_attempt_rank(attempt, daemon->keys.id, slot, worker->prepare.u.worker.number) == 0;
 }
@@ -16,7 +17,8 @@ void daemon_count_begun(struct daemon *daemon, uint32_t slot)
     const struct daemon_worker *worker = &daemon->workers->slots[slot];
     const attempt_id *id = &worker->prepare.u.worker.attempt;
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), id->experiment);
-    const struct view_trial *trial = experiment != NULL && experiment->known ? view_find_trial(experiment, id->trial) : NULL;
+    const struct view_trial *trial =
+        experiment != NULL && experiment->known ? view_find_trial(experiment, id->trial) : NULL;
     const struct view_attempt *attempt = trial != NULL ? trial->attempts : NULL, *before = NULL;
     tally_forget_saves(&daemon->workers->tally, slot, id);
     while (attempt != NULL && !attempt_id_equal(&attempt->id, id)) {
@@ -29,7 +31,8 @@ void daemon_count_begun(struct daemon *daemon, uint32_t slot)
     tally_trial_begins(&daemon->workers->tally, slot, id, attempt->start_step);
     if (before == NULL) {
         uint64_t now_s = daemon_wall_ms() / 1000;
-        uint64_t waited_s = now_s > experiment->submitted_s ? now_s - experiment->submitted_s : 0; /* another node's clock */
+        uint64_t waited_s =
+            now_s > experiment->submitted_s ? now_s - experiment->submitted_s : 0; /* another node's clock */
         tally_observe(&daemon->workers->tally.queue_wait_s, (double)waited_s);
     } else {
         const struct view_verdict *verdict = view_attempt_verdict(before);

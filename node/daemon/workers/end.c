@@ -268,7 +268,8 @@ bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
     bool is_asked = status->reason == KEEP_KILLED || status->is_stopping;
     bool is_clean = status->reason != KEEP_LEASE && status->signal == 0 &&
                     (status->code == 0 || (is_asked && status->code > 0 && status->code < 128));
-    if (!daemon_workers_log_ends(daemon, slot) || !daemon_event_files_end(daemon, slot) || !daemon_outputs_end(daemon, slot, is_clean)) {
+    if (!daemon_workers_log_ends(daemon, slot) || !daemon_event_files_end(daemon, slot) ||
+        !daemon_outputs_end(daemon, slot, is_clean)) {
         return false;
     }
     char tail[FACT_TAIL_BYTES + 1] = "";

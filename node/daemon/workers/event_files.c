@@ -1,6 +1,7 @@
-/* Reads event files in a job and reports their points. How far each file was read is written to the file `events` in the run
- * directory, one round late, so that what it says was handed on is in the series by then. The points themselves tell, too (POINTS_OF_FILE):
- * the next daemon looks at the last ones, and so adds no point twice, unless more than SEEN_POINTS came since that file was written. */
+/* Reads event files in a job and reports their points. How far each file was read is written to the file `events` in
+ * the run directory, one round late, so that what it says was handed on is in the series by then. The points themselves
+ * tell, too (POINTS_OF_FILE): the next daemon looks at the last ones, and so adds no point twice, unless more than
+ * SEEN_POINTS came since that file was written. */
 
 #include "node/daemon/workers/event_files.h"
 
@@ -30,12 +31,12 @@
 
 _Static_assert(BUFFER_BYTES > EVENT_MESSAGE_BYTES_MAX + 64, "a record that is read fits");
 
-/* A file in a directory below one that has event files, too, as add_scalars makes them: its metrics are named NAME@RUN, since they
- * often have the same tags. RUN is the path between the two directories. */
+/* A file in a directory below one that has event files, too, as add_scalars makes them: its metrics are named NAME@RUN,
+ * since they often have the same tags. RUN is the path between the two directories. */
 struct event_file {
     char path[PATH_BYTES];
     uint32_t run_at, run_bytes; /* RUN, in `path`; run_bytes 0: none */
-    uint64_t offset, settled; /* read so far, and as of the last round but one */
+    uint64_t offset, settled;   /* read so far, and as of the last round but one */
     bool is_broken;
 };
 
@@ -91,7 +92,8 @@ static uint64_t session_of(const char *path)
 static struct event_file *add_file(struct event_files *events, const char *path)
 {
     struct event_file *file = find_file(events, path);
-    if (file == NULL && events->file_count < FILES_MAX && bytes_copy_text(events->files[events->file_count].path, PATH_BYTES, path)) {
+    if (file == NULL && events->file_count < FILES_MAX &&
+        bytes_copy_text(events->files[events->file_count].path, PATH_BYTES, path)) {
         file = &events->files[events->file_count++];
         for (uint32_t i = 0; i < events->seen_count; i++) {
             if (events->seen[i].session == session_of(path)) {
@@ -114,7 +116,8 @@ static void save(const struct event_files *events)
         return; /* points may come twice after a kill */
     }
     for (uint32_t i = 0; i < events->file_count; i++) {
-        (void)fprintf(file, "%" PRIu64 " %d %s\n", events->files[i].settled, events->files[i].is_broken, events->files[i].path);
+        (void)fprintf(file, "%" PRIu64 " %d %s\n", events->files[i].settled, events->files[i].is_broken,
+                      events->files[i].path);
     }
     if (fclose(file) == 0) {
         (void)rename(made, path);
@@ -183,7 +186,8 @@ static uint32_t name_runs(const struct event_file *file, struct event_point *poi
         bool fits = used + 1 + file->run_bytes < sizeof points[i].name;
         if (file->run_bytes > 0 && fits) {
             points[i].name[used] = '@';
-            bytes_copy_text_n(points[i].name + used + 1, sizeof points[i].name - used - 1, file->path + file->run_at, file->run_bytes);
+            bytes_copy_text_n(points[i].name + used + 1, sizeof points[i].name - used - 1, file->path + file->run_at,
+                              file->run_bytes);
         }
         if (file->run_bytes == 0 || fits) {
             points[left++] = points[i];
@@ -193,8 +197,8 @@ static uint32_t name_runs(const struct event_file *file, struct event_point *poi
     return left;
 }
 
-/* Takes the points of a record, from `begin` on in its file and `whole` bytes long. False: there is no room for them now, and the
- * record is read again. */
+/* Takes the points of a record, from `begin` on in its file and `whole` bytes long. False: there is no room for them
+ * now, and the record is read again. */
 static bool take_message(struct event_files *events, const struct event_file *file, uint64_t begin, uint64_t whole,
                          const uint8_t *message, size_t count)
 {
@@ -207,16 +211,18 @@ static bool take_message(struct event_files *events, const struct event_file *fi
     for (uint32_t i = 0; i < taken; i++) {
         struct event_point *point = &events->points[events->point_count + i];
         point->file = (uint32_t)(file - events->files);
-        point->done_bytes = i + 1 < taken ? begin : begin + whole; /* the record is done with once its last point is stored */
+        point->done_bytes =
+            i + 1 < taken ? begin : begin + whole; /* the record is done with once its last point is stored */
     }
     events->point_count += taken;
     events->dropped += dropped;
     return true;
 }
 
-/* Takes the records in `count` bytes of the buffer; returns how many bytes are done with, perhaps more than `count`. `*goes_on` false:
- * no more can be taken now. `left`: bytes of the file from the begin of the buffer on. */
-static uint64_t take_records(struct event_files *events, struct event_file *file, size_t count, uint64_t left, bool *goes_on)
+/* Takes the records in `count` bytes of the buffer; returns how many bytes are done with, perhaps more than `count`.
+ * `*goes_on` false: no more can be taken now. `left`: bytes of the file from the begin of the buffer on. */
+static uint64_t take_records(struct event_files *events, struct event_file *file, size_t count, uint64_t left,
+                             bool *goes_on)
 {
     uint64_t at = 0;
     *goes_on = true;
@@ -229,8 +235,9 @@ static uint64_t take_records(struct event_files *events, struct event_file *file
             file->is_broken = true;
             *goes_on = false;
             (void)snprintf(events->problem, sizeof events->problem,
-                           "the event file %s is damaged at byte %" PRIu64 " (a checksum is wrong), and is read no further", file->path,
-                           file->offset + at);
+                           "the event file %s is damaged at byte %" PRIu64
+                           " (a checksum is wrong), and is read no further",
+                           file->path, file->offset + at);
             return at;
         }
         if (take == EVENT_TAKEN && !take_message(events, file, file->offset + at, whole, message, message_bytes)) {
@@ -283,7 +290,8 @@ static bool is_event_file(const char *name)
 }
 
 /* `top`: the bytes of the path of the topmost directory above the file that has event files. */
-static void visit_file(struct event_files *events, int parent, const char *name, const char *path, size_t top, file_fn *visit)
+static void visit_file(struct event_files *events, int parent, const char *name, const char *path, size_t top,
+                       file_fn *visit)
 {
     size_t directory = strlen(path) - strlen(name); /* with its slash */
     if (!is_event_file(name) || strchr(path, '\n') != NULL) {
@@ -336,8 +344,8 @@ static void walk(struct event_files *events, int fd, const char *below, size_t t
         if (S_ISREG(status.st_mode)) {
             visit_file(events, dirfd(directory), entry->d_name, path, top, visit);
         } else if (S_ISDIR(status.st_mode) && depth < DEPTH_MAX) {
-            walk(events, openat(dirfd(directory), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path, top, depth + 1,
-                 visit);
+            walk(events, openat(dirfd(directory), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path,
+                 top, depth + 1, visit);
         }
     }
     (void)closedir(directory);
@@ -408,8 +416,8 @@ static uint32_t points_together(const struct event_files *events, uint32_t first
     return count;
 }
 
-static void report(struct daemon *daemon, struct daemon_worker *worker, struct points_source source, const struct event_point *points,
-                   uint32_t count)
+static void report(struct daemon *daemon, struct daemon_worker *worker, struct points_source source,
+                   const struct event_point *points, uint32_t count)
 {
     uint8_t bytes[NAMES_MAX * (REQUEST_METRIC_BYTES + 16)];
     struct pack_writer writer;
@@ -449,7 +457,9 @@ static void tell(struct daemon *daemon, struct event_files *events, uint32_t tri
     }
     if (events->dropped > 0 && !events->is_dropped_told) {
         events->is_dropped_told = true;
-        daemon_line(daemon, "trial %u: scalars of its event files are left out, since their names are empty or longer than %d bytes, or their "
+        daemon_line(daemon,
+                    "trial %u: scalars of its event files are left out, since their names are empty or longer than %d "
+                    "bytes, or their "
                     "steps negative",
                     trial, REQUEST_METRIC_BYTES - 1);
     }
@@ -504,15 +514,16 @@ static struct event_files *events_of(struct daemon *daemon, uint32_t slot)
     struct daemon_worker *worker = &daemon->workers->slots[slot];
     const struct view_experiment *experiment =
         view_find_experiment(node_core_view(daemon->core), worker->prepare.u.worker.attempt.experiment);
-    bool is_wanted = experiment != NULL && experiment->known && experiment->config->tensorboard == CONFIG_TENSORBOARD_READ &&
-                     worker->prepare.u.worker.number == 0;
+    bool is_wanted = experiment != NULL && experiment->known &&
+                     experiment->config->tensorboard == CONFIG_TENSORBOARD_READ && worker->prepare.u.worker.number == 0;
     if (is_wanted && worker->events == NULL && !daemon->closed) {
         worker->events = calloc(1, sizeof *worker->events);
         if (worker->events != NULL) {
             worker->events->slot = slot;
             worker->events->chunks = daemon->chunks;
             worker->events->next_point = worker->series_seq;
-            worker->events->prefix_bytes = daemon_series_prefix('m', &worker->prepare.u.worker.attempt, 0, worker->events->prefix);
+            worker->events->prefix_bytes =
+                daemon_series_prefix('m', &worker->prepare.u.worker.attempt, 0, worker->events->prefix);
             bytes_copy_text(worker->events->directory, sizeof worker->events->directory, worker->directory);
         }
     }

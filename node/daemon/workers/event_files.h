@@ -1,8 +1,8 @@
 #ifndef NODE_DAEMON_WORKERS_EVENT_FILES_H
 #define NODE_DAEMON_WORKERS_EVENT_FILES_H
-/* The scalars in event files that rank 0's program writes to $SHOAL_TENSORBOARD_DIR become metrics of its trial, with the key
- * `tensorboard: read`. A job reads what has come, every 2 s and once more when the program has ended; the protocol thread reports it,
- * a bounded part at a time. */
+/* The scalars in event files that rank 0's program writes to $SHOAL_TENSORBOARD_DIR become metrics of its trial, with
+ * the key `tensorboard: read`. A job reads what has come, every 2 s and once more when the program has ended; the
+ * protocol thread reports it, a bounded part at a time. */
 
 #include "node/daemon/workers/workers.h"
 

@@ -93,8 +93,8 @@ static void busy_done(void *context, struct job *job)
         gpu->use = busy->uses[i];
         gpu->errors += busy->errors[i];
         if (busy->errors[i] > 0) {
-            daemon_line(daemon, "GPU %s (slot %u) reports %llu error%s (XID): see the kernel's log", busy->slots[busy->gpus[i]].uuid,
-                        busy->gpus[i], (unsigned long long)busy->errors[i], busy->errors[i] == 1 ? "" : "s");
+            daemon_line(daemon, "GPU %s (slot %u) reports %llu error%s (XID): see the kernel's log",
+                        busy->slots[busy->gpus[i]].uuid, busy->gpus[i], (unsigned long long)busy->errors[i], busy->errors[i] == 1 ? "" : "s");
         }
     }
     for (uint32_t i = 0; i < busy->count; i++) {

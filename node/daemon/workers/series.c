@@ -217,8 +217,8 @@ int daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, ui
     return take_report(daemon, worker, id, source, wall_ms, group, step, metrics);
 }
 
-int daemon_series_report_at(struct daemon *daemon, struct daemon_worker *worker, struct points_source source, uint64_t wall_ms,
-                            const char *group, uint64_t step, struct pack_reader metrics)
+int daemon_series_report_at(struct daemon *daemon, struct daemon_worker *worker, struct points_source source,
+                            uint64_t wall_ms, const char *group, uint64_t step, struct pack_reader metrics)
 {
     return take_report(daemon, worker, 0, source, wall_ms, group, step, metrics);
 }

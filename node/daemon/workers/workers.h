@@ -278,7 +278,7 @@ void daemon_series_sample(struct daemon *daemon, struct daemon_worker *worker, u
 void daemon_series_split(struct daemon *daemon, struct daemon_worker *worker, uint64_t step, const struct profile_split *split);
 
 /* As daemon_series_report without an event, for metrics of that time (ms since 1970; 0: now) from an event file. */
-int daemon_series_report_at(struct daemon *daemon, struct daemon_worker *worker, struct points_source source, uint64_t wall_ms,
-                            const char *group, uint64_t step, struct pack_reader metrics);
+int daemon_series_report_at(struct daemon *daemon, struct daemon_worker *worker, struct points_source source,
+                            uint64_t wall_ms, const char *group, uint64_t step, struct pack_reader metrics);
 
 #endif
