@@ -165,12 +165,12 @@ void tally_forget_trials(struct tally *tally, uint64_t now_ms)
 
 void tally_shift(struct tally *tally, uint64_t gap_ms)
 {
-    tally->slot_looked_ms += tally->slot_looked_ms != 0 ? gap_ms : 0;
     for (uint32_t i = 0; i < tally->trial_count; i++) {
         tally->trials[i].seen_ms += gap_ms;
         tally->trials[i].stepped_ms += gap_ms;
     }
     for (uint32_t slot = 0; slot < FACT_SLOTS_MAX; slot++) {
+        tally->held_ms[slot] += tally->held_ms[slot] != 0 ? gap_ms : 0;
         for (uint32_t i = 0; i < tally->saves[slot].count; i++) {
             tally->saves[slot].items[i].at_ms += gap_ms;
         }

@@ -57,7 +57,7 @@ struct tally {
     uint64_t restarts[FACT_REASONS]; /* attempts that rank 0 of began here, by the end of the one before */
     uint64_t durable;                /* checkpoints that became durable */
     uint64_t slot_ms[2];             /* time in which slots were held by workers, by enum fact_slot_kind */
-    uint64_t slot_looked_ms;         /* when that was last added to; 0: never */
+    uint64_t held_ms[FACT_SLOTS_MAX]; /* up to when the time of the slot's worker is in slot_ms; 0: there is none */
     struct tally_saves saves[FACT_SLOTS_MAX];
     struct tally_begun
         begun[FACT_SLOTS_MAX]; /* all zero: the worker was begun by an earlier daemon, or there is none */

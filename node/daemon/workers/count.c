@@ -12,6 +12,23 @@ static bool is_first(const struct daemon *daemon, const struct view_attempt *att
     return attempt != NULL && view_attempt_rank(attempt, daemon->keys.id, slot, worker->prepare.u.worker.number) == 0;
 }
 
+/* Adds the time that the slot was held since the last look. */
+static void hold_until(struct daemon *daemon, uint32_t slot, uint64_t now_ms)
+{
+    struct tally *tally = &daemon->workers->tally;
+    enum fact_slot_kind kind = daemon->slots[slot].kind == SLOT_CUDA ? FACT_SLOT_CUDA : FACT_SLOT_CPU;
+    tally->slot_ms[kind] += tally->held_ms[slot] != 0 ? now_ms - tally->held_ms[slot] : 0;
+    tally->held_ms[slot] = now_ms;
+}
+
+void daemon_count_ended(struct daemon *daemon, uint32_t slot)
+{
+    if (daemon->workers->tally.held_ms[slot] != 0) {
+        hold_until(daemon, slot, daemon_now_ms());
+    }
+    daemon->workers->tally.held_ms[slot] = 0;
+}
+
 void daemon_count_begun(struct daemon *daemon, uint32_t slot)
 {
     const struct daemon_worker *worker = &daemon->workers->slots[slot];
@@ -21,6 +38,7 @@ void daemon_count_begun(struct daemon *daemon, uint32_t slot)
         experiment != NULL && experiment->known ? view_find_trial(experiment, id->trial) : NULL;
     const struct view_attempt *attempt = trial != NULL ? trial->attempts : NULL, *before = NULL;
     tally_forget_saves(&daemon->workers->tally, slot, id);
+    daemon->workers->tally.held_ms[slot] = daemon_now_ms();
     while (attempt != NULL && !attempt_id_equal(&attempt->id, id)) {
         before = attempt;
         attempt = attempt->next;
@@ -52,8 +70,6 @@ void daemon_count_step(struct daemon *daemon, const struct daemon_worker *worker
 void daemon_count_tick(struct daemon *daemon, uint64_t now_ms)
 {
     struct tally *tally = &daemon->workers->tally;
-    uint64_t since_ms = tally->slot_looked_ms != 0 ? now_ms - tally->slot_looked_ms : 0;
-    tally->slot_looked_ms = now_ms;
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         const struct daemon_worker *worker = &daemon->workers->slots[slot];
         const attempt_id *id = &worker->prepare.u.worker.attempt;
@@ -61,7 +77,7 @@ void daemon_count_tick(struct daemon *daemon, uint64_t now_ms)
             tally_forget_saves(tally, slot, NULL);
             continue;
         }
-        tally->slot_ms[daemon->slots[slot].kind == SLOT_CUDA ? FACT_SLOT_CUDA : FACT_SLOT_CPU] += since_ms;
+        hold_until(daemon, slot, now_ms);
         tally_trial_lives(tally, id, now_ms);
     }
     tally_forget_trials(tally, now_ms);

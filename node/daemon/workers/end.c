@@ -282,6 +282,7 @@ bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
     if (status->reason == KEEP_NOT_STARTED && tail[0] == '\0') {
         bytes_copy_text(tail, sizeof tail, status->text);
     }
+    daemon_count_ended(daemon, slot);
     worker->last.is_taken = true;
     worker->last.code = code;
     worker->last.killed = killed;

@@ -220,6 +220,9 @@ void daemon_look_close(struct daemon *daemon);
 /* The slot's worker was begun by this daemon. */
 void daemon_count_begun(struct daemon *daemon, uint32_t slot);
 
+/* The slot's worker has ended, and all that it left is taken. */
+void daemon_count_ended(struct daemon *daemon, uint32_t slot);
+
 /* The worker has said how far it is. */
 void daemon_count_step(struct daemon *daemon, const struct daemon_worker *worker, uint64_t step);
 
