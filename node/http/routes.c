@@ -86,8 +86,8 @@ static const struct route rows[] = {
 
     {"POST", "/slots/withhold", "withhold", ROUTE_DOCUMENT, "slots:n for_s:u", "Take slots of this node back", NULL},
     {"POST", "/slots/return", "return", ROUTE_DOCUMENT, "slots:n", "Give slots of this node to the mesh", NULL},
-    {"POST", "/nodes/{node}/withhold", "withhold", ROUTE_DOCUMENT, "slots:n for_s:u", "Take slots of a node back", NULL},
-    {"POST", "/nodes/{node}/return", "return", ROUTE_DOCUMENT, "slots:n", "Give slots of a node to the mesh", NULL},
+    {"POST", "/nodes/{node}/withhold", "node_withhold", ROUTE_DOCUMENT, "slots:n for_s:u", "Take slots of a node back", NULL},
+    {"POST", "/nodes/{node}/return", "node_return", ROUTE_DOCUMENT, "slots:n", "Give slots of a node to the mesh", NULL},
     {"POST", "/nodes/{node}/drain", "drain", ROUTE_DOCUMENT, "now:b", "Give a node no new work", NULL},
     {"POST", "/nodes/{node}/undrain", "undrain", ROUTE_DOCUMENT, "", "Give a node work again", NULL},
     {"POST", "/nodes/{node}/evict", "evict", ROUTE_DOCUMENT, "with_vouched:b", "Shut a node out of the mesh for good",

@@ -22,11 +22,11 @@
 #define SEGMENT_BYTES 1448u
 #define CURVE_BYTES (8u + 8u + 16u + 1u)
 
-enum event_kind { EVENT_TICK, EVENT_MESSAGE, EVENT_PERSISTED, EVENT_LINK };
+enum scale_event_kind { EVENT_TICK, EVENT_MESSAGE, EVENT_PERSISTED, EVENT_LINK };
 
 struct scale_event {
     struct scale_event *next;
-    enum event_kind kind;
+    enum scale_event_kind kind;
     uint32_t node, from;
     uint64_t boots; /* of the node: meant for that life */
     uint64_t ticket;
@@ -44,7 +44,7 @@ static void *map(size_t bytes)
 
 /* ---- events: one list for each millisecond to come ---------------------------------------------------------------------- */
 
-static struct scale_event *post(struct scale_world *world, uint64_t at_ms, enum event_kind kind, uint32_t node)
+static struct scale_event *post(struct scale_world *world, uint64_t at_ms, enum scale_event_kind kind, uint32_t node)
 {
     CHECK(at_ms >= world->now_ms && at_ms - world->now_ms < WHEEL_MS);
     struct scale_event *event = arena_take(&world->arena, sizeof *event);
@@ -216,9 +216,9 @@ void scale_observe(struct scale_world *world)
 }
 
 /* Nodes are named n0, n1, ...; the core says "n7 is dead". */
-static void trace_line(void *context, const struct event_about *about, const char *text)
+static void trace_line(void *context, const struct event_about *of, const char *text)
 {
-    (void)about;
+    (void)of;
     struct scale_world *world = context;
     uint32_t about = 0;
     const char *at = text + 1;

@@ -26,6 +26,7 @@ struct events_wish {
     uint64_t from, since_ms;
     const char *since, *kind, *node, *experiment;
     bool follow;
+    bool chooses; /* one of the options is given that earlier daemons do not know */
 };
 
 static int read_wish(struct cli *cli, const struct arguments *arguments, struct events_wish *out)
@@ -36,6 +37,7 @@ static int read_wish(struct cli *cli, const struct arguments *arguments, struct 
                                 .node = options_value(arguments, "node"),
                                 .experiment = options_value(arguments, "experiment"),
                                 .follow = options_has(arguments, "follow")};
+    out->chooses = out->kind != NULL || out->node != NULL || out->experiment != NULL;
     if (from != NULL && options_number(from, UINT64_MAX, &out->from) != 0) {
         return cli_fail(cli, CLI_USAGE, "--from %.40s is no number of an event", from);
     }
@@ -104,6 +106,11 @@ int command_events(struct cli *cli, const struct arguments *arguments)
         }
         if (code == CLI_DONE && document_has(&reply.document, "events")) {
             msgpack_object_array list = document_list(&reply.document, "events");
+            if (wish.chooses && list.size > 0 && !document_has(&list.ptr[0], "kind")) {
+                code = cli_fail(cli, CLI_REFUSED, "the daemon is older than this shoal, and knows neither --node nor --kind nor "
+                                                  "--experiment; restart it");
+                break;
+            }
             for (uint32_t i = 0; i < list.size; i++) {
                 const msgpack_object *item = &list.ptr[i];
                 write_event(cli, item);

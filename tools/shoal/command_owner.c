@@ -74,7 +74,8 @@ int command_withhold(struct cli *cli, const struct arguments *arguments)
         client_close(&client);
         return code;
     }
-    client_begin(&client, returns ? "return" : "withhold", (returns ? 1u : 2u) + (name != NULL));
+    const char *op = name != NULL ? (returns ? "node_return" : "node_withhold") : returns ? "return" : "withhold";
+    client_begin(&client, op, (returns ? 1u : 2u) + (name != NULL));
     if (name != NULL) {
         pack_text(&client.request, "node");
         pack_text(&client.request, node);

@@ -330,17 +330,22 @@ void change_leave(struct daemon *daemon, struct client_request *request, int kin
     }
 }
 
-void change_slots(struct daemon *daemon, struct client_request *request, int kind)
+void change_node_slots(struct daemon *daemon, struct client_request *request, int kind)
 {
     static const char *const arguments[] = {"slots", "for_s", NULL};
     node_id node;
     if (!client_argument_node(daemon, request, &node)) {
         return;
     }
-    if (!node_id_equal(node, daemon->keys.id)) {
-        elsewhere_ask(daemon, request, node, arguments);
-        return;
+    if (node_id_equal(node, daemon->keys.id)) {
+        change_slots(daemon, request, kind);
+    } else {
+        elsewhere_ask(daemon, request, node, kind == NODE_REQUEST_WITHHOLD ? "withhold" : "return", arguments);
     }
+}
+
+void change_slots(struct daemon *daemon, struct client_request *request, int kind)
+{
     struct pack_reader list = pack_find(&request->map, "slots");
     bool is_given = !list.failed;
     uint32_t count = is_given ? pack_read_array(&list) : 0;

@@ -28,6 +28,7 @@ void change_control(struct daemon *daemon, struct client_request *request, int k
 void change_trial(struct daemon *daemon, struct client_request *request, int kind); /* stop, retry */
 void change_annotate(struct daemon *daemon, struct client_request *request, int subject); /* an enum fact_subject */
 void change_slots(struct daemon *daemon, struct client_request *request, int kind);   /* withhold, return */
+void change_node_slots(struct daemon *daemon, struct client_request *request, int kind); /* the same, of any node */
 void change_drain(struct daemon *daemon, struct client_request *request, int kind);   /* drain, undrain */
 void change_invite(struct daemon *daemon, struct client_request *request, int kind);
 void change_revoke(struct daemon *daemon, struct client_request *request, int kind);

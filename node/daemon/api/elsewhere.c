@@ -45,7 +45,8 @@ static void ask(struct daemon *daemon, struct elsewhere *asked)
 }
 
 /* The request as the other node's local socket would have it. */
-static size_t pack_request(const struct client_request *request, const char *const *arguments, uint8_t out[RELAYED_REQUEST_BYTES])
+static size_t pack_request(const struct client_request *request, const char *op, const char *const *arguments,
+                           uint8_t out[RELAYED_REQUEST_BYTES])
 {
     struct pack_writer writer;
     uint32_t given = 0;
@@ -59,7 +60,7 @@ static size_t pack_request(const struct client_request *request, const char *con
     pack_text(&writer, "id");
     pack_u64(&writer, 1);
     pack_text(&writer, "op");
-    pack_text_n(&writer, request->op, request->op_bytes);
+    pack_text(&writer, op);
     for (const char *const *name = arguments; *name != NULL; name++) {
         struct pack_reader value = pack_find(&request->map, *name);
         size_t bytes = 0;
@@ -72,10 +73,11 @@ static size_t pack_request(const struct client_request *request, const char *con
     return writer.failed ? 0 : writer.used_bytes;
 }
 
-void elsewhere_ask(struct daemon *daemon, const struct client_request *request, node_id node, const char *const *arguments)
+void elsewhere_ask(struct daemon *daemon, const struct client_request *request, node_id node, const char *op,
+                   const char *const *arguments)
 {
     uint8_t bytes[RELAYED_REQUEST_BYTES];
-    struct relayed relayed = {.request = bytes, .request_bytes = pack_request(request, arguments, bytes)};
+    struct relayed relayed = {.request = bytes, .request_bytes = pack_request(request, op, arguments, bytes)};
     struct elsewhere *asked = calloc(1, sizeof *asked);
     if (!node_core_is_alive(daemon->core, node)) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,

@@ -6,9 +6,10 @@
 
 struct bulk_event;
 
-/* Passes the request on, with these of its arguments, NULL behind the last, and answers once the node has; an error if it is not
- * alive, of an older version or silent. */
-void elsewhere_ask(struct daemon *daemon, const struct client_request *request, node_id node, const char *const *arguments);
+/* Lets the node carry out `op`, with these arguments of the request, NULL behind the last, and answers once it has; an error if it
+ * is not alive, of an older version or silent. */
+void elsewhere_ask(struct daemon *daemon, const struct client_request *request, node_id node, const char *op,
+                   const char *const *arguments);
 
 /* Takes an answer of bulk (BULK_SERIES). Ignored unless elsewhere_ask made the request. */
 void elsewhere_answered(struct daemon *daemon, const struct bulk_event *event);

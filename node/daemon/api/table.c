@@ -85,6 +85,8 @@ static const struct api_row rows[] = {
     {"max_slots", API_CHANGES, change_annotate, FACT_MAX_SLOTS},
     {"withhold", API_CHANGES, change_slots, NODE_REQUEST_WITHHOLD},
     {"return", API_CHANGES, change_slots, NODE_REQUEST_RETURN},
+    {"node_withhold", API_CHANGES, change_node_slots, NODE_REQUEST_WITHHOLD},
+    {"node_return", API_CHANGES, change_node_slots, NODE_REQUEST_RETURN},
     {"drain", API_CHANGES, change_drain, NODE_REQUEST_DRAIN},
     {"undrain", API_CHANGES, change_drain, NODE_REQUEST_UNDRAIN},
     {"invite", API_CHANGES, change_invite, NODE_REQUEST_INVITE},
