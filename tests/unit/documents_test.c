@@ -1,4 +1,5 @@
-/* Documents on their way to clients: part by part, as the turns of the loop have time for them and as the clients take them. */
+/* Documents on their way to clients: part by part, as the turns of the loop have time for them and as the clients take
+ * them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +27,8 @@ static void reply(struct client *client, const uint8_t *bytes, size_t count)
     struct listener *listener = (struct listener *)client;
     struct pack_reader reader;
     pack_reader_init(&reader, bytes, count);
-    struct pack_reader end = pack_find(&reader, "end"), more = pack_find(&reader, "more"), from = pack_find(&reader, "from");
+    struct pack_reader end = pack_find(&reader, "end"), more = pack_find(&reader, "more"),
+                       from = pack_find(&reader, "from");
     listener->count++;
     listener->has_end |= pack_read_bool(&end);
     listener->last_from = (uint32_t)pack_read_u64(&from);
@@ -63,8 +65,14 @@ static struct ground *ground_new(void)
     ground->daemon.api = &ground->api;
     ground->memory = aligned_alloc(16, BYTES);
     struct person self = make_person(0);
-    struct node_options options = {.self = self.id, .mesh = make_mesh(), .boot = (uint64_t)1 << 32, .seed = 1, .now_ms = 1000,
-                                   .node = make_node(&self, 1), .memory = ground->memory, .memory_bytes = BYTES};
+    struct node_options options = {.self = self.id,
+                                   .mesh = make_mesh(),
+                                   .boot = (uint64_t)1 << 32,
+                                   .seed = 1,
+                                   .now_ms = 1000,
+                                   .node = make_node(&self, 1),
+                                   .memory = ground->memory,
+                                   .memory_bytes = BYTES};
     memcpy(options.public_key, self.public_key, sizeof options.public_key);
     ground->daemon.core = node_core_init(&options);
     assert_non_null(ground->daemon.core);

@@ -1,4 +1,5 @@
-/* Requests of other nodes' users: each is carried out once, only some are taken, and what a node replies is read with suspicion. */
+/* Requests of other nodes' users: each is carried out once, only some are taken, and what a node replies is read with
+ * suspicion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,7 +102,8 @@ static void a_request_is_carried_out_once_and_its_reply_kept(void **state)
 static void only_what_any_member_may_ask_is_taken(void **state)
 {
     (void)state;
-    static const char *const others[] = {"evict", "leave", "submit", "status", "login_code", "worker_open", "", "withholds"};
+    static const char *const others[] = {"evict",      "leave",       "submit", "status",
+                                         "login_code", "worker_open", "",       "withholds"};
     struct daemon *daemon = daemon_new();
     struct relayed_reply reply;
     for (uint8_t i = 0; i < sizeof others / sizeof others[0]; i++) {

@@ -42,12 +42,16 @@ static int read_wish(struct cli *cli, const struct arguments *arguments, struct 
         return cli_fail(cli, CLI_USAGE, "--from %.40s is no number of an event", from);
     }
     if (out->since != NULL && options_since(out->since, (uint64_t)time(NULL), &out->since_ms) != 0) {
-        return cli_fail(cli, CLI_USAGE, "--since %.40s is no time; allowed are 90s, 15m, 24h, 7d, or a local time such as "
-                                        "'2026-11-25 16:00'", out->since);
+        return cli_fail(cli, CLI_USAGE,
+                        "--since %.40s is no time; allowed are 90s, 15m, 24h, 7d, or a local time such as "
+                        "'2026-11-25 16:00'",
+                        out->since);
     }
     if (out->kind != NULL && !event_kind_is_known(out->kind)) {
-        return cli_fail(cli, CLI_USAGE, "--kind %.40s is no kind of events; such are trial, trial.failed, node.dead, slot, "
-                                        "experiment", out->kind);
+        return cli_fail(cli, CLI_USAGE,
+                        "--kind %.40s is no kind of events; such are trial, trial.failed, node.dead, slot, "
+                        "experiment",
+                        out->kind);
     }
     return CLI_DONE;
 }
@@ -70,8 +74,8 @@ static int ask_events(struct client *client, const struct events_wish *wish)
     if (code != CLI_DONE) {
         return code;
     }
-    client_begin(client, "events", 2u + (wish->since != NULL) + (wish->kind != NULL) + (wish->node != NULL) +
-                                       (wish->experiment != NULL));
+    client_begin(client, "events",
+                 2u + (wish->since != NULL) + (wish->kind != NULL) + (wish->node != NULL) + (wish->experiment != NULL));
     if (wish->since != NULL) {
         pack_text(&client->request, "since_ms");
         pack_u64(&client->request, wish->since_ms);
@@ -102,13 +106,15 @@ int command_events(struct cli *cli, const struct arguments *arguments)
     while (code == CLI_DONE && !reply.end) {
         code = client_next(&client, wish.follow ? -1 : CLIENT_ANSWER_MS, false, &reply);
         if (code == CLI_DONE && document_true(&reply.document, "reset")) {
-            (void)fprintf(cli->err, "shoal: not all events from %llu on are kept any more\n", (unsigned long long)wish.from);
+            (void)fprintf(cli->err, "shoal: not all events from %llu on are kept any more\n",
+                          (unsigned long long)wish.from);
         }
         if (code == CLI_DONE && document_has(&reply.document, "events")) {
             msgpack_object_array list = document_list(&reply.document, "events");
             if (wish.chooses && list.size > 0 && !document_has(&list.ptr[0], "kind")) {
-                code = cli_fail(cli, CLI_REFUSED, "the daemon is older than this shoal, and knows neither --node nor --kind nor "
-                                                  "--experiment; restart it");
+                code = cli_fail(cli, CLI_REFUSED,
+                                "the daemon is older than this shoal, and knows neither --node nor --kind nor "
+                                "--experiment; restart it");
                 break;
             }
             for (uint32_t i = 0; i < list.size; i++) {

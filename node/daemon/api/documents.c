@@ -109,7 +109,8 @@ void documents_send(struct daemon *daemon, struct client *client, uint64_t id, c
         }
     }
     struct document_run **place = &daemon->api->documents;
-    while (*place != NULL && (run->has_begun || !(*place)->has_begun)) { /* a first part comes before others' later ones */
+    while (*place != NULL &&
+           (run->has_begun || !(*place)->has_begun)) { /* a first part comes before others' later ones */
         place = &(*place)->next;
     }
     run->next = *place;
@@ -126,7 +127,8 @@ bool documents_render(struct daemon *daemon, const struct document *document, ui
         return false;
     }
     pack_writer_init(&writer, *bytes, PART_BYTES);
-    bool is_whole = look(daemon, document, &shown) && !document->part(daemon->core, &shown, &from, &writer) && !writer.failed;
+    bool is_whole =
+        look(daemon, document, &shown) && !document->part(daemon->core, &shown, &from, &writer) && !writer.failed;
     if (!is_whole) {
         free(*bytes);
         *bytes = NULL;
@@ -138,7 +140,8 @@ bool documents_render(struct daemon *daemon, const struct document *document, ui
     return true;
 }
 
-void documents_send_rendered(struct daemon *daemon, struct client *client, uint64_t id, const uint8_t *bytes, size_t count, bool end)
+void documents_send_rendered(struct daemon *daemon, struct client *client, uint64_t id, const uint8_t *bytes,
+                             size_t count, bool end)
 {
     struct client_reply reply;
     if (client_reply_begin(&reply, id, end, 2)) {

@@ -1,8 +1,8 @@
 #ifndef NODE_DAEMON_API_DOCUMENTS_H
 #define NODE_DAEMON_API_DOCUMENTS_H
-/* Documents with a list on their way to clients, part by part. The thread that sends them answers the probes of peers, too, so a long
- * document takes many turns of the loop: each turn has some milliseconds for all documents together, and none is made that the client
- * does not take. What changes meanwhile is in the parts that come later. */
+/* Documents with a list on their way to clients, part by part. The thread that sends them answers the probes of peers,
+ * too, so a long document takes many turns of the loop: each turn has some milliseconds for all documents together, and
+ * none is made that the client does not take. What changes meanwhile is in the parts that come later. */
 
 #include "node/daemon/api/client.h"
 #include "node/daemon/render/choice.h"
@@ -20,7 +20,8 @@ struct shown {
 };
 
 /* Writes the next part, as in render/render.h. */
-typedef bool part_fn(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer);
+typedef bool part_fn(const struct node_core *core, const struct shown *shown, uint32_t *from,
+                     struct pack_writer *writer);
 
 /* Writes pairs behind the last part. */
 typedef void tail_fn(const struct daemon *daemon, struct pack_writer *writer);
@@ -38,13 +39,15 @@ struct document {
     bool end;     /* `end` of the last part */
 };
 
-/* Sends a document: the first part at once, if the turn of the loop has time for it, the others as documents_tick finds time. */
+/* Sends a document: the first part at once, if the turn of the loop has time for it, the others as documents_tick finds
+ * time. */
 void documents_send(struct daemon *daemon, struct client *client, uint64_t id, const struct document *document);
 
-/* Renders the first part, if it is the only one, for several clients; `*bytes` is the caller's. False: it has more, or no memory is
- * left. documents_send_rendered sends it. */
+/* Renders the first part, if it is the only one, for several clients; `*bytes` is the caller's. False: it has more, or
+ * no memory is left. documents_send_rendered sends it. */
 bool documents_render(struct daemon *daemon, const struct document *document, uint8_t **bytes, size_t *count);
-void documents_send_rendered(struct daemon *daemon, struct client *client, uint64_t id, const uint8_t *bytes, size_t count, bool end);
+void documents_send_rendered(struct daemon *daemon, struct client *client, uint64_t id, const uint8_t *bytes,
+                             size_t count, bool end);
 
 /* True while parts of such a document wait. */
 bool documents_has(const struct daemon *daemon, const struct client *client, uint64_t id);
@@ -55,7 +58,8 @@ bool documents_tick(struct daemon *daemon, uint64_t until_us);
 /* Frees all, without sending. */
 void documents_close(struct daemon *daemon);
 
-/* The experiment with its configuration. The record's search space does, where the rest of the configuration is not here. */
+/* The experiment with its configuration. The record's search space does, where the rest of the configuration is not
+ * here. */
 struct shown shown_of(struct daemon *daemon, const struct view_experiment *experiment);
 
 #endif

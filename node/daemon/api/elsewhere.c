@@ -81,7 +81,8 @@ void elsewhere_ask(struct daemon *daemon, const struct client_request *request, 
     struct elsewhere *asked = calloc(1, sizeof *asked);
     if (!node_core_is_alive(daemon->core, node)) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                           "%s is not alive now, and nobody else can do that for it.", render_node_label(daemon->core, node).text);
+                           "%s is not alive now, and nobody else can do that for it.",
+                           render_node_label(daemon->core, node).text);
         free(asked);
         return;
     }
@@ -103,7 +104,8 @@ void elsewhere_ask(struct daemon *daemon, const struct client_request *request, 
 }
 
 /* Answers as the other node has. False: that makes no sense. */
-static bool pass_on(struct daemon *daemon, struct client *client, const struct elsewhere *asked, const struct bulk_item *item)
+static bool pass_on(struct daemon *daemon, struct client *client, const struct elsewhere *asked,
+                    const struct bulk_item *item)
 {
     struct relayed_reply read;
     struct client_reply reply;
@@ -112,8 +114,9 @@ static bool pass_on(struct daemon *daemon, struct client *client, const struct e
         return false;
     }
     if (!read.ok) {
-        client_reply_error(daemon, client, asked->id, read.code <= EXIT_TIMEOUT ? (int)read.code : EXIT_REFUSED, "%s: %.*s",
-                           render_node_label(daemon->core, asked->node).text, (int)read.error_bytes, read.error);
+        client_reply_error(daemon, client, asked->id, read.code <= EXIT_TIMEOUT ? (int)read.code : EXIT_REFUSED,
+                           "%s: %.*s", render_node_label(daemon->core, asked->node).text, (int)read.error_bytes,
+                           read.error);
     } else if (client_reply_begin(&reply, asked->id, true, read.pairs + 1)) {
         bytes_to_hex(hex, asked->node.bytes, NODE_ID_BYTES);
         relayed_reply_copy(item->bytes, item->count, &reply.writer);
@@ -124,12 +127,14 @@ static bool pass_on(struct daemon *daemon, struct client *client, const struct e
     return true;
 }
 
-static void take_answer(struct daemon *daemon, struct client *client, struct elsewhere *asked, const struct bulk_event *event)
+static void take_answer(struct daemon *daemon, struct client *client, struct elsewhere *asked,
+                        const struct bulk_event *event)
 {
     const char *label = render_node_label(daemon->core, asked->node).text;
     if (event->code == ERR_VERSION) {
         client_reply_error(daemon, client, asked->id, EXIT_REFUSED,
-                           "%s is of an older version, which takes this on itself only; do it there, or update it.", label);
+                           "%s is of an older version, which takes this on itself only; do it there, or update it.",
+                           label);
     } else if (event->code == ERR_NOT_FOUND && daemon_now_ms() - asked->since_ms >= UNKNOWN_MS) {
         client_reply_error(daemon, client, asked->id, EXIT_REFUSED, "%s cannot be asked: %s", label, event->text);
     } else if (event->code != 0 || event->item_count == 0) {

@@ -1,13 +1,14 @@
 #ifndef NODE_DAEMON_API_ELSEWHERE_H
 #define NODE_DAEMON_API_ELSEWHERE_H
-/* Requests that this daemon passes on to the node that they concern, which carries them out (relay/relay.h) and replies. */
+/* Requests that this daemon passes on to the node that they concern, which carries them out (relay/relay.h) and
+ * replies. */
 
 #include "node/daemon/api/client.h"
 
 struct bulk_event;
 
-/* Lets the node carry out `op`, with these arguments of the request, NULL behind the last, and answers once it has; an error if it
- * is not alive, of an older version or silent. */
+/* Lets the node carry out `op`, with these arguments of the request, NULL behind the last, and answers once it has; an
+ * error if it is not alive, of an older version or silent. */
 void elsewhere_ask(struct daemon *daemon, const struct client_request *request, node_id node, const char *op,
                    const char *const *arguments);
 

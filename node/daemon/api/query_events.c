@@ -1,5 +1,5 @@
-/* The request events: what happened on a node. Of this node from the ring of lines, and what is older from the journal; of another
- * node by bulk, from that node's journal. */
+/* The request events: what happened on a node. Of this node from the ring of lines, and what is older from the journal;
+ * of another node by bulk, from that node's journal. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +40,8 @@ struct event_list {
     uint32_t count;
 };
 
-static void reply_list(struct daemon *daemon, struct client *client, struct client_stream *stream, struct event_list *list,
-                       bool end)
+static void reply_list(struct daemon *daemon, struct client *client, struct client_stream *stream,
+                       struct event_list *list, bool end)
 {
     struct client_reply reply;
     if (!client_reply_begin(&reply, stream->id, end, 1u + stream->is_reset)) {
@@ -74,7 +74,8 @@ static void take_event(void *context, const struct journal_event *event)
     }
 }
 
-/* Takes the next piece of the journal; behind the last piece the ring has the rest, such as lines that a full disk refused. */
+/* Takes the next piece of the journal; behind the last piece the ring has the rest, such as lines that a full disk
+ * refused. */
 static void take_journal(struct daemon *daemon, struct client_stream *stream, struct event_list *list)
 {
     stream->reads_journal = journal_read(&daemon->journal, &stream->place, JOURNAL_REPLY_BYTES, take_event, list);
@@ -181,8 +182,8 @@ static void see(void *context, const struct journal_event *event)
     seen->last = event->seq;
 }
 
-/* Where the events from a number on begin; `reset_to`: not 0 if events that were asked for are not here, and those from this number
- * on are the next. */
+/* Where the events from a number on begin; `reset_to`: not 0 if events that were asked for are not here, and those from
+ * this number on are the next. */
 struct begin {
     struct journal_place place;
     uint64_t reset_to;
@@ -256,16 +257,18 @@ static void fail(struct daemon *daemon, struct client *client, struct query_even
     const char *label = render_node_label(daemon->core, run->node).text;
     if (code == ERR_VERSION) {
         client_reply_error(daemon, client, run->id, EXIT_REFUSED,
-                           "%s is of an older version, which tells its events to nobody; ask there, or update it.", label);
+                           "%s is of an older version, which tells its events to nobody; ask there, or update it.",
+                           label);
     } else {
-        client_reply_error(daemon, client, run->id, EXIT_REFUSED, "%s does not tell its events now: %s.", label, err_text(code));
+        client_reply_error(daemon, client, run->id, EXIT_REFUSED, "%s does not tell its events now: %s.", label,
+                           err_text(code));
     }
     run_free(daemon, run);
 }
 
 /* Sends what the node has answered; `is_last`: nothing follows. */
-static void pass_on(struct daemon *daemon, struct client *client, struct query_events_run *run, const struct bulk_event *answer,
-                    bool is_last)
+static void pass_on(struct daemon *daemon, struct client *client, struct query_events_run *run,
+                    const struct bulk_event *answer, bool is_last)
 {
     struct client_reply reply;
     bool is_reset = false;
@@ -333,8 +336,8 @@ static void ask(struct daemon *daemon, struct query_events_run *run)
     uint8_t question[EVENT_QUESTION_BYTES];
     size_t bytes = event_question_pack(&run->choice, question);
     run->request = ++daemon->request_id;
-    if (bulk_series_ask(daemon->bulk, run->request, EVENTS_PREFIX, sizeof EVENTS_PREFIX - 1, run->from, question, bytes, run->node) !=
-        0) {
+    if (bulk_series_ask(daemon->bulk, run->request, EVENTS_PREFIX, sizeof EVENTS_PREFIX - 1, run->from, question, bytes,
+                        run->node) != 0) {
         run->request = 0;
         run->next_ms = daemon_now_ms() + FOLLOW_MS;
     }
@@ -374,12 +377,14 @@ static void begin_run(struct daemon *daemon, const struct client_request *reques
     }
     if (!node_core_is_alive(daemon->core, node)) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                           "%s is not alive now, and its events are on its disk only.", render_node_label(daemon->core, node).text);
+                           "%s is not alive now, and its events are on its disk only.",
+                           render_node_label(daemon->core, node).text);
         return;
     }
     struct query_events_run *run = calloc(1, sizeof *run);
     if (run == NULL) {
-        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "No memory is left to ask another node.");
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "No memory is left to ask another node.");
         return;
     }
     *run = (struct query_events_run){.serial = request->client->serial,
@@ -404,10 +409,12 @@ void query_events(struct daemon *daemon, struct client_request *request, int arg
     (void)client_argument_u64(request, "from", &from);
     bool is_since = client_argument_u64(request, "since_ms", &choice.since_ms);
     bool has_kind = !pack_find(&request->map, "kind").failed;
-    if (has_kind && (!request_text(&request->map, "kind", choice.kind, sizeof choice.kind) || !event_kind_is_known(choice.kind))) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "There is no kind of events '%s'; kinds are such as trial, trial.failed, node.dead, slot, experiment.",
-                           choice.kind);
+    if (has_kind &&
+        (!request_text(&request->map, "kind", choice.kind, sizeof choice.kind) || !event_kind_is_known(choice.kind))) {
+        client_reply_error(
+            daemon, request->client, request->id, EXIT_USAGE,
+            "There is no kind of events '%s'; kinds are such as trial, trial.failed, node.dead, slot, experiment.",
+            choice.kind);
         return;
     }
     bool has_experiment = !pack_find(&request->map, "experiment").failed;

@@ -1,5 +1,6 @@
-/* A client that follows the metrics of a trial, or of all trials of an experiment: the series are read again and again, each from
- * where it was left; attempts that begin later are added, and those that are over are read for a last time and left out. */
+/* A client that follows the metrics of a trial, or of all trials of an experiment: the series are read again and again,
+ * each from where it was left; attempts that begin later are added, and those that are over are read for a last time
+ * and left out. */
 
 #include <stdlib.h>
 
@@ -52,8 +53,8 @@ static void carry_over(struct query_series *series, const struct series_source *
     for (uint32_t i = 0; i < series->source_count; i++) {
         struct series_source *source = &series->sources[i];
         uint32_t at = next;
-        while (at < count && !(attempt_id_equal(&before[at].attempt, &source->attempt) && before[at].number == source->number &&
-                               node_id_equal(before[at].owner, source->owner))) {
+        while (at < count && !(attempt_id_equal(&before[at].attempt, &source->attempt) &&
+                               before[at].number == source->number && node_id_equal(before[at].owner, source->owner))) {
             at++;
         }
         if (at < count) {

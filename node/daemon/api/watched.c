@@ -72,7 +72,8 @@ static void compare(struct watched *watched, struct row *row, const struct pack_
     }
 }
 
-static void look_at_head(struct daemon *daemon, struct watched *watched, const struct view_experiment *experiment, uint8_t *bytes)
+static void look_at_head(struct daemon *daemon, struct watched *watched, const struct view_experiment *experiment,
+                         uint8_t *bytes)
 {
     struct pack_writer writer;
     bool is_over = view_experiment_over(experiment) || node_core_is_halted(daemon->core, experiment);
@@ -97,8 +98,8 @@ static bool grow(struct watched *watched, uint32_t count)
 }
 
 /* Goes on with a pass until the time is over. */
-static void look(struct daemon *daemon, struct watched *watched, const struct view_experiment *experiment, uint64_t now_ms,
-                 uint64_t until_us)
+static void look(struct daemon *daemon, struct watched *watched, const struct view_experiment *experiment,
+                 uint64_t now_ms, uint64_t until_us)
 {
     uint8_t *bytes = malloc(FRAME_BYTES_MAX);
     uint64_t began_us = daemon_now_us();
@@ -170,7 +171,8 @@ bool watched_tick(struct daemon *daemon, uint64_t now_ms, uint64_t until_us)
     bool is_late = false;
     for (struct watched **link = &daemon->api->watched; *link != NULL;) {
         struct watched *watched = *link;
-        const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), watched->experiment);
+        const struct view_experiment *experiment =
+            view_find_experiment(node_core_view(daemon->core), watched->experiment);
         if (experiment == NULL || !experiment->known || now_ms - watched->asked_ms > FORGET_MS) {
             *link = watched->next;
             watched_free(watched);

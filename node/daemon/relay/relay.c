@@ -16,7 +16,8 @@
 
 /* One request of another node. */
 struct errand {
-    struct client client; /* first: a pointer to the client is a pointer to the errand. In the daemon's list from the begin on */
+    struct client
+        client; /* first: a pointer to the client is a pointer to the errand. In the daemon's list from the begin on */
     struct errand *next;
     struct relay *relay;
     uint8_t token[RELAYED_TOKEN_BYTES];
@@ -136,7 +137,8 @@ static bool may_stream(const struct client *client)
     return false;
 }
 
-static const struct client_door door = {.reply = reply, .send_file = send_file, .take_file = take_file, .may_stream = may_stream};
+static const struct client_door door = {
+    .reply = reply, .send_file = send_file, .take_file = take_file, .may_stream = may_stream};
 
 /* What any member may ask of another node. */
 static bool is_allowed(const struct request *request)
@@ -158,7 +160,8 @@ static void begin(struct daemon *daemon, struct errand *errand, uint64_t now_ms)
     errand->until_ms = now_ms + KEEP_MS;
     client_add(daemon, &errand->client, &door);
     if (error == 0 && !is_allowed(&request)) {
-        client_reply_error(daemon, &errand->client, 1, EXIT_REFUSED, "This node does not take the request `%.*s` from other nodes.",
+        client_reply_error(daemon, &errand->client, 1, EXIT_REFUSED,
+                           "This node does not take the request `%.*s` from other nodes.",
                            (int)(request.op_bytes < 40 ? request.op_bytes : 40), request.op);
     } else {
         api_take(daemon, &errand->client, &request, error);

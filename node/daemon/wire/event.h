@@ -1,6 +1,7 @@
 #ifndef NODE_DAEMON_WIRE_EVENT_H
 #define NODE_DAEMON_WIRE_EVENT_H
-/* Events of a node as clients and peers get them (docs/wire.md), and which of them are wanted. No I/O, no allocation. */
+/* Events of a node as clients and peers get them (docs/wire.md), and which of them are wanted. No I/O, no allocation.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>

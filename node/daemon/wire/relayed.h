@@ -1,6 +1,7 @@
 #ifndef NODE_DAEMON_WIRE_RELAYED_H
 #define NODE_DAEMON_WIRE_RELAYED_H
-/* Requests that a daemon passes on to the node that they concern, as questions of bulk (docs/wire.md). No I/O, no allocation. */
+/* Requests that a daemon passes on to the node that they concern, as questions of bulk (docs/wire.md). No I/O, no
+ * allocation. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +13,8 @@
 #define RELAYED_REQUEST_BYTES 4096 /* most bytes of a request, and of the reply to it */
 #define RELAYED_QUESTION_BYTES (RELAYED_REQUEST_BYTES + 64)
 
-/* The same question is asked again until there is an answer; by its random token the asked node knows it, and carries it out once. */
+/* The same question is asked again until there is an answer; by its random token the asked node knows it, and carries
+ * it out once. */
 struct relayed {
     uint8_t token[RELAYED_TOKEN_BYTES];
     const uint8_t *request; /* a frame of the local socket; borrowed from the question */
