@@ -38,6 +38,7 @@ static const struct option_rule webhook_options[] = {
     {"log-match", "PATTERN", "the first line of each worker's log that matches the regular expression"},
     {"secret", "SECRET", "a secret (shoal secret ls) that signs"},
     {"slack", NULL, "a sentence as Slack and Mattermost take it, instead of the event's document"},
+    {NULL, NULL, NULL}};
 static const struct option_rule import_options[] = {
     {"name", "NAME", "the name of each experiment; default: that of the run, or its path below DIR"},
     {"metric", "NAME", "the metric that compares them; default: the first of the group validation, else the first"},

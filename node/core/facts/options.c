@@ -273,7 +273,7 @@ const struct config_option config_options[] = {
     {WORD("tensorboard", tensorboard, tensorboard_words, CONFIG_TENSORBOARD_KEEP), SPARSE(55, "tensorboard"),
      .help = "What becomes of event files that rank 0 writes to SHOAL_TENSORBOARD_DIR, as SummaryWriter does: keep them with the trial's "
              "files only, or also read their scalars, which become metrics: validation/accuracy is accuracy in the group validation."},
-    {TRUTH("mlflow", mlflow, true), SPARSE(59, "mlflow"),
+    {TRUTH("mlflow", mlflow, true), SPARSE(54, "mlflow"),
      .help = "Whether the program finds the MLflow API of its node, and its trial's run there, in MLFLOW_TRACKING_URI and the like; "
              "false for a program that calls mlflow.set_tracking_uri itself."},
     {NUMBER("max_restarts", max_restarts, 0, CONFIG_RESTARTS_MAX, 5), ALWAYS(12, "max_restarts"),
