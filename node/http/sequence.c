@@ -10,12 +10,14 @@ static size_t pass_head(struct sequence *sequence, const char *bytes, size_t cou
     struct gate_head head;
     int status;
     const char *why;
-    bool may_be_whole = memchr(bytes + sequence->looked, '\n', count - sequence->looked) != NULL;
+    const char *end = memrchr(bytes + sequence->looked, '\n', count - sequence->looked);
+    size_t whole = count >= GATE_HEAD_BYTES_MAX ? count : end != NULL ? (size_t)(end - bytes) + 1 : 0;
     sequence->looked = count;
-    if (!may_be_whole && count < GATE_HEAD_BYTES_MAX) {
+    if (whole == 0) {
         return 0; /* so that a head that comes byte by byte is not read anew for each of them */
     }
-    switch (gate_read(bytes, count, &status, &why, &head)) {
+    /* Whole lines only, so that what is refused does not depend on where the network cuts. */
+    switch (gate_read(bytes, whole, &status, &why, &head)) {
     case GATE_MORE:
         return 0;
     case GATE_BAD:

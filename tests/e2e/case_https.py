@@ -12,7 +12,7 @@ import sys
 from case_http_attacks import ask_beside, try_attacks
 from door import Door, log_in, status_of
 from idle_cost import anonymous_bytes
-from lab import Refused, case, expect, wait_until
+from lab import Refused, case, expect, wait_over, wait_until
 from look import events_of, is_sanitized
 
 MIB = 1 << 20
@@ -126,6 +126,25 @@ def a_node_without_a_door_for_others_cannot_be_connected_to(lab):
     plain = Door(node)
     expect(plain.tls is None and told(node, node) is None and plain.get("/api/v1/status").status == 200, "--http-plain")
     expect("Secure" not in plain.get(node.json("open")["url"].split(str(plain.port))[1], token=None).fields["Set-Cookie"], "its cookie")
+
+
+TRUSTING = """
+import json, os, ssl, urllib.request
+context = ssl.create_default_context(cafile=os.environ["MLFLOW_TRACKING_SERVER_CERT_PATH"])
+request = urllib.request.Request(os.environ["MLFLOW_TRACKING_URI"] + "/api/2.0/mlflow/runs/get?run_id=" + os.environ["MLFLOW_RUN_ID"],
+                                 headers={"Authorization": "Bearer " + os.environ["MLFLOW_TRACKING_TOKEN"]})
+print("RUN", json.load(urllib.request.urlopen(request, context=context))["run"]["info"]["run_id"] == os.environ["MLFLOW_RUN_ID"])
+"""
+
+
+@case(limit_s=60)
+def a_program_trusts_the_door_of_its_node(lab):
+    node, _ = door_for_others(lab)
+    identity = lab.submit(node, {"entrypoint": f"{sys.executable} trusting.py", "searcher": {"name": "single", "metric": "loss"}},
+                          {"trusting.py": TRUSTING})
+    wait_over(None, identity, 40, viewer=node)
+    expect("RUN True" in node.run("logs", f"{identity}/0"), node.run("logs", f"{identity}/0"))
+    expect((node.dir / "http-certificate.pem").read_text().count("PRIVATE") == 0, "the key is in the file that anybody may read")
 
 
 @case(limit_s=120)

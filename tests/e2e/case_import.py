@@ -2,7 +2,7 @@
 
 import time
 
-from case_events import WRITER, points
+from case_event_files import WRITER, points
 from lab import case, expect, show, wait_over, wait_until
 
 

@@ -83,7 +83,7 @@ def a_profile_has_the_use_of_the_ranks_gpu(lab):
                                  "searcher": {"name": "single", "metric": "loss"}})
     seen = wait_until(lambda: p if "system/rank0/gpu_watts" in (p := profile(node, identity)) else None, 40, "the GPU's use")
     values = [seen[f"system/rank0/gpu_{name}"][-1] for name in ("percent", "memory_bytes", "watts", "celsius")]
-    expect(values in ([37, 51527024640 // 4, 123.5, 61], [91, 42949672960 // 4, 123.5, 61]), f"{values}")
+    expect(values in ([37, 51527024640 // 4, 212.5, 61], [91, 42949672960 // 4, 212.5, 48]), f"{values}")
     node.run("cancel", identity)
 
 

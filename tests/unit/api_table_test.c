@@ -13,7 +13,7 @@
 #include "node/daemon/api/table.h"
 #include "node/daemon/workers/workers.h"
 
-#define OPS_MAX 96
+#define OPS_MAX 128
 
 struct ops {
     size_t count;

@@ -476,12 +476,11 @@ static void of_many_links_the_latest_work(void **state)
 static void without_a_door_there_is_no_link(void **state)
 {
     (void)state;
-    keeper->api->http_port = 0;
+    keeper->http_address[0] = '\0';
     guest.client.is_guest = false;
     ask("login_code", NULL, NULL, NULL);
     assert_int_equal(code_heard(), EXIT_REFUSED);
     (void)snprintf(keeper->http_address, sizeof keeper->http_address, "http://[::1]:9");
-    keeper->api->http_port = 9;
     ask("login_code", NULL, NULL, NULL);
     char address[64];
     text_heard("address", address, sizeof address);

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "node/daemon/ground/clock.h"
 #include "node/daemon/ground/jobs.h"
+#include "node/daemon/workers/log_match.h"
 #include "node/daemon/workers/workers.h"
 
 /* ---- what log.c calls ---- */
@@ -70,6 +71,33 @@ void daemon_series_output(struct daemon *daemon, struct daemon_worker *worker, c
 void metric_lines_cut(struct metric_lines *lines)
 {
     (void)lines;
+}
+
+/* No line is looked for. */
+struct log_match *log_match_take(struct daemon *daemon, struct daemon_worker *worker)
+{
+    (void)daemon;
+    (void)worker;
+    return NULL;
+}
+
+void log_match_feed(struct log_match *match, uint64_t end, const uint8_t *bytes, size_t count, bool is_last)
+{
+    (void)end;
+    (void)bytes;
+    (void)count;
+    (void)is_last;
+    assert_null(match);
+}
+
+void log_match_give(struct daemon *daemon, struct daemon_worker *worker, const attempt_id *attempt, uint32_t rank,
+                    struct log_match *match)
+{
+    (void)daemon;
+    (void)worker;
+    (void)attempt;
+    (void)rank;
+    assert_null(match);
 }
 
 void worker_stall_heard(struct worker_stall *stall, uint64_t now_ms)

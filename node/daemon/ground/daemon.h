@@ -130,6 +130,7 @@ struct daemon {
     int listen_fd; /* the local socket, listening; -1: closed */
     struct daemon_http *http; /* NULL: no HTTP door */
     struct relay *relay;
+    char http_certificate[KEEP_PATH_BYTES + 32];  /* a file with its certificate; "": it has none */
     char http_address[CONTROL_ADDRESS_BYTES + 8]; /* of the door, http://HOST:PORT; "": it does not listen */
 
     uint64_t request_id; /* the last number given to a bulk request, to a request to the core or to a client */

@@ -180,12 +180,12 @@ static bool is_stored(const char *path, const char *pem, size_t count)
     return is_same;
 }
 
-static bool store(const char *path, const char *pem, size_t count)
+static bool store(const char *path, mode_t mode, const char *pem, size_t count)
 {
     char draft[PATH_BYTES + 8];
     (void)snprintf(draft, sizeof draft, "%s.new", path);
     (void)unlink(draft);
-    int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     bool is_written = fd >= 0 && write(fd, pem, count) == (ssize_t)count && fsync(fd) == 0;
     int error = errno;
     if (fd >= 0 && close(fd) != 0) {
@@ -200,6 +200,22 @@ static bool store(const char *path, const char *pem, size_t count)
     return false;
 }
 
+/* The certificate without its key, for programs that use the door of their node. False: errno. */
+static bool store_public(struct daemon *daemon, const char *pem, size_t count)
+{
+    static const char begin[] = "-----BEGIN CERTIFICATE-----", end[] = "-----END CERTIFICATE-----";
+    const char *path = daemon->http_certificate;
+    const char *first = memmem(pem, count, begin, sizeof begin - 1);
+    const char *last = first != NULL ? memmem(first, count - (size_t)(first - pem), end, sizeof end - 1) : NULL;
+    if (last == NULL) {
+        errno = EINVAL;
+        return false;
+    }
+    size_t bytes = (size_t)(last - first) + sizeof end - 1;
+    (void)snprintf(daemon->http_certificate, sizeof daemon->http_certificate, "%s/http-certificate.pem", daemon->dir);
+    return is_stored(path, first, bytes) || store(path, 0644, first, bytes);
+}
+
 bool certificate_get(struct daemon *daemon, const char *program, char pem[CERTIFICATE_BYTES_MAX], size_t *count,
                      uint8_t hash[FACT_CERTIFICATE_HASH_BYTES], char why[128])
 {
@@ -212,11 +228,15 @@ bool certificate_get(struct daemon *daemon, const char *program, char pem[CERTIF
         (void)snprintf(why, 128, "shoal-http has made none that can be read");
         return false;
     }
+    if (!store_public(daemon, pem, *count)) {
+        (void)snprintf(why, 128, "http-certificate.pem cannot be written to the data directory: %s", strerror(errno));
+        return false;
+    }
     if (is_stored(path, pem, *count)) {
         return true;
     }
     bool is_first = access(path, F_OK) != 0;
-    if (!store(path, pem, *count)) {
+    if (!store(path, 0600, pem, *count)) {
         (void)snprintf(why, 128, "http.pem cannot be written to the data directory: %s", strerror(errno));
         return false;
     }

@@ -366,6 +366,9 @@ static void add_mlflow(struct worker_start *start, const struct daemon *daemon, 
     trial_token_of(effect->u.worker.token, token);
     bytes_to_hex(experiment, attempt->experiment.bytes, EXPERIMENT_ID_BYTES);
     set(start, "MLFLOW_TRACKING_URI", daemon->http_address);
+    if (strncmp(daemon->http_address, "https:", 6) == 0) {
+        set_default(start, "MLFLOW_TRACKING_SERVER_CERT_PATH", daemon->http_certificate);
+    }
     if (get(start, "http_proxy") != NULL || get(start, "HTTP_PROXY") != NULL) {
         add_direct(start, "no_proxy", "127.0.0.1");
         add_direct(start, "NO_PROXY", "127.0.0.1");
