@@ -290,15 +290,34 @@ def mlflow(out, layers, count, directory):
     say(out, **summary(times))
 
 
-def perceptron(batch):
-    """Five million parameters, a batch of data, and an optimiser."""
+WIDE = {5: 1200, 25: 2800, 100: 5700}  # millions of parameters -> width of the hidden layers
+
+
+def perceptron(batch, millions=5):
+    """A network of so many parameters, a batch of data, and an optimiser with two moments of each."""
     import torch
     from torch import nn
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    net = nn.Sequential(nn.Linear(784, 1200), nn.ReLU(), *(part for _ in range(3) for part in (nn.Linear(1200, 1200), nn.ReLU())), nn.Linear(1200, 10))
+    wide = WIDE[millions]
+    net = nn.Sequential(nn.Linear(784, wide), nn.ReLU(), *(part for _ in range(3) for part in (nn.Linear(wide, wide), nn.ReLU())), nn.Linear(wide, 10))
     return net, torch.randn(batch, 784), torch.randint(10, (batch,)), torch.optim.AdamW(net.parameters(), lr=1e-4)
+
+
+def Flat(parameter):
+    """A module whose gradient is all there at once."""
+    import torch
+
+    class Sum(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parameter = parameter
+
+        def forward(self):
+            return self.parameter.sum()
+
+    return Sum()
 
 
 def one_step(model, optimizer, x, y):
@@ -355,14 +374,66 @@ def torch_steps(out, layers, count, directory, batch):
     os._exit(0)  # gloo may hang at the end of a process whose peers are gone
 
 
-def elastic_runs(out, layers, count):
+def elastic_sums(out, layers, count, batch, millions):
+    """As elastic_steps, of a network of so many parameters; and the seconds of a sum of all its gradients behind which nothing is hidden."""
+    del layers
+    import shoal
+    import torch
+
+    run = shoal.init(elastic=True)
+    net, x, y, optimizer = perceptron(int(batch), int(millions))
+    model = shoal.torch.DistributedDataParallel(net)
+    flat = torch.nn.Parameter(torch.zeros(sum(p.numel() for p in net.parameters())))
+    alone = shoal.torch.DistributedDataParallel(Flat(flat))
+    run.carry(model=net, optimizer=optimizer)
+    times = ([], [], [])
+    while run.step < 2 * count and not run.should_stop():
+        began = time.perf_counter()
+        one_step(net, optimizer, x, y)
+        times[0].append(time.perf_counter() - began)
+        for each, step in ((1, lambda: one_step(model, optimizer, x, y)), (2, lambda: alone().backward())):
+            began = time.perf_counter()
+            with run.step():
+                step()
+            times[each].append(time.perf_counter() - began)
+    if run.rank == 0:
+        say(out, **dict(zip(("bare", "summed", "alone"), (statistics.median(each[len(each) // 5:]) for each in times))))
+
+
+def torch_sums(out, layers, count, batch, millions, rank, where, interface):
+    """The same of one of two processes by PyTorch's DistributedDataParallel over gloo."""
+    del layers
+    os.environ["GLOO_SOCKET_IFNAME"] = interface
+    import torch
+    import torch.distributed
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.distributed.init_process_group("gloo", init_method=where, rank=int(rank), world_size=2)
+    net, x, y, optimizer = perceptron(int(batch), int(millions))
+    model = DistributedDataParallel(net, gradient_as_bucket_view=True)
+    flat = torch.zeros(sum(p.numel() for p in net.parameters()))
+    times = ([], [], [])
+    for _ in range(count):
+        for each, step in ((0, lambda: one_step(net, optimizer, x, y)), (1, lambda: one_step(model, optimizer, x, y)),
+                           (2, lambda: torch.distributed.all_reduce(flat))):
+            torch.distributed.barrier()
+            began = time.perf_counter()
+            step()
+            times[each].append(time.perf_counter() - began)
+    if rank == "0":
+        say(out, **dict(zip(("bare", "summed", "alone"), (statistics.median(each[len(each) // 5:]) for each in times))))
+    torch.distributed.barrier()
+    os._exit(0)  # gloo may hang at the end of a process whose peers are gone
+
+
+def elastic_runs(out, layers, count, millions):
     """Steps of an elastic trial for the sample ledger's log, until it is ended."""
     del out, layers
     import shoal
     import torch
 
     run = shoal.init(elastic=True)
-    net, x, y, optimizer = perceptron(4 * 8)
+    net, x, y, optimizer = perceptron(4 * 8, int(millions))
     model = shoal.torch.DistributedDataParallel(net)
     run.carry(model=net, optimizer=optimizer)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=len(x))
@@ -372,8 +443,37 @@ def elastic_runs(out, layers, count):
                 one_step(model, optimizer, x, y)
 
 
+def torch_runs(out, layers, count, millions):
+    """A rank of torch.distributed.run: a line a step, microseconds of the monotonic clock, process id, count of processes, step;
+    a checkpoint every 100 steps, from which it goes on after a restart."""
+    import datetime
+
+    import torch
+    import torch.distributed
+    from torch.nn.parallel import DistributedDataParallel
+
+    del layers
+    torch.distributed.init_process_group("gloo", timeout=datetime.timedelta(seconds=5))
+    rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    net, x, y, optimizer = perceptron(8, int(millions))
+    kept, begin = f"{out}.checkpoint", 0
+    if os.path.exists(kept):
+        saved = torch.load(kept)
+        net.load_state_dict(saved["net"])
+        optimizer.load_state_dict(saved["optimizer"])
+        begin = saved["step"]
+    model = DistributedDataParallel(net, gradient_as_bucket_view=True)
+    log = os.open(f"{out}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for step in range(begin + 1, count):
+        one_step(model, optimizer, x, y)
+        os.write(log, f"{time.monotonic_ns() // 1000} {os.getpid()} {size} {step}\n".encode())
+        if step % 100 == 0 and rank == 0:
+            torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, f"{kept}.new")
+            os.rename(f"{kept}.new", kept)
+
+
 if __name__ == "__main__":
     mode, results, of_layers, of_count, *more = sys.argv[1:]
     {"saves": saves, "torch": torch_saves, "async": async_saves, "waits": waits, "changes": changes, "elastic_steps": elastic_steps, "torch_steps": torch_steps,
-     "elastic_runs": elastic_runs, "reports": reports, "json": json_lines,
+     "elastic_runs": elastic_runs, "elastic_sums": elastic_sums, "torch_sums": torch_sums, "torch_runs": torch_runs, "reports": reports, "json": json_lines,
      "tensorboard": tensorboard, "mlflow": mlflow}[mode](results, int(of_layers), int(of_count), *more)
