@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -264,11 +265,42 @@ out:
     return error;
 }
 
-int keep_shell_start(const char *program, const char *run_directory, int fd, pid_t *pid)
+/* The secrets in a file that is only in memory, at its begin. -1: errno. */
+static int secrets_hold(const char *const *secrets, size_t count)
+{
+    int fd = memfd_create("secrets", MFD_CLOEXEC), lifted = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_SAFE_MIN);
+    bool is_whole = lifted >= 0;
+    for (size_t i = 0; i < count && is_whole; i++) {
+        size_t bytes = strlen(secrets[i]) + 1;
+        is_whole = write(lifted, secrets[i], bytes) == (ssize_t)bytes;
+    }
+    is_whole = is_whole && lseek(lifted, 0, SEEK_SET) == 0;
+    int error = errno;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (!is_whole && lifted >= 0) {
+        (void)close(lifted);
+    }
+    errno = error;
+    return is_whole ? lifted : -1;
+}
+
+int keep_shell_start(const char *program, const char *run_directory, int fd, const char *const *secrets, size_t secret_count,
+                     pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
-    int lifted = fcntl(fd, F_DUPFD_CLOEXEC, FD_SAFE_MIN), error = lifted < 0 ? errno : posix_spawn_file_actions_init(&actions);
-    if (error != 0) {
+    int lifted = fcntl(fd, F_DUPFD_CLOEXEC, FD_SAFE_MIN), held = -1, error = lifted < 0 ? errno : 0;
+    if (error == 0 && secret_count > 0 && (held = secrets_hold(secrets, secret_count)) < 0) {
+        error = errno;
+    }
+    if (error != 0 || (error = posix_spawn_file_actions_init(&actions)) != 0) {
+        for (int i = 0; i < 2; i++) {
+            int open = i == 0 ? lifted : held;
+            if (open >= 0) {
+                (void)close(open);
+            }
+        }
         errno = error;
         return code_of_errno(error);
     }
@@ -277,11 +309,15 @@ int keep_shell_start(const char *program, const char *run_directory, int fd, pid
     char *const environment[] = {NULL};
     if ((error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0)) == 0 &&
         (error = posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO)) == 0 &&
-        (error = posix_spawn_file_actions_adddup2(&actions, lifted, KEEP_FD_LINK)) == 0) {
+        (error = posix_spawn_file_actions_adddup2(&actions, lifted, KEEP_FD_LINK)) == 0 &&
+        (held < 0 || (error = posix_spawn_file_actions_adddup2(&actions, held, KEEP_FD_SECRETS)) == 0)) {
         error = keep_process_start(pid, program, &actions, argv, environment);
     }
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)close(lifted);
+    if (held >= 0) {
+        (void)close(held);
+    }
     errno = error;
     return error == 0 ? 0 : code_of_errno(error);
 }

@@ -113,9 +113,10 @@ int keep_spawn_warm(const struct keep_spec *spec, const struct keep_warm *warm, 
 void keep_unspawn(const char *run_directory);
 
 /* Starts a shoal-keep that runs a command beside the worker of a run (shell.h), for the client at the other end of the socket
- * `fd`, which stays the caller's. 0: `*pid` is a child of this process, which ends soon after `fd` is closed everywhere.
- * ERR_IO, ERR_MEMORY: errno tells why. */
-int keep_shell_start(const char *program, const char *run_directory, int fd, pid_t *pid);
+ * `fd`, which stays the caller's. `secrets` ([secret_count], NAME=value each) come beside the run's environment. 0: `*pid`
+ * is a child of this process, which ends soon after `fd` is closed everywhere. ERR_IO, ERR_MEMORY: errno tells why. */
+int keep_shell_start(const char *program, const char *run_directory, int fd, const char *const *secrets, size_t secret_count,
+                     pid_t *pid);
 
 /* Connects to the shoal-keep of a run. ERR_NOT_FOUND: no shoal-keep of the run is alive; ERR_AGAIN: it is just starting
  * or ending; ERR_USAGE: the path is too long; ERR_IO. */

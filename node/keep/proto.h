@@ -26,6 +26,7 @@
 #define KEEP_FD_LINK 3
 #define KEEP_FD_ALIVE 4
 #define KEEP_FD_HELD 5
+#define KEEP_FD_SECRETS 4 /* of a command beside the worker, which has no other (shell.h); absent: it gets none */
 #define KEEP_FD_WARM 6
 
 /* To the worker shoal-keep sends the working directory, the number of arguments in digits, the arguments and the environment, each text

@@ -533,14 +533,39 @@ static int signals_take(struct shell *shell)
     return shell->signals < 0 ? -1 : 0;
 }
 
+/* Adds the secrets of the memory file to the environment. -1: there is none. */
+static int take_secrets(int fd, struct keep_run *spec)
+{
+    struct stat info;
+    if (fd < 0) {
+        return 0;
+    }
+    if (fstat(fd, &info) != 0) {
+        return ERR_IO;
+    }
+    size_t count = info.st_size > 0 && info.st_size <= KEEP_SECRETS_BYTES_MAX ? (size_t)info.st_size : 0;
+    uint8_t *bytes = malloc(count + 1);
+    int code = bytes == NULL ? ERR_MEMORY : count == 0 || read(fd, bytes, count) != (ssize_t)count ? ERR_IO : 0;
+    if (code == 0) {
+        code = keep_run_add_secrets(spec, bytes, count);
+    }
+    if (bytes != NULL) {
+        explicit_bzero(bytes, count);
+    }
+    free(bytes);
+    (void)close(fd);
+    return code;
+}
+
 int keep_shell_main(const char *run_directory)
 {
     static struct shell shell = {.link = KEEP_FD_LINK, .input = -1, .output = -1, .errors = -1, .signals = -1};
     struct keep_run spec;
     uint8_t *bytes;
     size_t count;
-    (void)close_range(KEEP_FD_LINK + 1, ~0u, 0);
+    (void)close_range(KEEP_FD_SECRETS + 1, ~0u, 0);
     (void)fcntl(KEEP_FD_LINK, F_SETFD, FD_CLOEXEC);
+    int secrets = fcntl(KEEP_FD_SECRETS, F_SETFD, FD_CLOEXEC) == 0 ? KEEP_FD_SECRETS : -1; /* before another file has its number */
     (void)fcntl(KEEP_FD_LINK, F_SETFL, O_NONBLOCK);
     shell.buffer = malloc(SHELL_FRAME_BYTES_MAX + FRAME_HEAD_BYTES);
     int directory_fd = open(run_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -559,10 +584,14 @@ int keep_shell_main(const char *run_directory)
         explicit_bzero(bytes, count);
         free(bytes);
     }
+    if (code == 0 && (code = take_secrets(secrets, &spec)) != 0) {
+        keep_run_close(&spec);
+    }
     if (code != 0) {
         return fail(&shell, "The environment of the trial cannot be read on its node: %s.", err_text(code));
     }
     bool is_started = start(&shell, &spec);
+    keep_run_wipe(&spec);
     keep_run_close(&spec); /* the command has its copy of the secrets, and this process forgets them */
     if (is_started) {
         run(&shell);

@@ -4,6 +4,7 @@ import hashlib
 import subprocess
 from pathlib import Path
 
+from case_shells import run as run_command
 from door import DOOR, Door
 from lab import case, expect, show, wait_over, wait_until
 
@@ -55,6 +56,8 @@ def a_secret_is_in_the_environment_of_its_program_and_nowhere_else(lab):
     alder.kill_machine()
     identity = submit(lab, birch)
     wait_until(lambda: told(birch, identity), 40, "a program to find the secret that another node has set")
+    code, beside, _ = run_command(birch, "exec", f"{identity}/0", "--", "sh", "-c", TELLS.split(";")[0])
+    expect(code == 0 and DIGEST.encode() in beside, f"a command beside the program does not find the secret: {beside}")
     cedar = type(birch)(mesh.base, "cedar", slots="cpu:1", build=lab.build)
     mesh.add(cedar)
     wait_until(lambda: copies(cedar) == [3], 20, "the newcomer to have a copy")

@@ -16,6 +16,7 @@
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/wire/shell_request.h"
+#include "node/daemon/workers/environment.h"
 #include "node/daemon/workers/workers.h"
 
 #define CONNECT_MS 5 /* for the kernel's answer from the loopback */
@@ -270,7 +271,16 @@ static int begin(struct daemon *daemon, struct api_shell *shell, char *text, siz
         return -1;
     }
     worker->has_shells = true;
-    int code = keep_shell_start(daemon->keep_program, worker->directory, ends[1], &shell->pid);
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), shell->wish.attempt.experiment);
+    struct worker_start start = {0};
+    if (experiment != NULL && experiment->known) {
+        environment_of_secrets(daemon, experiment->config, &start);
+    }
+    int code = keep_shell_start(daemon->keep_program, worker->directory, ends[1], (const char *const *)start.secrets,
+                                start.secret_count, &shell->pid);
+    int error = errno;
+    environment_close(&start);
+    errno = error;
     (void)close(ends[1]);
     if (code != 0) {
         (void)snprintf(text, size, "The command cannot be started: %s.", strerror(errno));

@@ -558,7 +558,7 @@ static void add_secrets(struct worker_start *start, const struct daemon *daemon,
         struct secret_box_value value;
         if (!environment_open_secret(daemon, name, &value)) {
             bytes_copy_text(start->lacking, sizeof start->lacking, name);
-            return;
+            continue;
         }
         char *text = malloc(strlen(name) + value.bytes + 2);
         if (text != NULL) {
@@ -568,6 +568,12 @@ static void add_secrets(struct worker_start *start, const struct daemon *daemon,
         start->failed |= text == NULL;
         secret_box_wipe(&value);
     }
+}
+
+void environment_of_secrets(const struct daemon *daemon, const struct config *config, struct worker_start *out)
+{
+    *out = (struct worker_start){0};
+    add_secrets(out, daemon, config);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */

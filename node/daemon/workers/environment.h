@@ -36,6 +36,9 @@ void environment_of_machine(const struct daemon *daemon, struct worker_start *ou
 /* Fills in what pip runs with: these and the variables of the experiment. */
 void environment_of_packages(const struct daemon *daemon, const struct config *config, struct worker_start *out);
 
+/* Fills in the secrets alone, as many as this node can open now: for a command beside the program. */
+void environment_of_secrets(const struct daemon *daemon, const struct config *config, struct worker_start *out);
+
 /* Fills in what the program of a search starts with (searcher.h). */
 void environment_of_searcher(const struct daemon *daemon, const struct config *config, experiment_id experiment, lease_token token,
                              const char *directory, struct worker_start *out);
