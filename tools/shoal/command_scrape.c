@@ -8,13 +8,18 @@
 
 static void render_config(struct cli *cli, const msgpack_object *document)
 {
+    char certificate[4096];
     msgpack_object_array targets = document_list(document, "targets"), others = document_list(document, "others");
     (void)fputs("scrape_configs:\n"
                 "  - job_name: shoal\n"
                 "    authorization:\n"
-                "      credentials_file: shoal.token # shoal token create --read-only --name prometheus >shoal.token\n"
-                "    static_configs:\n",
+                "      credentials_file: shoal.token # shoal token create --read-only --name prometheus >shoal.token\n",
                 cli->out);
+    document_text(document, "certificate", certificate, sizeof certificate);
+    if (certificate[0] != '\0') {
+        (void)fprintf(cli->out, "    scheme: https\n    tls_config: {ca_file: %s}\n", certificate);
+    }
+    (void)fputs("    static_configs:\n", cli->out);
     for (uint32_t i = 0; i < targets.size; i++) {
         (void)fputs("      - targets: ", cli->out);
         (void)document_write_json(cli->out, document_find(&targets.ptr[i], "targets"));
@@ -24,8 +29,10 @@ static void render_config(struct cli *cli, const msgpack_object *document)
     for (uint32_t i = 0; i < others.size; i++) {
         char label[128];
         document_value_text(&others.ptr[i], label, sizeof label);
-        (void)fprintf(cli->out, "      # %s: shoal scrape-config there, since a door listens on its own machine\n",
-                      label);
+        (void)fprintf(cli->out,
+                      "      # %s: shoal scrape-config there, or, if its door is open to others, a job with what "
+                      "shoal connect %s says\n",
+                      label, label);
     }
 }
 

@@ -140,7 +140,6 @@ struct daemon_api {
     uint64_t tokens_untold;  /* those with a wrong one that no event line has told of yet */
     uint64_t tokens_told_ms; /* the next line may come then */
     uint16_t http_port;      /* where the HTTP door listens; 0: nowhere */
-    bool http_is_tls;        /* it speaks HTTPS */
 };
 
 /* Adds a client to daemon->api->clients, with a new serial. `client` is the door's and all zero before. */

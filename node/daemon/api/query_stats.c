@@ -142,9 +142,16 @@ void query_scrape_targets(struct daemon *daemon, struct client_request *request,
     for (uint32_t i = 0; i < view->member_count; i++) {
         others += is_other(daemon, view->members[i]);
     }
-    if (!client_reply_begin(&reply, request->id, true, 2)) {
+    if (!client_reply_begin(&reply, request->id, true, 3)) {
         request->client->broken = true;
         return;
+    }
+    bool is_tls = strncmp(daemon->http_address, "https:", 6) == 0;
+    pack_text(&reply.writer, "certificate");
+    if (is_tls) {
+        pack_text(&reply.writer, daemon->http_certificate);
+    } else {
+        pack_nil(&reply.writer);
     }
     pack_text(&reply.writer, "targets");
     pack_array(&reply.writer, has_door ? 1 : 0);

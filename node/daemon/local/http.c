@@ -310,9 +310,8 @@ static void note_port(struct daemon *daemon, uint16_t port)
 {
     char door[CONTROL_ADDRESS_BYTES];
     daemon->api->http_port = port;
-    daemon->api->http_is_tls = daemon->http->pem_bytes > 0;
     if (tokens_door_address(daemon, door)) {
-        (void)snprintf(daemon->http_address, sizeof daemon->http_address, "%s://%s", daemon->api->http_is_tls ? "https" : "http", door);
+        (void)snprintf(daemon->http_address, sizeof daemon->http_address, "%s://%s", daemon->http->pem_bytes > 0 ? "https" : "http", door);
     }
 }
 
