@@ -139,6 +139,16 @@ static void put_mesh(struct exposition *page, const msgpack_object *stats)
 
 /* ---- this node ------------------------------------------------------------------------------------------------- */
 
+#define SAMPLED_BYTES 96
+
+/* Begins a metric, and gives the name of its samples. */
+static void begin_metric(struct exposition *page, const char *name, bool is_counter, const char *unit, const char *help,
+                         char sampled[SAMPLED_BYTES])
+{
+    (void)snprintf(sampled, SAMPLED_BYTES, "%s%s", name, is_counter ? "_total" : "");
+    exposition_begin(page, name, is_counter ? "counter" : "gauge", unit, help);
+}
+
 static void put_slots(struct exposition *page, const msgpack_object *stats)
 {
     static const struct {
@@ -162,10 +172,8 @@ static void put_slots(struct exposition *page, const msgpack_object *stats)
          true, true}};
     msgpack_object_array rows = document_list(stats, "own_slots");
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
-        char sampled[96];
-        (void)snprintf(sampled, sizeof sampled, "%s%s", metrics[m].name, metrics[m].is_counter ? "_total" : "");
-        exposition_begin(page, metrics[m].name, metrics[m].is_counter ? "counter" : "gauge", metrics[m].unit,
-                         metrics[m].help);
+        char sampled[SAMPLED_BYTES];
+        begin_metric(page, metrics[m].name, metrics[m].is_counter, metrics[m].unit, metrics[m].help, sampled);
         for (uint32_t i = 0; i < rows.size; i++) {
             struct exposition_labels labels = {0};
             char text[TEXT_BYTES];
@@ -238,10 +246,8 @@ static void put_links(struct exposition *page, const msgpack_object *stats)
                     "Time from a probe to the peer's answer, smoothed.", false, 1e-6}};
     msgpack_object_array rows = document_list(stats, "links");
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
-        char sampled[96];
-        (void)snprintf(sampled, sizeof sampled, "%s%s", metrics[m].name, metrics[m].is_counter ? "_total" : "");
-        exposition_begin(page, metrics[m].name, metrics[m].is_counter ? "counter" : "gauge", metrics[m].unit,
-                         metrics[m].help);
+        char sampled[SAMPLED_BYTES];
+        begin_metric(page, metrics[m].name, metrics[m].is_counter, metrics[m].unit, metrics[m].help, sampled);
         for (uint32_t i = 0; i < rows.size; i++) {
             struct exposition_labels labels = {0};
             char text[TEXT_BYTES];
