@@ -1,27 +1,25 @@
-/* What an event line is about, by its words: nodes that come and go, coordinators, trials, slots. Pure. */
+/* What an event is about, by its kind (AREA.WHAT, docs/wire.md). Pure. */
 
-const KINDS = [
-  ["coordinator", /^coordinates .* with term \d+|^another node coordinates|has replaced the claim|^hands .* over/],
-  ["node", / is (alive|suspect|dead|left|evicted|quarantined|on the roster)|^(un)?drained|is out$|^THIS NODE| died /],
-  ["slot", /^slot \d|^the lease of slot/],
-  ["trial", / trial \d+| did not survive|^trial \d+/],
-];
+const COORDINATOR = ["experiment.coordinated", "experiment.handed_over"];
+const AREAS = { node: "node", slot: "slot", trial: "trial", worker: "trial" };
 
-const BAD = / is (dead|suspect|evicted|quarantined)| died | not survive|: (failed|lost)\b|: no coord|^THIS NODE|is out$/;
-const GOOD = / is alive$|: completed,|is returned|quarantined no more/;
+const BAD = ["node.suspect", "node.dead", "node.evicted", "node.quarantined", "node.false", "node.twin", "node.unreachable",
+  "node.memory_full", "node.disk_full", "node.disk_failed", "node.disk_damaged", "slot.lost", "slot.expired", "trial.failed",
+  "trial.lost", "worker.failed", "checkpoint.failed", "metrics.lost"];
+const GOOD = ["node.alive", "node.trusted", "node.reachable", "node.disk_restored", "slot.returned", "trial.completed"];
 
 /* One of "coordinator", "node", "slot", "trial" and "other". */
-export function kindOf(text) {
-  return KINDS.find(([, words]) => words.test(text))?.[0] ?? "other";
+export function kindOf({ kind }) {
+  return COORDINATOR.includes(kind) ? "coordinator" : AREAS[kind?.split(".")[0]] ?? "other";
 }
 
 /* A coordinator's first term is a begin; every later one is a take-over. */
-export function isTakeOver(text) {
-  const term = /^coordinates .* with term (\d+)$/.exec(text);
-  return term ? Number(term[1]) > 1 : /^another node coordinates|has replaced the claim|^hands .* over/.test(text);
+export function isTakeOver({ kind, text }) {
+  const term = kind === "experiment.coordinated" ? / with term (\d+)/.exec(text) : null;
+  return term ? Number(term[1]) > 1 : kind === "experiment.handed_over";
 }
 
 /* The shape that stands before the line. */
-export function shapeOf(text) {
-  return BAD.test(text) ? "failed" : isTakeOver(text) ? "up" : GOOD.test(text) ? "completed" : "dot";
+export function shapeOf(event) {
+  return BAD.includes(event.kind) ? "failed" : isTakeOver(event) ? "up" : GOOD.includes(event.kind) ? "completed" : "dot";
 }

@@ -22,7 +22,7 @@ export function eventList(label, wanted = () => true) {
   const made = new Map();
   const line = (event) => {
     if (!made.has(event.seq)) {
-      const shape = shapeOf(event.text);
+      const shape = shapeOf(event);
       made.set(event.seq, h("li", {}, h("time", { datetime: new Date(event.wall_ms).toISOString(),
         title: fullTime(event.wall_ms) }, clock(event.wall_ms)),
       h("span", { class: `event event-${shape}` }, icon(shape), h("bdi", {}, event.text))));
@@ -30,7 +30,7 @@ export function eventList(label, wanted = () => true) {
     return made.get(event.seq);
   };
   const draw = () => {
-    const shown = events.filter((event) => !choice.value || kindOf(event.text) === choice.value);
+    const shown = events.filter((event) => !choice.value || kindOf(event) === choice.value);
     nothing.hidden = shown.length > 0;
     fill(list, shown.slice(0, SHOWN).map(line));
     timeline.set(shown);

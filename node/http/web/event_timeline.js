@@ -52,7 +52,7 @@ export class Timeline {
     context.textAlign = "right";
     context.fillText(clock(until), width, height - 6);
     this.marks = this.events.map((event) => ({ event, x: at(event.wall_ms),
-      y: (LANES.findIndex(([kind]) => kind === kindOf(event.text)) + 0.5) * LANE }));
+      y: (LANES.findIndex(([kind]) => kind === kindOf(event)) + 0.5) * LANE }));
     this.marks.forEach((mark) => paintMark(context, colours, mark));
   }
 
@@ -77,8 +77,8 @@ export class Timeline {
 }
 
 function paintMark(context, colours, { event, x, y }) {
-  const shape = shapeOf(event.text);
-  context.strokeStyle = context.fillStyle = shape === "failed" ? colours.bad : isTakeOver(event.text) ? colours.series[1]
+  const shape = shapeOf(event);
+  context.strokeStyle = context.fillStyle = shape === "failed" ? colours.bad : isTakeOver(event) ? colours.series[1]
     : colours.accent;
   context.lineWidth = 2;
   context.beginPath();
@@ -88,7 +88,7 @@ function paintMark(context, colours, { event, x, y }) {
     context.moveTo(x + 4, y - 4);
     context.lineTo(x - 4, y + 4);
     context.stroke();
-  } else if (isTakeOver(event.text)) {
+  } else if (isTakeOver(event)) {
     context.moveTo(x, y - 6);
     context.lineTo(x + 6, y + 5);
     context.lineTo(x - 6, y + 5);
