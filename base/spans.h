@@ -42,7 +42,7 @@ const char *span_name(uint32_t kind);
 /* Writes one span, at most SPAN_PACKED_BYTES_MAX bytes: an array of kind, lane, step, begin_ns, end_ns - begin_ns, bytes. */
 void span_pack(struct pack_writer *writer, const struct span *span);
 
-/* Reads one span, whose kind may be of a later version. False: these bytes are none; the reader has failed. */
+/* Reads one span; its kind may be of a later version. False: these bytes are none; the reader has failed. */
 bool span_read(struct pack_reader *reader, struct span *out);
 
 #endif
