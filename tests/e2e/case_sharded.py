@@ -316,10 +316,15 @@ def parts_are_saved_while_no_older_daemon_is_there(lab):
     birch.slots = cedar.slots = "cpu:1"
     mesh.start()
     log, end = lab.dir / "log", lab.dir / "end"
-    identity = lab.submit(cedar, {
-        "name": "parts", "entrypoint": f"exec {PYTHON} parts_refused.py {log} {end}", "max_restarts": 3,
-        "resources": {"slots_per_trial": 2}, "searcher": {"name": "single", "metric": "loss"},
-    }, {"parts_refused.py": (PROGRAMS / "parts_refused.py").read_text()})
+    config = {"name": "parts", "entrypoint": f"exec {PYTHON} parts_refused.py {log} {end}", "max_restarts": 3,
+              "resources": {"slots_per_trial": 2}, "searcher": {"name": "single", "metric": "loss"}}
+    files = {"parts_refused.py": (PROGRAMS / "parts_refused.py").read_text()}
+    identity = lab.submit(cedar, config, files)
+    while wait_until(lambda: show(mesh, identity)["coordinator_name"], 30, "a coordinator") == "alder":
+        cedar.run("cancel", identity)  # a coordinator of the older version does not see such checkpoints
+        log = log.with_name(f"{log.name}_again")
+        config["entrypoint"] = f"exec {PYTHON} parts_refused.py {log} {end}"
+        identity = lab.submit(cedar, config, files)
 
     def lines(attempt):
         texts = [path.read_text() for path in log.parent.glob(f"{log.name}.*")]
