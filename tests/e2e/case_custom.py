@@ -114,7 +114,7 @@ def a_search_ends_when_its_program_has_said_so(lab):
     expect(final["trials"][0]["hyperparameters"]["x"] == 0.25, f"trial 0 has {final['trials'][0]['hyperparameters']}")
 
 
-@case(limit_s=300)
+@case(limit_s=300, whole=True)
 def a_search_whose_program_is_given_up_ends_those_who_wait(lab):
     """The program fails eight times, with a pause of up to a minute before each further start. Pause and resume try anew."""
     mesh = lab.mesh(2, slots="cpu:1")

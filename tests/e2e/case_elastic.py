@@ -218,7 +218,7 @@ def a_storm_of_deaths_costs_a_group_no_sample(lab):
     return Soak(lab, 1 / 3, lab.note, undisturbed=0).run()
 
 
-@case(limit_s=240, pairs=True)
+@case(limit_s=240, pairs=True, whole=True)
 def a_worker_that_is_about_to_join_outlives_its_daemon(lab):
     """It has a number that no member of a group of two could have as its rank; its program begins when the next daemon is there."""
     mesh = lab.mesh(1)

@@ -372,7 +372,7 @@ def join_while_a_trial_waits(lab):
     return f"leased {seconds:.1f} s and {again:.1f} s after the new daemon answered"
 
 
-@case(limit_s=240, pairs=True)
+@case(limit_s=240, pairs=True, whole=True)
 def restart_daemons_under_a_trial(lab):
     """SIGTERM and SIGKILL of shoald alone, of each of two nodes in turn: workers go on and are adopted, no step is lost."""
     mesh = lab.mesh(2, slots="cpu:1")

@@ -177,7 +177,7 @@ print(json.dumps([seen.Tags()["tensors"], [(p.step, p.value) for p in seen.Scala
 """
 
 
-@case(limit_s=900)
+@case(limit_s=900, whole=True)
 def what_a_summary_writer_leaves_is_shown_beside_the_trial(lab):
     """From a node that has not run the trial, once the node that did is gone."""
     python = python_with(TENSORBOARD)

@@ -360,7 +360,7 @@ def the_trials_of_a_searched_function_are_warm(lab):
     expect(len({re.search("beside is (.*)", text)[1] for text in logs}) == 4, f"a module of the program comes from elsewhere: {logs}")
 
 
-@case(limit_s=150)
+@case(limit_s=150, whole=True)
 def an_idle_warm_process_ends_and_its_trials_go_on(lab):
     mesh = lab.mesh(1, slots="cpu:1")
     node = mesh.nodes[0]
