@@ -94,6 +94,11 @@ bool config_needs_promotion(const struct config *config)
     return search_halves(config->searcher) && config->promotes;
 }
 
+bool config_needs_secrets(const struct config *config)
+{
+    return config->secrets_bytes > 0 || config->webhooks_bytes > 0 || config->tensorboard == CONFIG_TENSORBOARD_READ;
+}
+
 bool config_is_custom(const struct config *config)
 {
     return config->searcher == SEARCH_CUSTOM;

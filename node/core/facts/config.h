@@ -225,6 +225,9 @@ bool config_needs_search(const struct config *config);
 /* True if a node needs FACT_READS_PROMOTION for the experiment: a node without it takes the record for a malformed one. */
 bool config_needs_promotion(const struct config *config);
 
+/* True if a node needs FACT_READS_SECRETS for the experiment: a node without it passes over secrets, webhooks and event files. */
+bool config_needs_secrets(const struct config *config);
+
 /* True if a program of the user's decides, so that a node needs FACT_READS_CUSTOM. */
 bool config_is_custom(const struct config *config);
 

@@ -117,7 +117,8 @@ struct fact_slot_info {
 
 #define FACT_READS_CUSTOM (UINT64_C(1) << 9) /* SEARCHER, `answer` of logs: searches in which a program of the user's decides (config_is_custom) */
 
-#define FACT_READS_SECRETS (UINT64_C(1) << 14) /* SECRET, WEBHOOK, DELIVERY: the node gives programs their secrets, and tells webhooks */
+#define FACT_READS_SECRETS (UINT64_C(1) << 14) /* SECRET, WEBHOOK, DELIVERY: the node gives programs their secrets, and tells webhooks;
+                                                * and it reads event files (config.tensorboard) */
 
 #define FACT_CERTIFICATE_HASH_BYTES 32
 

@@ -231,7 +231,7 @@ bool core_node_reads(const struct node_core *core, node_id node, const struct vi
                       (experiment->is_drawn ? FACT_READS_DRAWN : 0) | (experiment->needs_promotion ? FACT_READS_PROMOTION : 0) |
                       (experiment->config->searcher == SEARCH_PBT ? FACT_READS_POPULATION : 0) |
                       (experiment->is_drawn && experiment->needs_promotion ? FACT_READS_DRAWN_PROMOTION : 0) |
-                      (experiment->config->secrets_bytes > 0 || experiment->config->webhooks_bytes > 0 ? FACT_READS_SECRETS : 0) |
+                      (config_needs_secrets(experiment->config) ? FACT_READS_SECRETS : 0) |
                       (experiment->has_sets ? FACT_READS_PARTS : 0) | (experiment->is_custom ? FACT_READS_CUSTOM : 0);
     return core_node_knows(core, node, wanted);
 }

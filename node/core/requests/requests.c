@@ -77,15 +77,16 @@ static bool refused_for_drawn_promotion(struct node_core *core, uint64_t client,
     return unable != NULL;
 }
 
-/* An older coordinator would place the trial anywhere, an older node start the program without its secrets and tell no webhook. */
+/* An older coordinator would place the trial anywhere, an older node start the program without its secrets, tell no webhook and read no
+ * event file. */
 static bool refused_for_secrets(struct node_core *core, uint64_t client, const struct config *config)
 {
-    bool is_wanted = config->secrets_bytes > 0 || config->webhooks_bytes > 0;
-    const struct view_member *unable = is_wanted ? requests_find_unable(core, FACT_READS_SECRETS) : NULL;
+    bool reads_events = config->tensorboard == CONFIG_TENSORBOARD_READ;
+    const struct view_member *unable = config_needs_secrets(config) ? requests_find_unable(core, FACT_READS_SECRETS) : NULL;
     char text[NODE_REPLY_BYTES];
     if (unable != NULL) {
-        format_text(text, sizeof text, "%s runs a version of Shoal that does not know secrets and webhooks; update that node first.",
-                    view_label(&core->view, unable->id).text);
+        format_text(text, sizeof text, "%s runs a version of Shoal that does not know %s; update that node first.",
+                    view_label(&core->view, unable->id).text, reads_events ? "tensorboard: read" : "secrets and webhooks");
         core_reply(core, client, ERR_REFUSED, 0, text);
     }
     return unable != NULL;
