@@ -124,6 +124,11 @@ def what_a_killed_keeper_leaves_behind_is_ended_before_the_slot_is_free(lab):
     expect(trial["attempt"] == 3 and trial["restarts"] == 0, f"the program is charged: {trial}")
 
 
+def times_run(trial):
+    """How many attempts ran the program: one that was lost before its group was complete (a coordinator gave way) did not."""
+    return sum(attempt["state"] == "failed" for attempt in trial.get("attempts", [trial]))
+
+
 @case(limit_s=90)
 def a_program_that_cannot_run_is_not_run_six_times(lab):
     mesh = lab.mesh(2, slots="cpu:1")
@@ -134,14 +139,14 @@ def a_program_that_cannot_run_is_not_run_six_times(lab):
             ("syntax", "exec python3 a.py", 1, {"a.py": "def f(:\n"})]:
         identity = lab.submit(node, config(name, entrypoint), files)
         trial = wait_over(mesh, identity, 60, state="failed")["trials"][0]
-        expect(trial["attempt"] <= 3 and f"ended with status {status}" in trial["reason"], f"{name}: {trial}")
+        expect(times_run(trial) <= 3 and f"ended with status {status}" in trial["reason"], f"{name}: {trial}")
         expect("failed in the same way each time, within 10 s, on" in trial["reason"], f"{name}: {trial['reason']}")
-    expect(trial["attempt"] == 2 and "alder" in trial["reason"] and "birch" in trial["reason"],
+    expect(times_run(trial) == 2 and "alder" in trial["reason"] and "birch" in trial["reason"],
            f"when both nodes grant slots, the second try is on the other one: {trial}")
     for retry, attempts in [("never", 1), ("any", 3)]:
         identity = lab.submit(node, config(retry, "no-such-program", retry=retry, max_restarts=2))
         trial = wait_over(mesh, identity, 60, state="failed")["trials"][0]
-        expect(trial["attempt"] == attempts, f"{retry}: {trial}")
+        expect(times_run(trial) == attempts, f"{retry}: {trial}")
 
 
 @case(limit_s=60)
