@@ -79,7 +79,7 @@ def three_elastic_programs_learn_as_the_plain_ones_with_old_and_new_pytorch(lab)
 def the_tests_of_elastic_runs_pass_with_new_pytorch(lab):
     """Those that ctest runs with Debian's: deaths at each moment of a step, joins, and all that PyTorch's wrapper can do."""
     refuse_sanitizers(lab)
-    done = subprocess.run([python_with(), "-B", "-m", "unittest", "test_elastic"], cwd=ROOT / "train" / "python" / "tests",
+    done = subprocess.run([python_with("numpy"), "-B", "-m", "unittest", "test_elastic"], cwd=ROOT / "train" / "python" / "tests",
                           env={"SHOAL_LIBRARY": f"{lab.build}/libshoal.so.0", "PATH": "/usr/bin:/bin", "HOME": str(lab.dir)},
                           capture_output=True, text=True, timeout=1400)
     expect(done.returncode == 0, done.stderr[-4000:])
