@@ -56,6 +56,8 @@
 #define BULK_COMMAND_BYTES_MAX (8u << 20) /* series entries on their way to the disk */
 #define BULK_CURSORS_MAX 512        /* pairs of a series and a peer that has not received all of it. When all are in use,
                                        one of a peer without an address gives way to one of a peer with an address */
+#define BULK_SENT_SETS 128          /* times BULK_SENT_WAYS pairs of a series and a peer are remembered with what the peer has; */
+#define BULK_SENT_WAYS 8            /* a series that was displaced is sent once more from its first entry */
 #define BULK_SERIES_BYTES (256u << 10) /* size of a batch of entries, but one larger entry is sent alone */
 #define BULK_STREAMS_MAX 128        /* streams of bytes, of this node's programs and of peers together */
 #define BULK_STREAMS_PEER 64        /* streams that one peer has opened here */
@@ -109,7 +111,7 @@ uint16_t bulk_port(const struct bulk *bulk);
 int bulk_fd(const struct bulk *bulk);
 
 /* Sets the address of a peer's bulk socket; a new address replaces the old one, and questions to the peer go on there.
- * Port 0: the peer is gone; its questions fail, and entries to be sent to it are forgotten. `host` is numeric, IPv6
+ * Port 0: the peer is gone; its questions fail, and entries to be sent to it wait for the next one. `host` is numeric, IPv6
  * without brackets. ERR_USAGE (host, key), ERR_MEMORY. A peer beyond BULK_PEERS_MAX is treated as unknown. */
 int bulk_peer(struct bulk *bulk, node_id node, const uint8_t sign_public[32], const char *host, uint16_t port);
 
@@ -130,8 +132,9 @@ int bulk_fetch_ranges(struct bulk *bulk, uint64_t id, hash256 manifest, const no
  * The answer is the event BULK_PUSHED with `id`. ERR_FULL, ERR_MEMORY: there is no event then. */
 int bulk_push(struct bulk *bulk, uint64_t id, hash256 manifest, node_id to);
 
-/* Appends an entry to a series here and sends it to the nodes `to`. No memory is held for a slow peer: the stored
- * entries are sent from this one on, several at a time, until the peer has them or is gone. For a node whose address
+/* Appends an entry to a series here and sends it to the nodes `to`, with all earlier entries that a node has not been
+ * sent: those that came while it was gone or was no copy. No memory is held for a slow peer: the stored
+ * entries are sent several at a time, until the peer has them or is gone. For a node whose address
  * is not known yet they wait until bulk_peer sets it. An entry that cannot be stored here (BULK_STORE_FAILED) is not
  * sent. With an `id`, larger than those of the calls before, an event BULK_APPENDED follows; 0: no event. ERR_FULL
  * (BULK_COMMAND_BYTES_MAX), ERR_USAGE (sizes, over BLOB_HOLDERS_MAX nodes), ERR_MEMORY: nothing is appended then, and
@@ -239,8 +242,8 @@ struct bulk_statistics {
     uint64_t refused;                    /* messages of keys that were evicted */
     uint64_t cut;                        /* connections shut because they delivered bytes and no message */
     uint64_t deferred;                   /* questions answered with "ask again", because too much of the peer waits */
-    uint64_t forgotten;                  /* how often entries of a series were given up for a peer: no cursor was left
-                                            (BULK_CURSORS_MAX), or the peer is gone */
+    uint64_t forgotten;                  /* how often entries of a series were put off until the next one: no cursor was left
+                                            for the peer (BULK_CURSORS_MAX), or the peer is gone */
     uint32_t connections;                /* open DEALERs */
 };
 

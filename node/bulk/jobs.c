@@ -567,13 +567,41 @@ static void verify_answer(struct bulk *bulk, struct bulk_job *job, const struct 
 
 /* ---- replication of series ---- */
 
+static uint64_t hash_of(node_id node, const uint8_t *prefix, size_t prefix_bytes)
+{
+    return bytes_hash64(prefix, prefix_bytes, bytes_hash64(node.bytes, NODE_ID_BYTES, 1));
+}
+
+/* Takes out what is remembered of the peer: the first entry that it may lack; 0: nothing is remembered. */
+static uint64_t sent_take(struct bulk *bulk, uint64_t series)
+{
+    struct bulk_sent *set = bulk->sent[series % BULK_SENT_SETS];
+    for (uint32_t i = 0; i < BULK_SENT_WAYS; i++) {
+        if (set[i].next != 0 && set[i].series == series) {
+            uint64_t next = set[i].next;
+            memmove(set + i, set + i + 1, (BULK_SENT_WAYS - 1 - i) * sizeof *set);
+            set[BULK_SENT_WAYS - 1] = (struct bulk_sent){0};
+            return next;
+        }
+    }
+    return 0;
+}
+
+static void sent_put(struct bulk *bulk, uint64_t series, uint64_t next)
+{
+    struct bulk_sent *set = bulk->sent[series % BULK_SENT_SETS];
+    memmove(set + 1, set, (BULK_SENT_WAYS - 1) * sizeof *set);
+    set[0] = (struct bulk_sent){.series = series, .next = next};
+}
+
 static void cursor_end(struct bulk *bulk, struct bulk_cursor *cursor)
 {
+    sent_put(bulk, hash_of(cursor->node, cursor->prefix, cursor->prefix_bytes), cursor->next);
     bulk->cursor_count -= cursor->waits == 0;
     *cursor = (struct bulk_cursor){0};
 }
 
-/* Ends a cursor although its peer lacks entries. */
+/* Ends a cursor although its peer lacks entries; a later cursor goes on where this one was. */
 static void cursor_forget(struct bulk *bulk, struct bulk_cursor *cursor)
 {
     CHECK(!cursor->asked); /* an open question would take the next cursor in this place for its own */
@@ -629,7 +657,9 @@ static void cursor_note(struct bulk *bulk, node_id node, const struct bulk_comma
         return;
     }
     if (!cursor->used) {
-        *cursor = (struct bulk_cursor){.used = true, .node = node, .prefix_bytes = command->prefix_bytes, .next = sequence,
+        uint64_t next = sent_take(bulk, hash_of(node, command->prefix, command->prefix_bytes));
+        *cursor = (struct bulk_cursor){.used = true, .node = node, .prefix_bytes = command->prefix_bytes,
+                                       .next = next < sequence ? next : sequence,
                                        .waits = is_known ? 0 : ++bulk->last_wait};
         memcpy(cursor->prefix, command->prefix, command->prefix_bytes);
         bulk->cursor_count += is_known;
@@ -659,12 +689,13 @@ static void cursor_answer(struct bulk *bulk, struct bulk_cursor *cursor, const s
     uint64_t last;
     if (cursor->rewound) {
         cursor->next = cursor->rewound_to;
-    } else if (cursor->sent_last == UINT64_MAX ||
-               series_last(bulk->chunks, cursor->prefix, cursor->prefix_bytes, &last) != 0 ||
-               last <= cursor->sent_last) {
+        return;
+    }
+    bool is_last = cursor->sent_last == UINT64_MAX ||
+                   series_last(bulk->chunks, cursor->prefix, cursor->prefix_bytes, &last) != 0 || last <= cursor->sent_last;
+    cursor->next = cursor->sent_last == UINT64_MAX ? UINT64_MAX : cursor->sent_last + 1;
+    if (is_last) {
         cursor_end(bulk, cursor);
-    } else {
-        cursor->next = cursor->sent_last + 1;
     }
 }
 

@@ -155,6 +155,12 @@ struct bulk_cursor {
     uint64_t not_before_ms;
 };
 
+/* What a peer has of a series for which there is no cursor: the entries before `next`. Empty: `next` is 0. */
+struct bulk_sent {
+    uint64_t series; /* hash of the peer and of the series' name */
+    uint64_t next;
+};
+
 /* An event on its way to the caller. */
 struct bulk_event_node {
     struct bulk_event_node *next;
@@ -281,6 +287,7 @@ struct bulk {
     struct bulk_cursor cursors[BULK_CURSORS_MAX];
     uint32_t cursor_count; /* without those that wait for their peer */
     uint64_t last_wait;    /* the largest `waits` so far */
+    struct bulk_sent sent[BULK_SENT_SETS][BULK_SENT_WAYS]; /* a set is chosen by the hash; its newest comes first */
     struct bulk_stream *streams;
     uint32_t stream_count;    /* without those that linger */
     uint32_t linger_count;
