@@ -70,9 +70,11 @@ class Node:
     def start(self):
         command = [*self.wrap, str(self.bin / "shoald"), "--dir", str(self.dir), "--listen", self.listen, "--slots",
                    self.slots, "--beacon", "0", "--name", self.name, *self.door(), *self.options]
+        # Workers would wait for whatever else this machine computes; $SHOAL_POLITE and --polite decide otherwise.
+        environment = {"SHOAL_POLITE": "off"} | os.environ
         with open(self.log, "ab") as log:
             self.daemon = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.tree,
-                                           start_new_session=True)
+                                           env=environment, start_new_session=True)
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             if self.daemon.poll() is not None:

@@ -43,6 +43,8 @@ static const char help[] =
     "  --bandwidth BYTES     most bytes per second that bulk transfers send (default 0: no limit)\n"
     "  --worker-env NAME     variable of this daemon's environment that programs get too (see shoald(8) for those that always\n"
     "                        pass); also NAME=VALUE, or PREFIX* for all that begin so; can be repeated\n"
+    "  --polite on|off       on: the machine's other processes get the processor and the disks before workers (default:\n"
+    "                        $SHOAL_POLITE, else on)\n"
     "  --no-exec             members of the mesh run no commands beside the trials here (shoal exec), and reach no ports\n"
     "                        (shoal port-forward, shoal notebook)\n"
     "  --nvml PATH           NVIDIA management library (default: the loader searches for it)\n"
@@ -83,6 +85,12 @@ static bool default_dir(char *out, size_t size)
     }
     (void)snprintf(out, size, "%s/.local/state/shoal/%s", home, machine);
     return true;
+}
+
+static bool read_switch(const char *text, bool *out)
+{
+    *out = strcmp(text, "on") == 0;
+    return *out || strcmp(text, "off") == 0;
 }
 
 static bool read_number(const char *text, unsigned long long max, unsigned long long *out)
@@ -154,7 +162,7 @@ static void warn_of_absent(const struct daemon_options *options)
 
 int main(int argc, char **argv)
 {
-    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, HTTP, HTTP_HOST, HTTP_PLAIN, BANDWIDTH, NO_EXEC, NVML, WORKER_ENV, QUIET,
+    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, HTTP, HTTP_HOST, HTTP_PLAIN, BANDWIDTH, POLITE, NO_EXEC, NVML, WORKER_ENV, QUIET,
            VERSION, HELP };
     static const struct option names[] = {
         {"dir", required_argument, NULL, DIR_},           {"listen", required_argument, NULL, LISTEN},
@@ -165,6 +173,7 @@ int main(int argc, char **argv)
         {"http", required_argument, NULL, HTTP},          {"http-host", required_argument, NULL, HTTP_HOST},
         {"http-plain", no_argument, NULL, HTTP_PLAIN},
         {"bandwidth", required_argument, NULL, BANDWIDTH}, {"nvml", required_argument, NULL, NVML},
+        {"polite", required_argument, NULL, POLITE},
         {"worker-env", required_argument, NULL, WORKER_ENV}, {"no-exec", no_argument, NULL, NO_EXEC},
         {"quiet", no_argument, NULL, QUIET},              {"version", no_argument, NULL, VERSION},
         {"help", no_argument, NULL, HELP},                {NULL, 0, NULL, 0}};
@@ -176,6 +185,8 @@ int main(int argc, char **argv)
     int option, result;
     opterr = 0;
     (void)ports_read(DAEMON_PORTS, &options.ports);
+    const char *polite = getenv("SHOAL_POLITE");
+    polite = polite != NULL && polite[0] != '\0' ? polite : "on";
     const char **worker_env = calloc((size_t)argc + 1, sizeof *worker_env); /* used until the process ends */
     if (worker_env == NULL) {
         return fail(ERR_MEMORY, "No memory is left.");
@@ -263,6 +274,9 @@ int main(int argc, char **argv)
             }
             options.bandwidth_bytes_s = number;
             break;
+        case POLITE:
+            polite = optarg;
+            break;
         case NO_EXEC:
             options.no_exec = true;
             break;
@@ -290,6 +304,9 @@ int main(int argc, char **argv)
     }
     if (optind < argc) {
         return usage("unexpected argument ", argv[optind]);
+    }
+    if (!read_switch(polite, &options.is_polite)) {
+        return usage("--polite and $SHOAL_POLITE want on or off, and not ", polite);
     }
     char standard_dir[KEEP_PATH_BYTES];
     if (given_dir == NULL && !default_dir(standard_dir, sizeof standard_dir)) {

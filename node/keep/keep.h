@@ -63,6 +63,7 @@ struct keep_spec {
                                           port (base/ports.h); this one stays the caller's. 0: none */
     uint64_t lease_ms;                 /* how long the run lives without keep_renew; > 0 */
     uint64_t log_cap_bytes;            /* >= KEEP_LOG_CAP_BYTES_MIN */
+    bool is_polite;                    /* all processes of the run get the lowest priority (node/keep/polite.h) */
     uint32_t stop_signal;              /* asks the program to save and leave; 1 ... 31, 0: SIGTERM */
     const uint8_t *identity;           /* bytes of the caller's own, which keep_scan gives back */
     size_t identity_bytes;             /* <= KEEP_IDENTITY_BYTES_MAX */

@@ -26,6 +26,7 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "node/keep/bars.h"
+#include "node/keep/polite.h"
 #include "node/keep/proto.h"
 #include "node/keep/shell.h"
 #include "node/keep/spec.h"
@@ -37,6 +38,7 @@
 #define PEER_BUFFER_BYTES 256
 #define KILL_PASSES 8
 #define WAIT_MS_MAX 1000 /* wake up once a second, so that a stall is noticed as one */
+#define SESSIONS_MS 5000 /* between two looks for sessions that the run has begun */
 #define LAST_MS_MAX 50   /* between two looks for the end of a program that was asked to stop */
 #define SCRIPT_MS 10000  /* for the rest of a script whose program was asked to stop and has ended: it may copy results */
 
@@ -65,6 +67,7 @@ struct keep {
     bool is_stopping; /* the daemon asked the worker to leave */
     struct keep_memory memory, memory_before; /* the last two readings */
     uint64_t memory_ms;                       /* of the last one */
+    uint64_t sessions_ms;                     /* when the sessions of the run were looked for last */
     enum keep_memory_cause memory_at_end;
     int stacks_fd; /* a report on the stacks of the processes; -1: none is being written */
     uint64_t stacks_until_ms, stacks_grace_ms; /* the order to end the run waits for the report until then */
@@ -420,6 +423,10 @@ _Noreturn static void child_run(const struct keep *keep, const struct keep_run *
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)umask(022);
     oom_prefer_worker();
+    if (spec->is_polite) {
+        keep_polite_process(0);
+        (void)keep_polite_session(0);
+    }
     if (chdir(spec->working_directory) != 0) {
         child_fail(report_fd, "entering the working directory");
     }
@@ -567,6 +574,9 @@ static int warm_start(struct keep *keep, struct child_failure *failure)
     }
     if (keep->held_fd >= 0) {
         fds[fd_count++] = keep->held_fd;
+    }
+    if (keep->spec.is_polite) {
+        keep_polite_process(keep->worker); /* as long as it has one thread */
     }
     const struct timeval patience = {.tv_sec = KEEP_WARM_ANSWER_MS / 1000};
     (void)setsockopt(KEEP_FD_WARM, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -756,10 +766,21 @@ static void memory_look(struct keep *keep)
     }
 }
 
+/* A program may begin sessions of its own, as `setsid` and launchers of several processes do. */
+static void sessions_look(struct keep *keep)
+{
+    uint64_t now_ms = clock_ms();
+    if (!keep->spec.is_polite || (keep->sessions_ms != 0 && now_ms - keep->sessions_ms < SESSIONS_MS)) {
+        return;
+    }
+    keep->sessions_ms = keep_polite_sessions() ? now_ms : now_ms - SESSIONS_MS + WAIT_MS_MAX;
+}
+
 static void run(struct keep *keep)
 {
     for (;;) {
         memory_look(keep);
+        sessions_look(keep);
         children_reap(keep);
         switch (keep_core_tick(&keep->core, clock_ms())) {
         case KEEP_DO_NOTHING:

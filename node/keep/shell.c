@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/err.h"
+#include "node/keep/polite.h"
 #include "node/keep/proto.h"
 #include "node/keep/shell_wire.h"
 #include "node/keep/spec.h"
@@ -28,6 +29,8 @@
 #define BEGIN_MS 30000 /* until the client has told what to run */
 #define HANGUP_MS 1000 /* from SIGHUP to SIGKILL */
 #define KILL_MS 50     /* between rounds of SIGKILL */
+#define SESSION_TRIES 4
+#define SESSION_TRY_MS 30
 #define LAST_MS 2000   /* for the client to take the last frame */
 
 /* A command that runs. */
@@ -178,8 +181,18 @@ _Noreturn static void child_fail(int report, const char *step)
     _exit(written == (ssize_t)sizeof failure ? 126 : 125);
 }
 
+/* A command of a polite run takes no more from the machine's other processes than the run does. */
+static void be_polite(void)
+{
+    const struct timespec pause = {.tv_nsec = SESSION_TRY_MS * 1000000L};
+    keep_polite_process(0);
+    for (int i = 0; i < SESSION_TRIES && !keep_polite_session(0); i++) {
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 /* `fds`: standard input, output and error; with a terminal all the same. */
-_Noreturn static void child_run(const struct shell *shell, const char *directory, char **words, char **variables,
+_Noreturn static void child_run(const struct shell *shell, const struct keep_run *spec, char **words, char **variables,
                                 const int fds[3], pid_t parent, int report)
 {
     if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
@@ -187,6 +200,9 @@ _Noreturn static void child_run(const struct shell *shell, const char *directory
     }
     if (getppid() != parent) {
         _exit(125);
+    }
+    if (spec->is_polite) {
+        be_polite();
     }
     if (shell->has_terminal && ioctl(fds[0], TIOCSCTTY, 0) != 0) {
         child_fail(report, "taking the terminal");
@@ -204,7 +220,7 @@ _Noreturn static void child_run(const struct shell *shell, const char *directory
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)umask(022);
     prefer_for_oom();
-    if (chdir(directory) != 0) {
+    if (chdir(spec->working_directory) != 0) {
         child_fail(report, "entering the trial's directory");
     }
     environ = variables; /* execvp looks through its PATH */
@@ -279,7 +295,7 @@ static bool start(struct shell *shell, const struct keep_run *run)
     }
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
-        child_run(shell, run->working_directory, words, variables, fds, parent, report[1]);
+        child_run(shell, run, words, variables, fds, parent, report[1]);
     }
     int error = errno;
     for (int i = 0; i < (shell->has_terminal ? 1 : 3); i++) {

@@ -39,7 +39,7 @@ size_t keep_spec_bytes(const struct keep_spec *spec)
 
 void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec)
 {
-    pack_map(writer, 10);
+    pack_map(writer, 11);
     pack_text(writer, "version");
     pack_u64(writer, KEEP_PROTO_VERSION);
     pack_text(writer, "identity");
@@ -54,6 +54,8 @@ void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec)
     pack_text(writer, spec->entrypoint);
     pack_text(writer, "stop_signal");
     pack_u64(writer, spec->stop_signal);
+    pack_text(writer, "polite");
+    pack_bool(writer, spec->is_polite);
     pack_text(writer, "locks");
     pack_texts(writer, spec->lock_paths, spec->lock_count);
     pack_text(writer, "environment");
@@ -208,6 +210,7 @@ int keep_run_read(const uint8_t *bytes, size_t count, struct keep_run *out)
     struct pack_reader lease = pack_find(&reader, "lease_ms");
     struct pack_reader log_cap = pack_find(&reader, "log_cap_bytes");
     struct pack_reader stop_signal = pack_find(&reader, "stop_signal");
+    struct pack_reader polite = pack_find(&reader, "polite");
     struct pack_reader secret_bytes = pack_find(&reader, "secret_bytes");
     size_t environment_count;
     run.working_directory = text_take(&working_directory, "");
@@ -220,6 +223,7 @@ int keep_run_read(const uint8_t *bytes, size_t count, struct keep_run *out)
     run.stop_signal = (int)pack_read_u64_max(&stop_signal, 31);
     run.secret_bytes = (size_t)pack_read_u64_max(&secret_bytes, KEEP_SECRETS_BYTES_MAX);
     run.secret_bytes = secret_bytes.failed ? 0 : run.secret_bytes;
+    run.is_polite = pack_read_bool(&polite) && !polite.failed;
     run.stop_signal = stop_signal.failed || run.stop_signal == 0 ? SIGTERM : run.stop_signal;
     if (run.working_directory == NULL || run.command == NULL || run.shell == NULL || run.locks == NULL || run.environment == NULL ||
         lease.failed || log_cap.failed || run.lease_ms == 0 || run.log_cap_bytes < KEEP_LOG_CAP_BYTES_MIN) {

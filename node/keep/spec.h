@@ -27,6 +27,7 @@ struct keep_run {
     uint64_t lease_ms;
     uint64_t log_cap_bytes;
     int stop_signal; /* SIGTERM if the spec has none */
+    bool is_polite;
     size_t secret_bytes; /* that wait in the socket, for keep_run_add_secrets */
 };
 

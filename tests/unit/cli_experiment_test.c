@@ -48,7 +48,7 @@ static void lists_come_as_tables_or_json(void **state)
           "\"state\":\"alive\"},\"version\":\"0.1.0\",\"address\":\"10.0.0.1:7410\",\"uptime_s\":61,\"nodes\":3,"
           "\"nodes_alive\":2,"
           "\"slots\":6,\"slots_free\":5,\"experiments\":2,\"experiments_live\":1,\"records\":40,\"memory_bytes\":"
-          "1048576,"
+          "1048576,\"polite\":true,"
           "\"syncing\":false,\"disk_full\":true,\"refused\":{\"handshakes\":3,\"strangers\":0}"},
          NULL},
         {NULL, {NULL}, NULL}};

@@ -1,6 +1,7 @@
 /* Workers start, end by themselves, or are ended. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,6 +18,7 @@
 
 #include "base/err.h"
 #include "base/ports.h"
+#include "node/keep/text_file.h"
 #include "tests/unit/keep_fixture.h"
 
 static void file_write(const char *path, const char *text)
@@ -132,6 +134,33 @@ static void the_worker_gets_its_environment_directory_and_session_only(void **st
     assert_int_equal(sscanf(text + at, "%31[0-9]", session), 1);
     (void)snprintf(expected, sizeof expected, "%s\n%s\nerr\n0022\n", session, session);
     assert_string_equal(text + at, expected);
+}
+
+/* The sessions of the run are looked for once it runs, and again while the kernel takes no change. */
+static bool is_least_session(pid_t pid)
+{
+    char text[64];
+    return !keep_text_read(text, sizeof text, "/proc/%d/autogroup", (int)pid) || strstr(text, "nice 19") != NULL;
+}
+
+static void a_polite_run_has_the_lowest_priority(void **state)
+{
+    (void)state;
+    struct run run;
+    struct keep_link link;
+    struct keep_event event;
+    run_make(&run, "polite", "setsid sh -c 'echo $$ > session.new; mv session.new session; exec sleep 900' & exec sleep 900");
+    run.spec.is_polite = true;
+    spawn(&run, &link);
+    event_wait(&link, KEEP_EVENT_STARTED, &event);
+    pid_t session = pid_wait(&run, "session");
+    assert_int_equal(sched_getscheduler(event.worker_pid), SCHED_IDLE);
+    assert_int_equal(sched_getscheduler(session), SCHED_IDLE);
+    assert_int_equal(sched_getscheduler(event.keep_pid), sched_getscheduler(0));
+    WAIT_UNTIL(is_least_session(event.worker_pid) && is_least_session(session));
+    assert_int_equal(keep_kill(&link, 0), 0);
+    event_wait(&link, KEEP_EVENT_ENDED, &event);
+    assert_int_equal(event.status.reason, KEEP_KILLED);
 }
 
 static void a_variable_is_as_long_as_the_kernel_takes(void **state)
@@ -529,6 +558,7 @@ int main(void)
         T(a_missing_program_is_127_with_a_message_in_the_log),
         T(the_worker_gets_its_environment_directory_and_session_only),
         T(secrets_reach_the_worker_and_no_file),
+        T(a_polite_run_has_the_lowest_priority),
         T(a_variable_is_as_long_as_the_kernel_takes),
         T(a_missing_working_directory_is_a_failure_to_start),
         T(bad_specs_and_programs_are_refused_with_a_sentence),

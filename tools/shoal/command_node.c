@@ -62,6 +62,11 @@ static void render_status(struct cli *cli, const msgpack_object *document)
     (void)fprintf(out, "experiments  %llu live of %llu\n",
                   (unsigned long long)document_number(document, "experiments_live"),
                   (unsigned long long)document_number(document, "experiments"));
+    if (document_has(document, "polite")) {
+        (void)fprintf(out, "workers      %s\n",
+                      document_true(document, "polite") ? "after this machine's other processes (shoald --polite on)"
+                                                        : "beside this machine's other processes (shoald --polite off)");
+    }
     (void)fprintf(out, "records      %llu\n", (unsigned long long)document_number(document, "records"));
     write_refused(out, document);
     print_blocked(out, document, "blocked      ");

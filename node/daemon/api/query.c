@@ -62,6 +62,7 @@ void query_status(struct daemon *daemon, struct client_request *request, int arg
                                         .address = node_core_own_fact(daemon->core)->addresses[0],
                                         .uptime_s = (daemon_now_ms() - daemon->started_ms) / 1000,
                                         .memory_bytes = anonymous_bytes(),
+                                        .is_polite = daemon->options.is_polite,
                                         .handshakes = control.refused + control.failed + bulk.failed,
                                         .oversized = control.oversized,
                                         .overrun = control.overrun,

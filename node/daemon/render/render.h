@@ -35,6 +35,7 @@ struct render_status_extra {
     const char *address; /* of the control socket; "" while not bound */
     uint64_t uptime_s;
     uint64_t memory_bytes; /* anonymous resident memory */
+    bool is_polite; /* workers have the lowest priority */
     /* Numbers of connections and messages that the shell refused; the core's numbers are added. */
     uint64_t handshakes, strangers, oversized, overrun, malformed, forged, tokens;
     node_id was; /* our node id before the last rekey; none: the key is the first one */
@@ -74,9 +75,9 @@ struct render_warm {
 void render_warm(const struct node_core *core, const struct render_warm *warm, uint32_t count, struct pack_writer *frame);
 
 /* Writes `mesh node version address addresses uptime_s nodes nodes_alive nodes_drained slots slots_free experiments
- * experiments_live records memory_bytes syncing disk_full memory_full refused scrub twin was clock_ahead_s`. `slots` and
+ * experiments_live records memory_bytes polite syncing disk_full memory_full refused scrub twin was clock_ahead_s`. `slots` and
  * `nodes_drained` count living nodes only. */
-#define RENDER_STATUS_PAIRS 23
+#define RENDER_STATUS_PAIRS 24
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *frame);
 
 /* Writes `nodes` (map of state to number, as `nodes` lists them) and `slots` (array of maps `kind state count`, as

@@ -556,6 +556,7 @@ static void spawn_work(struct job *job)
                              .held_fd = spawn->held_fd,
                              .lease_ms = LEASE_MS,
                              .log_cap_bytes = DAEMON_LOG_CAP_BYTES,
+                             .is_polite = spawn->daemon->options.is_polite,
                              .stop_signal = spawn->stop_signal,
                              .identity = spawn->identity,
                              .identity_bytes = spawn->identity_bytes,

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "node/daemon/workers/environment.h"
+#include "node/keep/polite.h"
 #include "node/keep/processes.h"
 
 /* packages.py as a text with a NUL at its end. */
@@ -51,6 +52,10 @@ pid_t packages_start(const struct daemon *daemon, const struct config *config, c
     }
     bool has_memory = variables != NULL && !start.failed;
     int error = has_memory ? start_process(config, environments, directory, variables, &pid) : ENOMEM;
+    if (error == 0 && daemon->options.is_polite) {
+        keep_polite_process(pid);
+        (void)keep_polite_session(pid);
+    }
     free(variables);
     environment_close(&start);
     errno = error;

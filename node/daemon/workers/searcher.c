@@ -224,6 +224,7 @@ static void spawn_work(struct job *job)
                              .environment_count = spawn->start.count,
                              .lease_ms = LEASE_MS,
                              .log_cap_bytes = LOG_BYTES,
+                             .is_polite = spawn->daemon->options.is_polite,
                              .token = spawn->token};
     spawn->code_read = keep_spawn(spawn->daemon->keep_program, &spec, &spawn->link, spawn->why);
 }
