@@ -128,6 +128,31 @@ def a_node_without_a_door_for_others_cannot_be_connected_to(lab):
     expect("Secure" not in plain.get(node.json("open")["url"].split(str(plain.port))[1], token=None).fields["Set-Cookie"], "its cookie")
 
 
+@case(limit_s=60)
+def a_browser_here_gets_a_session_at_the_door_of_another_node(lab):
+    alder, birch = lab.mesh(2, slots="cpu:1").nodes
+    for words in (["open", "--node", "birch"], ["open", "--node", "birch", "--json"]):
+        try:
+            alder.run(*words)
+            raise AssertionError("there is a link to a door for the other machine only")
+        except Refused as error:
+            expect("birch has no door for other machines" in str(error) and "ssh -L" in str(error), f"{error}")
+    birch.kill_daemon()
+    birch.options = ["--http", f"0.0.0.0:{free_port()}"]
+    birch.start()
+    door = Door(birch)
+    wait_until(lambda: told(alder, birch), 20, "alder to know of birch's door")
+    wait_until(lambda: all(row["state"] == "alive" for row in alder.json("nodes")["nodes"]), 20, "alder to hear of birch")
+    link = alder.json("open", "--node", "birch", "--read-only")
+    expect(link["certificate"] == told(birch, birch)["certificate"], f"{link}")
+    path = link["url"][link["url"].index("/login"):]
+    cookie = door.get(path, token=None).fields["Set-Cookie"].split(";")[0]
+    session = door.get("/api/v1/session", token=None, Cookie=cookie).json()
+    expect(session["name"] == "birch" and session["is_session"] and session["read_only"], f"{session}")
+    expect(door.get(path, token=None).status == 401, "the link works twice")
+    expect(any("shoal open --node" in line for line in events_of(birch)), "birch tells of it")
+
+
 TRUSTING = """
 import json, os, ssl, urllib.request
 context = ssl.create_default_context(cafile=os.environ["MLFLOW_TRACKING_SERVER_CERT_PATH"])

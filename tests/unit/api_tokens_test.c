@@ -263,7 +263,7 @@ static void rights_are_those_of_the_token_for_every_request(void **state)
 static void a_worker_and_the_local_socket_are_not_reached(void **state)
 {
     (void)state;
-    static const char *const closed[] = {"login_code", "searcher_turn", "exec", "forward", "worker_open", "worker_save", "worker_report"};
+    static const char *const closed[] = {"login_code", "node_login_code", "searcher_turn", "exec", "forward", "worker_open", "worker_save", "worker_report"};
     for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
         ask(closed[i], FULL, NULL, NULL);
         assert_int_equal(code_heard(), EXIT_NO_RIGHTS);
@@ -487,6 +487,18 @@ static void without_a_door_there_is_no_link(void **state)
     assert_string_equal(address, "http://[::1]:9");
 }
 
+static void a_link_for_another_machine_needs_a_door_for_it(void **state)
+{
+    (void)state;
+    uint64_t lines = keeper->line_seq;
+    guest.client.is_guest = false;
+    ask("node_login_code", NULL, NULL, NULL); /* the door listens on this machine only */
+    assert_int_equal(code_heard(), EXIT_REFUSED);
+    assert_int_equal(keeper->line_seq, lines);
+    ask("node_login_code", NULL, "node", "00");
+    assert_int_equal(code_heard(), EXIT_USAGE);
+}
+
 static void a_session_tells_what_its_bearer_may_do(void **state)
 {
     (void)state;
@@ -575,6 +587,7 @@ int main(void)
         TEST(a_link_works_once_and_for_a_minute),
         TEST(of_many_links_the_latest_work),
         TEST(without_a_door_there_is_no_link),
+        TEST(a_link_for_another_machine_needs_a_door_for_it),
         TEST(a_session_tells_what_its_bearer_may_do),
         TEST(the_list_names_tokens_and_no_secret),
         TEST(an_id_that_is_no_tokens_revokes_nothing),

@@ -226,10 +226,16 @@ static void a_door_that_cannot_be_trusted_leaves_no_file(void **state)
     assert_int_equal(RUN("connect", "birch", "--out", path), CLI_REFUSED); /* nobody listens there */
     assert_int_equal(RUN("connect", "cedar", "--out", path), CLI_REFUSED);
     assert_sentence("cedar tells no address of its door");
+    assert_int_equal(RUN("open", "--node", "birch"), CLI_REFUSED);
+    assert_int_equal(RUN("open", "--node", "cedar", "--print"), CLI_REFUSED);
+    assert_int_equal(RUN("open", "--node", "alder"), CLI_REFUSED);
+    assert_sentence("alder has no door for other machines; start its shoald with --http 0.0.0.0:7412, or come through ssh -L");
+    assert_int_equal(RUN("open", "--node", "nobody"), CLI_NO_SUCH_THING);
     assert_string_equal(out_text, "");
     assert_int_not_equal(access(path, F_OK), 0);
     assert_int_equal(RUN("connect"), CLI_USAGE);
     fake_stop();
+    assert_null(strstr(fake.ops, "node_login_code")); /* no code is made for a door that was not reached */
 }
 
 static void sessions_are_listed_and_ended(void **state)

@@ -112,6 +112,10 @@ static void only_what_any_member_may_ask_is_taken(void **state)
         assert_true(ask(daemon, i + 1, others[i], &reply));
         assert_true(!reply.ok && reply.code == EXIT_REFUSED);
     }
+    assert_false(ask(daemon, 100, "node_login_code", &reply)); /* taken, but this node has no door */
+    relay_process(daemon, 1000);
+    assert_true(ask(daemon, 100, "node_login_code", &reply));
+    assert_true(!reply.ok && memmem(reply.error, reply.error_bytes, "no door for other machines", 26) != NULL);
     daemon_free(daemon);
 }
 

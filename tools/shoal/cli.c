@@ -19,6 +19,7 @@ static const struct option_rule join_options[] = {
     {NULL, NULL, NULL},
 };
 static const struct option_rule open_options[] = {
+    {"node", "NODE", "the dashboard of another node, at its door for other machines"},
     {"read-only", NULL, "the session may change nothing"},
     {"print", NULL, "print the link only; start no browser"},
     {NULL, NULL, NULL}};
@@ -271,7 +272,8 @@ const struct command cli_commands[] = {
      join_options, 1, 1, command_join},
     {"open", "[EXP[/TRIAL]]", "open the dashboard of this node in a browser",
      "Prints a link that opens one session, within a minute. From another machine: ssh -L 7412:127.0.0.1:7412 HOST, and open the link\n"
-     "there.\n",
+     "there. --node NODE opens the dashboard of a node whose shoald has a door for other machines (--http 0.0.0.0:7412): the door has to\n"
+     "have the certificate of which that node has told the mesh, and its SHA-256 is printed for the browser's warning.\n",
      open_options, 0, 1, command_open},
     {"connect", "NODE", "trust the HTTPS door of a node from this machine",
      "Fetches the certificate of the door (shoald --http 0.0.0.0:7412), compares it with what the node has told the mesh, and writes it to\n"

