@@ -72,7 +72,7 @@ static bool has_value(const struct config_option *option, const struct config *c
 {
     uint32_t count;
     uint64_t number;
-    if (!is_of_searcher(option, config)) {
+    if (option->is_of_submitter || !is_of_searcher(option, config)) {
         return false;
     }
     switch (option->kind) {

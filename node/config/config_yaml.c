@@ -31,6 +31,9 @@ void config_describe(void (*row)(void *context, const struct config_option_text 
     _Static_assert(sizeof types / sizeof types[0] == OPTION_OTHER, "one for each kind but the last");
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *option = &config_options[i];
+        if (option->is_of_submitter) {
+            continue;
+        }
         char allowed[TREE_WORDS_BYTES], standard[TREE_WORDS_BYTES];
         struct config_option_text text = {
             .key = option->key,

@@ -12,6 +12,7 @@
 static const struct {
     const char *key, *why;
 } refusals[] = {
+    {"user", "the node that takes the experiment writes down the account that submits it; remove the key"},
     {"sync", "local SGD is not supported yet; remove the key, and gradients are averaged at every step"},
 };
 
@@ -186,7 +187,7 @@ size_t options_section_keys(const char *section, char words[CONFIG_OPTIONS_MAX][
     size_t count = 0, prefix_bytes = strlen(section);
     for (size_t i = 0; i < config_option_count; i++) {
         const char *rest = config_options[i].key + prefix_bytes;
-        if (strncmp(config_options[i].key, section, prefix_bytes) == 0) {
+        if (strncmp(config_options[i].key, section, prefix_bytes) == 0 && !config_options[i].is_of_submitter) {
             char word[TREE_KEY_BYTES_MAX];
             (void)bytes_copy_text_n(word, sizeof word, rest, strcspn(rest, "."));
             if (count == 0 || strcmp(words[count - 1], word) != 0) { /* the rows of a section stand together */

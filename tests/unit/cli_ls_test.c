@@ -18,8 +18,8 @@
 #define LIST                                                                                                                  \
     "\"ok\":true,\"end\":true,\"experiments\":["                                                                              \
     ROW("a000000000000001", "mlp", "completed", "1763700000", VALUE("0.25"),                                                  \
-        ",\"labels\":{\"lr\":\"low\",\"best\":\"\"},\"description\":\"it is, so to say, \\\"the\\\" one\"") ","                        \
-    ROW("b000000000000002", "cnn", "failed", "1763800000", "null", ",\"labels\":{\"lr\":\"high\"}") ","                         \
+        ",\"user\":\"ada\",\"labels\":{\"lr\":\"low\",\"best\":\"\"},\"description\":\"it is, so to say, \\\"the\\\" one\"") ","                        \
+    ROW("b000000000000002", "cnn", "failed", "1763800000", "null", ",\"user\":\"bob\",\"labels\":{\"lr\":\"high\"}") ","                         \
     ROW("c000000000000003", "rnn", "completed", "1763750000", VALUE("0.125"), ",\"labels\":{}") ","                           \
     ROW("d000000000000004", "old", "completed", "1763600000", VALUE("0.5"), ",\"archived\":true") "]"
 
@@ -55,6 +55,18 @@ static void archived_ones_are_left_out_unless_asked_for(void **state)
     fake_stop();
 }
 
+static void users_are_shown_where_there_are_several(void **state)
+{
+    (void)state;
+    fake_start(lists);
+    assert_int_equal(RUN("ls"), CLI_DONE);
+    assert_has(out_text, "  USER  ");
+    assert_has(out_text, "  bob ");
+    assert_int_equal(RUN("ls", "--state", "failed"), CLI_DONE);
+    assert_lacks(out_text, "USER");
+    fake_stop();
+}
+
 static void filters_leave_what_fits_all_of_them(void **state)
 {
     (void)state;
@@ -65,6 +77,9 @@ static void filters_leave_what_fits_all_of_them(void **state)
     assert_string_equal(NAMES("--label", "l"), "");
     assert_string_equal(NAMES("--label", "lr", "--label", "best"), "mlp");
     assert_string_equal(NAMES("--state", "failed", "--label", "best"), "");
+    assert_string_equal(NAMES("--user", "ada"), "mlp");
+    assert_string_equal(NAMES("--user", "ada", "--user", "bob"), "mlp cnn");
+    assert_string_equal(NAMES("--user", "ad"), "");
     assert_string_equal(NAMES("--since", "2025-11-21 12:00"), "rnn cnn");
     assert_int_equal(RUN("ls", "--json", "--state", "failed"), CLI_DONE);
     assert_has(out_text, "{\"experiments\": [{\"id\": \"b000000000000002\"");
@@ -97,7 +112,7 @@ static void csv_has_numbers_in_full_and_quotes_what_needs_it(void **state)
                                   "b000000000000002,,2,lr=high,,no\n");
     assert_int_equal(RUN("ls", "--csv", "--label", "nothing"), CLI_DONE);
     assert_string_equal(out_text, "id,name,state,submitted,total,queued,running,completed,failed,stopped,best_trial,metric,best,labels,"
-                                  "description\n");
+                                  "description,user\n");
     fake_stop();
 }
 
@@ -150,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(archived_ones_are_left_out_unless_asked_for, stop_what_runs),
+        cmocka_unit_test_teardown(users_are_shown_where_there_are_several, stop_what_runs),
         cmocka_unit_test_teardown(filters_leave_what_fits_all_of_them, stop_what_runs),
         cmocka_unit_test_teardown(rows_are_sorted_and_those_without_a_value_are_last, stop_what_runs),
         cmocka_unit_test_teardown(csv_has_numbers_in_full_and_quotes_what_needs_it, stop_what_runs),

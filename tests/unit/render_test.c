@@ -101,6 +101,7 @@ static void load_experiment(struct fixture *f, uint32_t number, uint32_t trials,
 {
     struct config config;
     make_config(&config, trials, max_restarts);
+    (void)snprintf(config.user, sizeof config.user, "ada");
     load_configured(f, number, &config);
 }
 
@@ -390,7 +391,7 @@ static void an_experiment_is_shown_before_anything_runs(void **state)
     load_experiment(f, 0, 2, 5);
     const char *text = show(f, 0);
     assert_has(text, "\"id\":\"e0e0e0e000000001\",\"name\":\"exp\",\"state\":\"queued\",\"coordinator_label\":null,\"coordinator\":null,"
-                     "\"coordinator_name\":null,\"term\":null,\"best\":null,\"submitted_s\":1600000000,\"labels\":{},\"description\":null,"
+                     "\"coordinator_name\":null,\"term\":null,\"best\":null,\"submitted_s\":1600000000,\"user\":\"ada\",\"labels\":{},\"description\":null,"
                      "\"archived\":false,\"pinned\":false,\"priority\":42,\"counts\":"
                      "{\"total\":2,\"queued\":2,\"paused\":0,\"cancelled\":0,\"running\":0,\"completed\":0,\"failed\":0,\"stopped\":0},\"metric\":\"accuracy\","
                      "\"smaller_is_better\":false,\"slots_per_trial\":1,\"replicas\":2,\"trouble\":null,\"halted\":false,"

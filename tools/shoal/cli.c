@@ -108,6 +108,7 @@ static const struct option_rule run_options[] = {
 static const struct option_rule ls_options[] = {
     {"state", "STATE", "only experiments in this state, or in one of several: running,paused"},
     {"label", "NAME=VALUE", "only experiments with this label, whatever its value if VALUE is left out; may be repeated"},
+    {"user", "NAME", "only experiments that this account submitted, as the node that took them saw it; may be repeated"},
     {"since", "TIME", "only experiments submitted since then: a time ago, e.g. 2h or 7d, or a time, e.g. '2026-11-25 16:00'"},
     {"archived", NULL, "also experiments that are archived"},
     {"sort", "COLUMN", "the order, by one column or several: state,-best; with a - the largest first; default: submitted"},
@@ -350,7 +351,8 @@ const struct command cli_commands[] = {
      run_options, 1, OPERANDS_MAX, command_run},
     {"ls", "", "the experiments",
      "The columns are id, name, state, trials, total, queued, running, completed, failed, stopped, best, metric, best_trial,\n"
-     "coordinator, term, submitted, labels, description, pinned, archived, priority and waiting. Experiments without a value are last.\n",
+     "coordinator, term, submitted, user, labels, description, pinned, archived, priority and waiting. Experiments without a value\n"
+     "are last. user is shown by itself where the experiments have several.\n",
      ls_options, 0, 0, command_ls},
     {"show", "EXP[/TRIAL]", "one experiment and its trials, or one trial",
      "The columns are " TRIALS_NAMES ":\n"

@@ -67,7 +67,7 @@ enum kind { KIND_NONE, KIND_EXPERIMENT, KIND_TRIAL, KIND_NODE, KIND_SLOT, KIND_I
 #define WEBHOOK_EVENT_WORDS "completed failed best node_lost"
 #define COLUMN_WORDS \
     "id name state trials total queued running completed failed stopped best metric best_trial coordinator term submitted " \
-    "labels description pinned archived priority waiting"
+    "user labels description pinned archived priority waiting"
 #define EVENT_WORDS "node slot experiment trial worker checkpoint"
 
 static enum kind kind_of(const char *name)

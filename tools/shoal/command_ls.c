@@ -7,11 +7,13 @@
 
 #include "base/bytes.h"
 #include "base/document.h"
+#include "node/core/facts/config.h"
 #include "tools/shoal/print.h"
 #include "tools/shoal/table_choice.h"
 
 #define STATES_MAX 16
 #define LABELS_MAX 16
+#define USERS_MAX 16
 #define CELL_BYTES 512
 
 /* ---- columns ------------------------------------------------------------------------------------------------------------- */
@@ -39,6 +41,7 @@ static const struct column {
     {"coordinator", "COORDINATOR", "coordinator_name", KIND_NODE, true},
     {"term", "TERM", "term", KIND_NUMBER, false},
     {"submitted", "SUBMITTED", "submitted_s", KIND_TIME, false},
+    {"user", "USER", "user", KIND_TEXT, true},
     {"labels", "LABELS", "labels", KIND_LABELS, true},
     {"description", "DESCRIPTION", "description", KIND_TEXT, true},
     {"pinned", "PINNED", "pinned", KIND_TRUTH, false},
@@ -172,6 +175,8 @@ struct filter {
     size_t states[STATES_MAX], state_count;
     const char *labels[LABELS_MAX];
     size_t label_count;
+    const char *users[USERS_MAX];
+    size_t user_count;
     uint64_t since_ms;
     bool has_archived;
 };
@@ -188,6 +193,7 @@ static int read_filter(struct cli *cli, const struct arguments *arguments, struc
     const struct choice states = {.option = "state", .thing = "state", .name = state_name};
     *out = (struct filter){.has_archived = options_has(arguments, "archived")};
     out->label_count = options_values(arguments, "label", out->labels, LABELS_MAX);
+    out->user_count = options_values(arguments, "user", out->users, USERS_MAX);
     if (since != NULL && options_since(since, (uint64_t)time(NULL), &out->since_ms) != 0) {
         return cli_fail(cli, CLI_USAGE, "--since %.40s is no time; allowed are 2h, 7d, 2026-11-25 and '2026-11-25 16:00'", since);
     }
@@ -210,6 +216,18 @@ static bool has_label(const msgpack_object *item, const char *wanted)
     return false;
 }
 
+/* One of the users that are asked for; "": of an experiment whose submitter is not known. */
+static bool has_user(const msgpack_object *item, const struct filter *filter)
+{
+    char user[CONFIG_USER_BYTES];
+    bool is_one = filter->user_count == 0;
+    document_text(item, "user", user, sizeof user);
+    for (size_t i = 0; i < filter->user_count; i++) {
+        is_one |= strcmp(user, filter->users[i]) == 0;
+    }
+    return is_one;
+}
+
 static bool is_wanted(const msgpack_object *item, const struct filter *filter)
 {
     char state[32];
@@ -221,7 +239,7 @@ static bool is_wanted(const msgpack_object *item, const struct filter *filter)
     for (size_t i = 0; i < filter->label_count; i++) {
         has_state = has_state && has_label(item, filter->labels[i]);
     }
-    return has_state && 1000 * document_number(item, "submitted_s") >= filter->since_ms;
+    return has_state && has_user(item, filter) && 1000 * document_number(item, "submitted_s") >= filter->since_ms;
 }
 
 /* Takes the rows that are not wanted out of the document. Returns how many of them are only left out for being archived. */
@@ -298,6 +316,19 @@ static bool any_has_labels(const msgpack_object_array *list)
     return false;
 }
 
+static bool has_several_users(const msgpack_object_array *list)
+{
+    char first[CONFIG_USER_BYTES] = "", user[CONFIG_USER_BYTES];
+    for (uint32_t i = 0; i < list->size; i++) {
+        document_text(&list->ptr[i], "user", user, sizeof user);
+        if (i > 0 && strcmp(user, first) != 0) {
+            return true;
+        }
+        memcpy(first, user, sizeof first);
+    }
+    return false;
+}
+
 /* Takes the column out. False: it is not among those that are shown. */
 static bool drop_column(struct chosen *shown, const char *name)
 {
@@ -316,7 +347,7 @@ static bool drop_column(struct chosen *shown, const char *name)
 /* Where the screen is narrow, columns that the user has not named go first; then ids are shortened, then cells are cut. */
 static void write_table(struct cli *cli, const msgpack_object_array *list, struct chosen *shown, bool may_drop)
 {
-    static const char *const dropped[] = {"term", "coordinator", "labels", "submitted"};
+    static const char *const dropped[] = {"term", "coordinator", "labels", "submitted", "user"};
     struct table table = {0};
     size_t screen_columns = SIZE_MAX, lines;
     if (cli->out_is_terminal) {
@@ -374,6 +405,9 @@ static int write_list(struct cli *cli, const struct arguments *arguments, struct
     if (!has_columns && !any_has_labels(&list->via.array)) {
         (void)drop_column(shown, "labels");
     }
+    if (!has_columns && !has_several_users(&list->via.array)) {
+        (void)drop_column(shown, "user");
+    }
     write_table(cli, &list->via.array, shown, !has_columns);
     print_waiting_experiments(cli->out, list->via.array, "waiting", "");
     if (archived > 0 && cli->out_is_terminal) {
@@ -387,8 +421,8 @@ int command_ls(struct cli *cli, const struct arguments *arguments)
 {
     const char *wanted = options_value(arguments, "columns"), *sort = options_value(arguments, "sort");
     const char *standard = options_has(arguments, "csv")
-                               ? "id,name,state,submitted,total,queued,running,completed,failed,stopped,best_trial,metric,best,labels,description"
-                               : "id,name,state,trials,best,coordinator,term,submitted,labels";
+                               ? "id,name,state,submitted,total,queued,running,completed,failed,stopped,best_trial,metric,best,labels,description,user"
+                               : "id,name,user,state,trials,best,coordinator,term,submitted,labels";
     struct client client;
     struct filter filter;
     struct chosen shown = {0}, sorted = {0};

@@ -253,9 +253,13 @@ void print_waiting_experiments(FILE *out, msgpack_object_array list, const char 
 /* What users have noted, a line each. */
 static void print_notes(FILE *out, const msgpack_object *experiment)
 {
-    char labels[512], description[PRINT_SUMMARY_BYTES];
+    char labels[512], description[PRINT_SUMMARY_BYTES], user[128];
     print_labels(document_find(experiment, "labels"), labels, sizeof labels);
     document_text(experiment, "description", description, sizeof description);
+    document_text(experiment, "user", user, sizeof user);
+    if (user[0] != '\0') {
+        (void)fprintf(out, "submitted by %s\n", user);
+    }
     if (description[0] != '\0') {
         (void)fprintf(out, "%s\n", description);
     }

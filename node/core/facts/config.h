@@ -20,6 +20,7 @@
 #define CONFIG_ENTRYPOINT_BYTES 1024 /* of an entrypoint in a record, with its NUL */
 #define CONFIG_METRIC_BYTES 64
 #define CONFIG_PROGRAM_BYTES 64 /* as FACT_PROGRAM_BYTES */
+#define CONFIG_USER_BYTES 64 /* of an account's name, with the NUL */
 #define CONFIG_PATH_BYTES 256 /* of environment.requirements and environment.python, with the NUL */
 #define CONFIG_SEARCHER_BYTES 512 /* of searcher.entrypoint, with the NUL */
 #define CONFIG_BEGIN_BYTES 64 /* of checkpoint.begin_from, with the NUL */
@@ -54,6 +55,7 @@ enum config_form {
 };
 
 struct config {
+    char user[CONFIG_USER_BYTES]; /* the account that submitted it, as its node saw it; "": not known. A claim that opens nothing */
     char name[CONFIG_NAME_BYTES];
     char description[256];
     char entrypoint[CONFIG_ENTRYPOINT_BYTES]; /* for the shell; "": it is in `command`. Read both with config_entrypoint */

@@ -67,6 +67,7 @@ struct config_option {
     const char *allowed;
     const char *standard_words; /* the default in the help; NULL: follows from the fields above */
     const char *help;           /* one or two sentences */
+    bool is_of_submitter; /* of records only: the node that takes the submit fills it in, and no file may have the key */
 };
 
 #define CONFIG_OPTIONS_MAX 80

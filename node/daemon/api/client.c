@@ -15,6 +15,7 @@ void client_add(struct daemon *daemon, struct client *client, const struct clien
 {
     client->door = door;
     client->slot = -1;
+    client->account = CLIENT_NO_ACCOUNT;
     client->serial = ++daemon->request_id;
     client->next = daemon->api->clients;
     daemon->api->clients = client;

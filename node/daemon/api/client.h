@@ -61,6 +61,7 @@ struct client_stream {
 };
 
 #define CLIENT_STREAMS_MAX 8
+#define CLIENT_NO_ACCOUNT UINT32_MAX
 
 /* A client, in a struct of its door. */
 struct client {
@@ -70,6 +71,7 @@ struct client {
     bool broken;         /* messages are dropped, and the door is about to remove the client */
     int slot;            /* slot of the worker that opened the connection with its token; -1: none */
     int process;         /* id of the process that connected; 0: not known */
+    uint32_t account;    /* user id of that process; CLIENT_NO_ACCOUNT: not known */
     bool is_guest;       /* comes by the HTTP door: each request has the rights of the token that it carries (tokens.h) */
     struct client_stream streams[CLIENT_STREAMS_MAX];
 };

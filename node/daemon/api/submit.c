@@ -1,5 +1,6 @@
 #include "node/daemon/api/submit.h"
 
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -7,14 +8,20 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/visible.h"
 #include "node/daemon/api/change.h"
 #include "node/daemon/api/query.h"
+#include "node/daemon/api/tokens.h"
 #include "node/daemon/wire/request.h"
+
+#define ACCOUNT_BYTES 16384 /* for an entry of the system's list of accounts */
 
 struct submit_job {
     struct job job;
     struct chunks *chunks;
     uint64_t serial, id;
+    uint32_t account;              /* that submits, unless `user` is known */
+    char user[CONFIG_USER_BYTES];
     experiment_id experiment;
     char file[REQUEST_FILE_BYTES];
     char *text;
@@ -87,6 +94,21 @@ static int pack_and_store(struct submit_job *submit, const struct config *config
     return result;
 }
 
+/* The name of an account, or its number where it has none. May wait for a directory service. */
+static void name_account(uint32_t account, char out[CONFIG_USER_BYTES])
+{
+    struct passwd entry, *found = NULL;
+    char bytes[ACCOUNT_BYTES];
+    if (getpwuid_r((uid_t)account, &entry, bytes, sizeof bytes, &found) != 0) {
+        found = NULL;
+    }
+    if (found != NULL && found->pw_name[0] != '\0') {
+        (void)visible_text(out, CONFIG_USER_BYTES, found->pw_name);
+    } else {
+        (void)format_text(out, CONFIG_USER_BYTES, "%u", account);
+    }
+}
+
 static void submit_work(struct job *job)
 {
     struct submit_job *submit = (struct submit_job *)job;
@@ -102,6 +124,10 @@ static void submit_work(struct job *job)
     submit->is_config_error = submit->result != 0;
     submit->begins = submit->result == 0 && config_begin(&config, &submit->begin);
     if (submit->result == 0) {
+        if (submit->user[0] == '\0') {
+            name_account(submit->account, submit->user);
+        }
+        (void)bytes_copy_text(config.user, sizeof config.user, submit->user);
         submit->result = pack_and_store(submit, &config);
     }
     if (submit->result == 0) {
@@ -270,6 +296,17 @@ static void submit_done(void *context, struct job *job)
     }
 }
 
+/* Of a request by HTTP the token's name stands for the account; a session, and a client that the system does not know, are taken for
+ * this node's own. */
+static void note_submitter(const struct daemon *daemon, const struct client_request *request, struct submit_job *submit)
+{
+    _Static_assert(sizeof submit->user == FACT_NAME_BYTES, "the name of a token fits");
+    submit->account = request->client->account != CLIENT_NO_ACCOUNT ? request->client->account : (uint32_t)geteuid();
+    if (request->client->is_guest) {
+        (void)tokens_name(daemon, request, submit->user);
+    }
+}
+
 void submit_request(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;
@@ -303,6 +340,7 @@ void submit_request(struct daemon *daemon, struct client_request *request, int a
     submit->text[wanted.config_bytes] = '\0';
     submit->text_bytes = wanted.config_bytes;
     submit->archive_bytes = wanted.archive_bytes;
+    note_submitter(daemon, request, submit);
     for (uint32_t i = 0; i < wanted.override_count; i++) {
         submit->overrides[submit->override_count] = strndup(wanted.overrides[i].text, wanted.overrides[i].bytes);
         submit->override_count += submit->overrides[submit->override_count] != NULL;

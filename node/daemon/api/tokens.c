@@ -140,6 +140,13 @@ bool tokens_admit(struct daemon *daemon, struct client_request *request, const s
     return false;
 }
 
+bool tokens_name(const struct daemon *daemon, const struct client_request *request, char out[FACT_NAME_BYTES])
+{
+    struct rights rights = rights_of(daemon, request);
+    memcpy(out, rights.name, sizeof rights.name);
+    return rights.name[0] != '\0';
+}
+
 /* ---- sessions -------------------------------------------------------------------------------------------------- */
 
 bool tokens_door_address(const struct daemon *daemon, char out[CONTROL_ADDRESS_BYTES])

@@ -19,6 +19,9 @@
 /* True if the guest may make the request, and sets request->worker for one of kind API_TRIAL; false after an error reply: EXIT_NO_TOKEN or EXIT_NO_RIGHTS. */
 bool tokens_admit(struct daemon *daemon, struct client_request *request, const struct api_row *row);
 
+/* Writes the name of the token that the guest's request carries. False: it carries a session, which acts as this node's owner. */
+bool tokens_name(const struct daemon *daemon, const struct client_request *request, char out[FACT_NAME_BYTES]);
+
 /* Tells of refused tokens that no event line has told of. Called in each turn of the loop. */
 void tokens_tick(struct daemon *daemon, uint64_t now_ms);
 

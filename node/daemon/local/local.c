@@ -249,12 +249,15 @@ static void turn_away(struct daemon *daemon, int fd)
     daemon_line_of(daemon, event_of_kind(EVENT_NODE_DOOR), "too many clients on the local socket: one was turned away");
 }
 
-/* The id of the process that has connected; 0 if the system does not say. */
-static int process_behind(int fd)
+/* Notes which process has connected, and its account, where the system says so. */
+static void look_behind(struct local_client *local)
 {
     struct ucred peer;
     socklen_t size = sizeof peer;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? (int)peer.pid : 0;
+    if (getsockopt(local->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+        local->client.process = (int)peer.pid;
+        local->client.account = (uint32_t)peer.uid;
+    }
 }
 
 /* Makes a client of a connection, or turns it away. */
@@ -282,7 +285,7 @@ static void accept_clients(struct daemon *daemon)
     for (int i = 0; i < ACCEPTED_MAX && (fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0; i++) {
         struct local_client *local = add(daemon, fd);
         if (local != NULL) {
-            local->client.process = process_behind(fd);
+            look_behind(local);
         }
     }
 }

@@ -123,7 +123,7 @@ static void put_trouble(const struct node_core *core, const struct view_experime
 }
 
 /* The pairs that ls and show have in common, except `trials`. */
-#define EXPERIMENT_PAIRS (9 + NOTE_PAIRS)
+#define EXPERIMENT_PAIRS (10 + NOTE_PAIRS)
 static void put_experiment(const struct node_core *core, const struct view_experiment *experiment,
                            msgpack_packer *packer)
 {
@@ -153,6 +153,8 @@ static void put_experiment(const struct node_core *core, const struct view_exper
     render_put_string(packer, "best");
     put_best(core, experiment, packer);
     render_put_u64(packer, "submitted_s", experiment->submitted_s);
+    render_put_string(packer, "user");
+    render_put_text_or_nil(packer, experiment->config->user);
     put_notes(experiment, packer);
 }
 

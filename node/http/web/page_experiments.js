@@ -28,6 +28,7 @@ const COLUMNS = [
   { id: "age", title: "Submitted", numeric: true, minor: true, value: (row) => row.submitted_s,
     text: (row) => ago(row.submitted_s),
     cell: (row) => h("time", { title: fullTime(row.submitted_s * 1000) }, ago(row.submitted_s)) },
+  { id: "user", title: "User", minor: true, value: (row) => row.user ?? "" },
   { id: "labels", title: "Labels", minor: true, value: (row) => labelsOf(row).join(" "),
     cell: (row) => h("span", { class: "labels" }, labelsOf(row).map((text) => h("span", { class: "tag" }, name(text)))) },
   { id: "coordinator", title: "Coordinator", minor: true, value: (row) => row.coordinator_label },
