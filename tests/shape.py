@@ -32,7 +32,7 @@ MAY_INCLUDE = {
 # lie in the house itself are its door: every room may include a header there; what such a header declares is the roof's, and is
 # called from outside. In a house with a room "." they are that room instead: no other may call or include them.
 ROOMS = {
-    "node/core": ["roof", "requests", "coordinator", "owner", "copies", "members", "ground", "view", "facts"],
+    "node/core": ["roof", "requests", "coordinator", "owner", "queue", "copies", "members", "ground", "view", "facts"],
     "node/daemon": [".", "local", "relay", "api", "workers", "outputs", "disk", "peers", "render", "wire", "ground"],
     "train": ["trainer", "shoal", "group", "plan", "search"],
 }

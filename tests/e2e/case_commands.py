@@ -86,6 +86,7 @@ def every_command_of_a_search_speaks_json(lab):
         ("wait", first): "state",
         ("watch", first): "experiment",
         ("slots",): "slots",
+        ("queue",): "queue",
         ("top",): "slots",
         ("checkpoint", "ls", first): "checkpoints",
         ("pause", live): "stored_on",

@@ -321,6 +321,11 @@ const struct command cli_commands[] = {
     {"slots", "", "the slots of the mesh, and what runs on them",
      "Below them the warm processes (environment.warm) of this node; each node lists its own.\n",
      no_options, 0, 0, command_slots},
+    {"queue", "", "which experiments wait for slots, in their order, and what for",
+     "Each line is an experiment and what the first of its waiting trials waits for. WAITING counts these trials, SINCE is when the\n"
+     "first one began to wait, SLOTS how many it asks for. Experiments that are paused, and trials that a search holds back, do\n"
+     "not wait for slots; shoal why EXP/TRIAL tells about any trial, shoal set EXP priority=N moves an experiment.\n",
+     no_options, 0, 0, command_queue},
     {"top", "", "the mesh at work: slots, what runs on them, how fast, and what it uses",
      "On a terminal a page that is drawn anew every 2 s, until Ctrl-C; in a pipe and with --json one page, after 4 s: a speed is\n"
      "taken over the last looks, at most 14 s. CPU and RAM are those of the worker's processes, CPU in percent of one processor;\n"

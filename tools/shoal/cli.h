@@ -77,6 +77,7 @@ int command_session_revoke(struct cli *cli, const struct arguments *arguments);
 int command_status(struct cli *cli, const struct arguments *arguments); /* command_node.c */
 int command_nodes(struct cli *cli, const struct arguments *arguments);
 int command_slots(struct cli *cli, const struct arguments *arguments);
+int command_queue(struct cli *cli, const struct arguments *arguments); /* command_queue.c */
 int command_top(struct cli *cli, const struct arguments *arguments); /* command_top.c */
 int command_events(struct cli *cli, const struct arguments *arguments);
 int command_withhold(struct cli *cli, const struct arguments *arguments); /* command_owner.c */

@@ -6,6 +6,7 @@
 
 #include "node/daemon/api/client.h"
 #include "node/daemon/render/choice.h"
+#include "node/daemon/render/queue.h"
 
 #define DOCUMENTS_TURN_US 2000 /* of each turn of the loop, and one part more */
 
@@ -17,6 +18,7 @@ struct shown {
     const struct curves *curves; /* NULL: the client has not asked for them */
     bool is_page;                /* `page` has the trials to show; else all are */
     struct render_choice page;
+    struct render_queue queue;
 };
 
 /* Writes the next part, as in render/render.h. */
@@ -35,7 +37,8 @@ struct document {
     uint32_t trial;
     bool has_curves, is_page;
     struct render_choice page;
-    void *memory; /* of the page; owned */
+    struct render_queue queue;
+    void *memory; /* of the page or the queue; owned */
     bool end;     /* `end` of the last part */
 };
 

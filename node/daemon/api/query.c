@@ -140,6 +140,11 @@ static bool part_rungs(const struct node_core *core, const struct shown *shown, 
     return render_rungs(core, shown->experiment, from, writer);
 }
 
+static bool part_queue(const struct node_core *core, const struct shown *shown, uint32_t *from, struct pack_writer *writer)
+{
+    return render_queue(core, &shown->queue, from, writer);
+}
+
 static bool part_generations(const struct node_core *core, const struct shown *shown, uint32_t *from,
                              struct pack_writer *writer)
 {
@@ -400,6 +405,20 @@ void query_list(struct daemon *daemon, struct client_request *request, int list)
         [QUERY_SLOTS] = {.part = part_slots, .tail = put_warm, .tail_pairs = RENDER_WARM_PAIRS, .end = true},
         [QUERY_EXPERIMENTS] = {.part = part_ls, .end = true}};
     documents_send(daemon, request->client, request->id, &documents[list]);
+}
+
+void query_queue(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    const struct view *view = node_core_view(daemon->core);
+    struct queue_entry *entries = malloc((view->experiment_count + 1u) * sizeof *entries);
+    if (entries == NULL) {
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "No memory is left for the queue.");
+        return;
+    }
+    struct document document = {.part = part_queue, .memory = entries, .end = true};
+    document.queue = (struct render_queue){entries, queue_list(view, entries, view->experiment_count)};
+    documents_send(daemon, request->client, request->id, &document);
 }
 
 void query_show(struct daemon *daemon, struct client_request *request, int argument)

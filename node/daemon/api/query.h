@@ -16,6 +16,7 @@ enum query_list { QUERY_NODES, QUERY_INVITES, QUERY_SLOTS, QUERY_EXPERIMENTS };
  * not used. */
 void query_status(struct daemon *daemon, struct client_request *request, int argument);
 void query_list(struct daemon *daemon, struct client_request *request, int list);
+void query_queue(struct daemon *daemon, struct client_request *request, int argument);
 void query_show(struct daemon *daemon, struct client_request *request, int argument);
 void query_trial(struct daemon *daemon, struct client_request *request, int argument);
 void query_rungs(struct daemon *daemon, struct client_request *request, int argument);

@@ -24,6 +24,7 @@ static const struct api_row rows[] = {
     {"calendar", API_READS, query_calendar, 0},
     {"stats", API_READS, query_stats, 0},
     {"scrape_targets", API_READS, query_scrape_targets, 0},
+    {"queue", API_READS, query_queue, 0},
     {"ls", API_READS, query_list, QUERY_EXPERIMENTS},
     {"show", API_READS, query_show, 0},
     {"trial", API_READS, query_trial, 0},
