@@ -67,6 +67,7 @@ enum node_event_kind {
     NODE_EVENT_LINK,      /* u.link: the answer to NODE_EFFECT_CHECK_LINK */
     NODE_EVENT_HINT,      /* u.hint: an address at which a member may be, from a beacon, a token or --peer */
     NODE_EVENT_ADDRESSES, /* u.addresses: the addresses of this node have changed */
+    NODE_EVENT_DOOR,      /* u.door: the certificate of this node's door for other machines has changed */
     NODE_EVENT_REQUEST,   /* u.request: from a user */
     NODE_EVENT_PREPARED,  /* u.worker: the slot's directory is ready, or making it has failed (code, text) */
     NODE_EVENT_WORKER_LISTENS, /* u.worker: the worker is in no group (any more) and listens on `port` for the next one;
@@ -194,6 +195,7 @@ struct node_event {
             char address[FACT_ADDRESS_BYTES];
         } hint;
         struct node_addresses addresses;
+        struct fact_door door;
         struct {
             uint64_t client; /* for NODE_EFFECT_REPLY */
             enum node_request_kind kind;

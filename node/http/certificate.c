@@ -46,7 +46,8 @@ static bool suits(gnutls_x509_crt_t certificate, const struct certificate_wish *
         return false;
     }
     time_t end = gnutls_x509_crt_get_expiration_time(certificate);
-    if (end < 0 || (uint64_t)end < wish->now_s + CERTIFICATE_LEFT_DAYS * DAY_S) {
+    time_t begin = gnutls_x509_crt_get_activation_time(certificate); /* later than now: it was made when the clock was wrong */
+    if (begin < 0 || (uint64_t)begin > wish->now_s || end < 0 || (uint64_t)end < wish->now_s + CERTIFICATE_LEFT_DAYS * DAY_S) {
         return false;
     }
     for (size_t i = 0; i < wish->name_count; i++) {

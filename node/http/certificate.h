@@ -21,7 +21,7 @@ struct certificate_wish {
     uint64_t now_s;
 };
 
-/* Whether the text holds a key and its certificate, of this owner, with all these names, and for long enough. */
+/* Whether the text holds a key and its certificate, of this owner, with all these names, good now and for long enough. */
 bool certificate_is_good(const char *pem, size_t count, const struct certificate_wish *wish);
 
 /* Makes a key and its certificate, as text, the certificate first. NULL, or a sentence's part that says what failed. */

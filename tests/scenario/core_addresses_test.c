@@ -52,6 +52,29 @@ static void a_node_that_moves_stays_alive(void **state)
     world_free(world);
 }
 
+static void others_hear_of_a_new_certificate(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct node_event event = {.kind = NODE_EVENT_DOOR, .u.door = {.address = "10.0.0.2:7412", .certificate = {7}}};
+    world_start_all(world);
+    world_run(world, SETTLES_MS);
+    world_step(world, 1, &event);
+    world_run(world, SETTLES_MS);
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        struct fact_key key = fact_key_empty();
+        struct fact_node fact;
+        const struct records_entry *entry =
+            records_find(node_core_records(world->nodes[i].core), record_ident_of(world->nodes[1].person.id, FACT_NODE, key.bytes, key.count));
+        assert_non_null(entry);
+        assert_int_equal(fact_node_read(&entry->record, &fact), 0);
+        assert_string_equal(fact.door.address, "10.0.0.2:7412");
+        assert_int_equal(fact.door.certificate[0], 7);
+    }
+    assert_whole(world); /* its addresses are those of before */
+    world_free(world);
+}
+
 static void an_old_address_may_belong_to_another_member(void **state)
 {
     (void)state;
@@ -240,6 +263,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_that_moves_stays_alive),
+        cmocka_unit_test(others_hear_of_a_new_certificate),
         cmocka_unit_test(an_old_address_may_belong_to_another_member),
         cmocka_unit_test(two_nodes_that_move_at_once_find_each_other),
         cmocka_unit_test(a_refusal_at_a_former_address_proves_no_death),

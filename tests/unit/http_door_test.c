@@ -20,10 +20,18 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "gossip/fingerprint.h"
 #include "node/daemon/api/client.h"
+#include "node/daemon/ground/jobs.h"
 #include "node/daemon/local/http.h"
+#include "node/daemon/peers/peers.h"
 
 #define CONTROL_FD 3
+#define FOR_OTHERS "10.0.0.5:7412"
+#define DAY_MS 86400000
+#define PEM_OF(letters) "-----BEGIN CERTIFICATE-----\n" letters "==\n-----END CERTIFICATE-----\n"
+#define FIRST_PEM PEM_OF("YQ")
+#define SECOND_PEM PEM_OF("Yg")
 
 static uint64_t now_ms = 1000;
 
@@ -59,6 +67,17 @@ static void tell(const void *bytes, size_t byte_count, const int *fds, size_t co
     }
 }
 
+/* A certificate that ENDS, and one that LACKS a name if any is asked for, gives way to another one. */
+static int certify(int argc)
+{
+    char text[512];
+    size_t count = fread(text, 1, sizeof text - 1, stdin);
+    text[count] = '\0';
+    bool is_good = count > 0 && strstr(text, "ENDS") == NULL && (strstr(text, "LACKS") == NULL || argc <= 4);
+    (void)fputs(is_good ? text : count > 0 ? SECOND_PEM : FIRST_PEM, stdout);
+    return 0;
+}
+
 static int be_the_door(const char *listen)
 {
     int ends[2], many[16];
@@ -88,6 +107,13 @@ static int be_the_door(const char *listen)
     case 'e': /* an empty packet */
         tell("", 0, NULL, 0);
         break;
+    case '1': /* for other machines: it tells which certificate it has */
+    {
+        char text[512] = "l";
+        ssize_t bytes = recv(CONTROL_FD, text + 1, sizeof text - 1, 0);
+        tell(text, bytes > 0 ? (size_t)bytes + 1 : 1, NULL, 0);
+        break;
+    }
     default: /* it ends at once */
         return 0;
     }
@@ -117,8 +143,11 @@ static int remove_place(void **state)
 {
     (void)state;
     char link[96];
-    (void)snprintf(link, sizeof link, "%s/shoal-http", place);
-    (void)unlink(link);
+    static const char *const files[] = {"shoal-http", "http.pem", "http-certificate.pem"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        (void)snprintf(link, sizeof link, "%s/%s", place, files[i]);
+        (void)unlink(link);
+    }
     return rmdir(place);
 }
 
@@ -314,11 +343,110 @@ static void a_door_that_ends_is_started_again_after_a_while(void **state)
     }
 }
 
+static struct fact_door told;
+static unsigned told_count;
+
+static void take_event(struct daemon *daemon, struct node_event *event)
+{
+    (void)daemon;
+    assert_int_equal(event->kind, NODE_EVENT_DOOR);
+    told = event->u.door;
+    told_count++;
+}
+
+static void put_certificate(const char *text)
+{
+    char path[96];
+    (void)snprintf(path, sizeof path, "%s/http.pem", place);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A day goes by, and the look at the certificate is over. */
+static void pass_a_day(struct daemon *daemon)
+{
+    now_ms += DAY_MS - 1;
+    http_tick(daemon, now_ms);
+    now_ms++;
+    http_tick(daemon, now_ms);
+    jobs_close(&daemon->idle_jobs, daemon); /* waits for it */
+    assert_int_equal(jobs_open("looks", &daemon->idle_jobs), 0);
+}
+
+static bool is_last_line(const struct daemon *daemon, const char *part)
+{
+    uint32_t count = lines_count(daemon);
+    return count > 0 && strstr(lines_at(daemon, count - 1)->text, part) != NULL;
+}
+
+static void a_certificate_is_made_anew_while_the_door_is_open(void **state)
+{
+    (void)state;
+    struct daemon *daemon = new_daemon(FOR_OTHERS);
+    struct fact_door door = {0};
+    uint8_t first[FINGERPRINT_BYTES], second[FINGERPRINT_BYTES];
+    assert_true(fingerprint_of_pem(FIRST_PEM, strlen(FIRST_PEM), first));
+    assert_true(fingerprint_of_pem(SECOND_PEM, strlen(SECOND_PEM), second));
+    daemon->peers = calloc(1, sizeof *daemon->peers);
+    daemon->events.step = take_event;
+    (void)snprintf(daemon->dir, sizeof daemon->dir, "%s", place);
+    assert_int_equal(jobs_open("looks", &daemon->idle_jobs), 0);
+    http_prepare(daemon, &door);
+    assert_string_equal(door.address, FOR_OTHERS);
+    assert_memory_equal(door.certificate, first, sizeof first);
+    http_open(daemon);
+    WAIT_FOR(is_last_line(daemon, "YQ=="));
+    int fd = http_fd(daemon);
+
+    pass_a_day(daemon); /* it is good still */
+    put_certificate(FIRST_PEM "LACKS"); /* a node gets addresses and loses them: what others trust lasts */
+    pass_a_day(daemon);
+    assert_int_equal(told_count, 0);
+    assert_int_equal(http_fd(daemon), fd);
+
+    put_certificate(FIRST_PEM "ENDS");
+    uint32_t lines = lines_count(daemon);
+    pass_a_day(daemon);
+    assert_int_equal(told_count, 1);
+    assert_string_equal(told.address, FOR_OTHERS);
+    assert_memory_equal(told.certificate, second, sizeof second);
+    assert_non_null(strstr(lines_at(daemon, lines)->text, "has a new certificate"));
+    for (int i = 0; i < 10000 && !is_last_line(daemon, "Yg=="); i++) { /* the door begins anew */
+        http_tick(daemon, now_ms);
+        http_process(daemon, add);
+        (void)usleep(1000);
+    }
+    assert_true(is_last_line(daemon, "Yg=="));
+
+    put_certificate("ENDS");
+    char path[96];
+    (void)snprintf(path, sizeof path, "%s/http-certificate.pem", place);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    pass_a_day(daemon); /* nothing can be stored: the door goes on as it was */
+    assert_true(is_last_line(daemon, "cannot be renewed: http-certificate.pem cannot be written"));
+    assert_int_equal(told_count, 1);
+    assert_true(http_fd(daemon) >= 0);
+    assert_int_equal(rmdir(path), 0);
+
+    put_certificate(FIRST_PEM "ENDS");
+    now_ms += DAY_MS;
+    http_tick(daemon, now_ms);
+    http_close(daemon); /* a look under way at the end of the daemon */
+    jobs_close(&daemon->idle_jobs, daemon);
+    assert_int_equal(told_count, 1);
+    daemon_events_close(daemon);
+    free(daemon->peers);
+    free_daemon(daemon);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = strrchr(argv[0], '/');
     if (strcmp(name != NULL ? name + 1 : argv[0], "shoal-http") == 0) {
-        return argc > 2 ? be_the_door(argv[2]) : 3;
+        return argc > 2 && strcmp(argv[1], "--certify") == 0 ? certify(argc) : argc > 2 ? be_the_door(argv[2]) : 3;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_numeric_address_and_a_port_are_taken),
@@ -326,6 +454,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_door_tells_its_port_and_hands_connections_over),
         cmocka_unit_test(a_door_that_sends_descriptors_without_end_leaves_none_open),
         cmocka_unit_test(a_door_that_ends_is_started_again_after_a_while),
+        cmocka_unit_test(a_certificate_is_made_anew_while_the_door_is_open),
     };
     return cmocka_run_group_tests(tests, make_place, remove_place);
 }

@@ -364,6 +364,12 @@ static void step(struct node_core *core, const struct node_event *event)
             put_own(core);
         }
         break;
+    case NODE_EVENT_DOOR:
+        core->options.node.door = event->u.door;
+        if (core->started && !core->is_out) {
+            put_own(core);
+        }
+        break;
     case NODE_EVENT_REQUEST:
         core_requests_receive(core, event);
         break;

@@ -1,11 +1,11 @@
 #include "node/daemon/local/certificate.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,27 +17,19 @@
 #include "node/daemon/peers/peers.h"
 #include "node/keep/processes.h"
 
-#define NAMES_MAX (DAEMON_HTTP_HOSTS_MAX + FACT_ANNOUNCED_MAX + 5)
 #define WAIT_MS 10000
-#define PATH_BYTES (KEEP_PATH_BYTES + 32)
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
-struct names {
-    const char *items[NAMES_MAX];
-    size_t count;
-    char hosts[FACT_ANNOUNCED_MAX + 1][FACT_ADDRESS_BYTES];
-};
-
-static void add(struct names *names, const char *name)
+static void add(struct certificate *out, const char *name)
 {
-    for (size_t i = 0; i < names->count; i++) {
-        if (strcmp(names->items[i], name) == 0) {
+    for (size_t i = 0; i < out->name_count; i++) {
+        if (strcmp(out->names[i], name) == 0) {
             return;
         }
     }
-    if (name[0] != '\0' && names->count < NAMES_MAX) {
-        names->items[names->count++] = name;
+    if (name[0] != '\0' && out->name_count < CERTIFICATE_HOSTS_MAX) {
+        bytes_copy_text(out->names[out->name_count++], sizeof out->names[0], name);
     }
 }
 
@@ -50,12 +42,11 @@ static bool is_host_name(const char *name)
 
 /* By what the door is reached: names of this machine, and the address where it listens; if it listens at all of them,
  * those that the node announces. */
-static void collect(const struct daemon *daemon, struct names *out)
+static void collect(const struct daemon *daemon, struct certificate *out)
 {
     const struct fact_addresses *own = &daemon->peers->own.announced.announced;
-    char *host = out->hosts[FACT_ANNOUNCED_MAX];
+    char host[CONTROL_HOST_BYTES] = "", announced[FACT_ADDRESS_BYTES];
     uint16_t port;
-    out->count = 0;
     (void)control_address_split(daemon->options.http, host, &port);
     add(out, "localhost");
     add(out, "127.0.0.1");
@@ -74,38 +65,58 @@ static void collect(const struct daemon *daemon, struct names *out)
         return;
     }
     for (uint32_t i = 0; i < own->count; i++) {
-        address_host(own->items[i].text, out->hosts[i], sizeof out->hosts[i]);
-        if (!is_v4 || strchr(out->hosts[i], ':') == NULL) {
-            add(out, out->hosts[i]);
+        address_host(own->items[i].text, announced, sizeof announced);
+        if (!is_v4 || strchr(announced, ':') == NULL) {
+            add(out, announced);
         }
+    }
+}
+
+struct certificate *certificate_begin(const struct daemon *daemon, const char *program)
+{
+    struct certificate *out = calloc(1, sizeof *out);
+    if (out == NULL) {
+        return NULL;
+    }
+    bytes_copy_text(out->program, sizeof out->program, program);
+    (void)snprintf(out->path, sizeof out->path, "%s/http.pem", daemon->dir);
+    (void)snprintf(out->public_path, sizeof out->public_path, "%s/http-certificate.pem", daemon->dir);
+    bytes_to_hex(out->node, daemon->keys.id.bytes, NODE_ID_BYTES);
+    collect(daemon, out);
+    return out;
+}
+
+void certificate_free(struct certificate *certificate)
+{
+    if (certificate != NULL) {
+        explicit_bzero(certificate->pem, sizeof certificate->pem);
+        free(certificate);
     }
 }
 
 /* ---- the process ----------------------------------------------------------------------------------------------- */
 
-/* Starts shoal-http so that it reads the file at `path`, if there is one, and writes to `out`. Returns errno. */
-static int start(const struct daemon *daemon, const char *program, const struct names *names, const char *path, int out,
-                 pid_t *pid)
+/* Starts shoal-http so that it reads the file, if there is one, and writes to `out`. The certificate has to have the first
+ * `name_count` names. Returns errno. */
+static int start(const struct certificate *certificate, size_t name_count, int out, pid_t *pid)
 {
     static char *const environment[] = {NULL};
-    char node[2 * NODE_ID_BYTES + 1];
-    const char *arguments[2 * NAMES_MAX + 5] = {"shoal-http", "--certify", "--node", node};
+    const char *arguments[2 * CERTIFICATE_HOSTS_MAX + 5] = {"shoal-http", "--certify", "--node", certificate->node};
     size_t count = 4;
-    bytes_to_hex(node, daemon->keys.id.bytes, NODE_ID_BYTES);
-    for (size_t i = 0; i < names->count; i++) {
+    for (size_t i = 0; i < name_count; i++) {
         arguments[count++] = "--host";
-        arguments[count++] = names->items[i];
+        arguments[count++] = certificate->names[i];
     }
     posix_spawn_file_actions_t actions;
     int error = posix_spawn_file_actions_init(&actions);
     if (error != 0) {
         return error;
     }
-    const char *in = access(path, R_OK) == 0 ? path : "/dev/null";
+    const char *in = access(certificate->path, R_OK) == 0 ? certificate->path : "/dev/null";
     if ((error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, in, O_RDONLY, 0)) == 0 &&
         (error = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO)) == 0 &&
         (error = posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)) == 0) {
-        error = keep_process_start(pid, program, &actions, (char *const *)(uintptr_t)arguments, environment);
+        error = keep_process_start(pid, certificate->program, &actions, (char *const *)(uintptr_t)arguments, environment);
     }
     (void)posix_spawn_file_actions_destroy(&actions);
     return error;
@@ -135,23 +146,20 @@ static bool read_all(int fd, char out[CERTIFICATE_BYTES_MAX], size_t *count)
 }
 
 /* What shoal-http makes of the file. */
-static bool ask(const struct daemon *daemon, const char *program, const char *path, char pem[CERTIFICATE_BYTES_MAX],
-                size_t *count, char why[128])
+static bool ask(struct certificate *certificate, size_t name_count)
 {
-    struct names names;
     int ends[2], status = 0;
     pid_t pid = 0;
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        (void)snprintf(why, 128, "%s", strerror(errno));
+        (void)snprintf(certificate->why, sizeof certificate->why, "%s", strerror(errno));
         return false;
     }
-    collect(daemon, &names);
-    int error = start(daemon, program, &names, path, ends[1], &pid);
+    int error = start(certificate, name_count, ends[1], &pid);
     (void)close(ends[1]);
-    bool is_read = error == 0 && read_all(ends[0], pem, count);
+    bool is_read = error == 0 && read_all(ends[0], certificate->pem, &certificate->pem_bytes);
     (void)close(ends[0]);
     if (error != 0) {
-        (void)snprintf(why, 128, "shoal-http cannot be started: %s", strerror(error));
+        (void)snprintf(certificate->why, sizeof certificate->why, "shoal-http cannot be started: %s", strerror(error));
         return false;
     }
     if (!is_read) {
@@ -160,7 +168,8 @@ static bool ask(const struct daemon *daemon, const char *program, const char *pa
     (void)waitpid(pid, &status, 0);
     bool is_done = is_read && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!is_done) {
-        (void)snprintf(why, 128, "shoal-http has not made it: %.80s", is_read ? pem : "it did not answer in time");
+        (void)snprintf(certificate->why, sizeof certificate->why, "shoal-http has not made it: %.80s",
+                       is_read ? certificate->pem : "it did not answer in time");
     }
     return is_done;
 }
@@ -182,7 +191,7 @@ static bool is_stored(const char *path, const char *pem, size_t count)
 
 static bool store(const char *path, mode_t mode, const char *pem, size_t count)
 {
-    char draft[PATH_BYTES + 8];
+    char draft[sizeof((struct certificate *)0)->path + 8];
     (void)snprintf(draft, sizeof draft, "%s.new", path);
     (void)unlink(draft);
     int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
@@ -201,10 +210,9 @@ static bool store(const char *path, mode_t mode, const char *pem, size_t count)
 }
 
 /* The certificate without its key, for programs that use the door of their node. False: errno. */
-static bool store_public(struct daemon *daemon, const char *pem, size_t count)
+static bool store_public(const char *path, const char *pem, size_t count)
 {
     static const char begin[] = "-----BEGIN CERTIFICATE-----", end[] = "-----END CERTIFICATE-----";
-    const char *path = daemon->http_certificate;
     const char *first = memmem(pem, count, begin, sizeof begin - 1);
     const char *last = first != NULL ? memmem(first, count - (size_t)(first - pem), end, sizeof end - 1) : NULL;
     if (last == NULL) {
@@ -212,35 +220,32 @@ static bool store_public(struct daemon *daemon, const char *pem, size_t count)
         return false;
     }
     size_t bytes = (size_t)(last - first) + sizeof end - 1;
-    (void)snprintf(daemon->http_certificate, sizeof daemon->http_certificate, "%s/http-certificate.pem", daemon->dir);
     return is_stored(path, first, bytes) || store(path, 0644, first, bytes);
 }
 
-bool certificate_get(struct daemon *daemon, const char *program, char pem[CERTIFICATE_BYTES_MAX], size_t *count,
-                     uint8_t hash[FACT_CERTIFICATE_HASH_BYTES], char why[128])
+void certificate_get(struct certificate *certificate)
 {
-    char path[PATH_BYTES];
-    (void)snprintf(path, sizeof path, "%s/http.pem", daemon->dir);
-    if (!ask(daemon, program, path, pem, count, why)) {
-        return false;
+    char *why = certificate->why;
+    if (certificate->keeps_names && ask(certificate, 0) && is_stored(certificate->path, certificate->pem, certificate->pem_bytes)) {
+        certificate->is_good = true;
+        return;
     }
-    if (!fingerprint_of_pem(pem, *count, hash)) {
-        (void)snprintf(why, 128, "shoal-http has made none that can be read");
-        return false;
+    if (!ask(certificate, certificate->name_count)) {
+        return;
     }
-    if (!store_public(daemon, pem, *count)) {
-        (void)snprintf(why, 128, "http-certificate.pem cannot be written to the data directory: %s", strerror(errno));
-        return false;
+    if (!fingerprint_of_pem(certificate->pem, certificate->pem_bytes, certificate->hash)) {
+        (void)snprintf(why, sizeof certificate->why, "shoal-http has made none that can be read");
+        return;
     }
-    if (is_stored(path, pem, *count)) {
-        return true;
+    if (!store_public(certificate->public_path, certificate->pem, certificate->pem_bytes)) {
+        (void)snprintf(why, sizeof certificate->why, "http-certificate.pem cannot be written to the data directory: %s", strerror(errno));
+        return;
     }
-    bool is_first = access(path, F_OK) != 0;
-    if (!store(path, 0600, pem, *count)) {
-        (void)snprintf(why, 128, "http.pem cannot be written to the data directory: %s", strerror(errno));
-        return false;
+    certificate->is_new = !is_stored(certificate->path, certificate->pem, certificate->pem_bytes);
+    certificate->is_first = access(certificate->path, F_OK) != 0;
+    if (certificate->is_new && !store(certificate->path, 0600, certificate->pem, certificate->pem_bytes)) {
+        (void)snprintf(why, sizeof certificate->why, "http.pem cannot be written to the data directory: %s", strerror(errno));
+        return;
     }
-    daemon_line(daemon, "the HTTPS door has a new certificate%s",
-                is_first ? "" : ", since the old one lacks a name or an address, or ends soon: shoal connect fetches it");
-    return true;
+    certificate->is_good = true;
 }

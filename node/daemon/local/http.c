@@ -27,6 +27,7 @@
 #define CLOSE_MS 1000
 #define CLOSE_LOOK_MS 10
 #define STEADY_MS 30000 /* a process that ran for so long is started again at once */
+#define LOOK_MS 86400000 /* the certificate is looked at so often; it is made anew a month before its end */
 
 struct daemon_http {
     char program[KEEP_PATH_BYTES + 16];
@@ -36,6 +37,8 @@ struct daemon_http {
     uint64_t wait_ms; /* before the next start */
     char pem[CERTIFICATE_BYTES_MAX]; /* of a door for other machines: the certificate and its key */
     size_t pem_bytes;
+    uint64_t look_ms; /* pem_bytes > 0: when the next look at it is due */
+    bool is_looking;
 };
 
 /* Whether a checked address is one that other machines reach, or "off": false. */
@@ -180,9 +183,23 @@ static void start(struct daemon *daemon, struct daemon_http *http, uint64_t now_
     }
 }
 
+/* Takes a certificate that is good: for the door, and for the record. */
+static void take_certificate(struct daemon *daemon, const struct certificate *certificate, struct fact_door *door)
+{
+    memcpy(daemon->http->pem, certificate->pem, sizeof daemon->http->pem);
+    daemon->http->pem_bytes = certificate->pem_bytes;
+    bytes_copy_text(daemon->http_certificate, sizeof daemon->http_certificate, certificate->public_path);
+    memcpy(door->certificate, certificate->hash, sizeof door->certificate);
+    bytes_copy_text(door->address, sizeof door->address, daemon->options.http);
+    if (certificate->is_new) {
+        daemon_line(daemon, "the HTTPS door has a new certificate%s",
+                    certificate->is_first ? "" : ", since the old one lacks a name or an address, or ends soon: shoal connect fetches it");
+    }
+}
+
 void http_prepare(struct daemon *daemon, struct fact_door *door)
 {
-    char program[sizeof((struct daemon_http *)0)->program], why[128];
+    char program[sizeof((struct daemon_http *)0)->program];
     if (!is_wanted(daemon)) {
         return;
     }
@@ -201,12 +218,18 @@ void http_prepare(struct daemon *daemon, struct fact_door *door)
     if (!http_is_tls(&daemon->options)) {
         return;
     }
-    if (!certificate_get(daemon, program, http->pem, &http->pem_bytes, door->certificate, why)) {
-        daemon_line(daemon, "no HTTP door: there is no certificate for it: %s", why);
-        forget(daemon);
-        return;
+    struct certificate *certificate = certificate_begin(daemon, program);
+    if (certificate != NULL) {
+        certificate_get(certificate);
     }
-    bytes_copy_text(door->address, sizeof door->address, daemon->options.http);
+    if (certificate != NULL && certificate->is_good) {
+        take_certificate(daemon, certificate, door);
+        http->look_ms = daemon_now_ms() + LOOK_MS;
+    } else {
+        daemon_line(daemon, "no HTTP door: there is no certificate for it: %s", certificate != NULL ? certificate->why : "no memory is left");
+        forget(daemon);
+    }
+    certificate_free(certificate);
 }
 
 void http_open(struct daemon *daemon)
@@ -225,21 +248,69 @@ static void reap(struct daemon_http *http)
     }
 }
 
-/* The process has closed its end: it has ended, or is about to. */
-static void gone(struct daemon *daemon, struct daemon_http *http)
+static void end_process(struct daemon *daemon, struct daemon_http *http)
 {
-    uint64_t now_ms = daemon_now_ms();
     (void)close(http->fd);
     http->fd = -1;
     daemon->api->http_port = 0;
     daemon->http_address[0] = '\0';
+    if (http->pid != 0) {
+        (void)kill(http->pid, SIGKILL);
+    }
+}
+
+/* The process has closed its end: it has ended, or is about to. */
+static void gone(struct daemon *daemon, struct daemon_http *http)
+{
+    uint64_t now_ms = daemon_now_ms();
+    end_process(daemon, http);
     if (now_ms - http->started_ms >= STEADY_MS) {
         http->wait_ms = AGAIN_MS_MIN;
     }
     http->next_ms = now_ms + http->wait_ms;
     http->wait_ms = 2 * http->wait_ms < AGAIN_MS_MAX ? 2 * http->wait_ms : AGAIN_MS_MAX;
-    if (http->pid != 0) {
-        (void)kill(http->pid, SIGKILL);
+}
+
+/* ---- the certificate, while the door is open ------------------------------------------------------------------- */
+
+static void look(struct job *job)
+{
+    certificate_get((struct certificate *)job);
+}
+
+/* The mesh is told first; then the door begins anew with the new key. */
+static void looked(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct daemon_http *http = daemon->http;
+    struct certificate *certificate = (struct certificate *)job;
+    if (http != NULL) {
+        http->is_looking = false;
+    }
+    if (http != NULL && certificate->is_good && certificate->is_new) {
+        struct node_event event = {.kind = NODE_EVENT_DOOR};
+        take_certificate(daemon, certificate, &event.u.door);
+        daemon_event(daemon, &event);
+        if (http->fd >= 0) {
+            end_process(daemon, http);
+            http->next_ms = daemon_now_ms();
+        }
+    } else if (http != NULL && !certificate->is_good) {
+        daemon_line_of(daemon, event_of_kind(EVENT_NODE_DOOR), "the certificate of the HTTPS door cannot be renewed: %s",
+                       certificate->why);
+    }
+    certificate_free(certificate);
+}
+
+static void begin_look(struct daemon *daemon, struct daemon_http *http, uint64_t now_ms)
+{
+    struct certificate *certificate = certificate_begin(daemon, http->program);
+    http->look_ms = now_ms + LOOK_MS;
+    if (certificate != NULL) {
+        certificate->job = (struct job){.work = look, .done = looked};
+        certificate->keeps_names = true;
+        http->is_looking = true;
+        jobs_run(daemon->idle_jobs, &certificate->job);
     }
 }
 
@@ -254,6 +325,9 @@ void http_tick(struct daemon *daemon, uint64_t now_ms)
     }
     if (http->fd < 0 && http->pid == 0 && now_ms >= http->next_ms) {
         start(daemon, http, now_ms);
+    }
+    if (http->pem_bytes > 0 && !http->is_looking && now_ms >= http->look_ms) {
+        begin_look(daemon, http, now_ms);
     }
 }
 

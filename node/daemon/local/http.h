@@ -47,7 +47,8 @@ int http_fd(const struct daemon *daemon);
 typedef void http_add_fn(struct daemon *daemon, int fd);
 void http_process(struct daemon *daemon, http_add_fn *add);
 
-/* Starts shoal-http again once it has ended. Called every second. */
+/* Starts shoal-http again once it has ended, and has the certificate made anew before it ends (NODE_EVENT_DOOR). Called in
+ * each turn of the loop. */
 void http_tick(struct daemon *daemon, uint64_t now_ms);
 
 #endif
