@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/visible.h"
 #include "store/component.h"
+#include "store/data_dir.h"
 #include "store/small_file.h"
 
 #define RULES_BYTES_MAX (1u << 20)
@@ -22,6 +23,8 @@
 
 static const char *const standard_names[] = {".git",  ".venv",  "__pycache__", "node_modules", ".ipynb_checkpoints",
                                              "wandb", "mlruns", "shoal-runs", NULL};
+
+static const char why_data_dir[] = "a node's data and private key";
 
 /* ---- the listing under construction -------------------------------------------------------------------------------- */
 
@@ -324,7 +327,7 @@ static bool is_standard(const struct directory *in, const char *name, const stru
     return S_ISDIR(info->st_mode) && faccessat(in->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The rules 1 to 4. `*enters`: the entry stays, but something below it may travel. */
+/* The rules 0 to 4. `*enters`: the entry stays, but something below it may travel. */
 static enum verdict judge(struct listing *listing, const struct directory *in, const char *name, const char *path,
                           const struct stat *info, char why[SHOWN_BYTES], bool *standard, bool *enters)
 {
@@ -333,6 +336,10 @@ static enum verdict judge(struct listing *listing, const struct directory *in, c
     const struct git_repository *repository = listing->scope.repository;
     struct ignore_place place;
     *enters = *standard = false;
+    if (is_directory && data_dir_is_at(in->fd, name)) {
+        (void)snprintf(why, SHOWN_BYTES, "%s", why_data_dir);
+        return in->is_left ? STAYS_UNSAID : STAYS;
+    }
     enum ignore_decision decision = ignore_find(own->files, own->count, path, is_directory, &place);
     if (decision == IGNORE_EXCLUDED) {
         (void)snprintf(why, SHOWN_BYTES, "%.160s:%u", own->files[place.file].name, place.line);
@@ -498,6 +505,10 @@ static int follow_link(struct listing *listing, const struct directory *in, cons
     if (!S_ISDIR(info.st_mode)) {
         free(copy);
         return leave(listing, in, name, path, &info, "a link to something that is neither a file nor a directory", false);
+    }
+    if (data_dir_is_at(in->fd, name)) {
+        free(copy);
+        return leave(listing, in, name, path, &info, why_data_dir, false);
     }
     for (unsigned depth = 0; depth <= in->depth; depth++) {
         if (listing->places[depth].device == info.st_dev && listing->places[depth].inode == info.st_ino) {
@@ -710,6 +721,12 @@ int context_list(const char *dir, const struct context_options *options, struct 
     if (fd < 0) {
         rc = fail(listing, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, "cannot open the directory %s: %s",
                   shown(listing, "", text), strerror(errno));
+    }
+    if (rc == 0 && data_dir_is_at(fd, ".")) {
+        rc = fail(listing, ERR_REFUSED,
+                  "the directory %s is the data directory of a node, with its private key, so it is not sent: name the directory "
+                  "that your program is in",
+                  shown(listing, "", text));
     }
     if (rc == 0) {
         rc = enter_repository(listing, prefix);

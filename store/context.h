@@ -4,6 +4,7 @@
  *
  * An entry stays behind by the first of these rules that decides about it:
  *
+ *   0  The data directory of a node: it has the node's private key, which the nodes that the code is copied to must not know.
  *   1  .shoalignore files, in the directory and below, with git's rules. "!PATTERN" brings back what rules 3 and 4 leave out; with
  *      a '/' inside it also reaches into directories that these leave out.
  *   2  What git tracks travels, also where .gitignore names it.
@@ -80,8 +81,8 @@ struct context_list {
 
 /* Lists `dir`. 0: `*out` is the caller's, until context_list_free. Else `error` (CONTEXT_ERROR_BYTES) is one sentence, with
  * control characters made visible, and `*out` is untouched. ERR_NOT_FOUND: no such directory. ERR_FULL: more than bytes_max, or
- * one of the limits above. ERR_REFUSED: a link that leads out. ERR_IO: unreadable. ERR_MEMORY. Entries that vanish meanwhile are
- * not in the list. */
+ * one of the limits above. ERR_REFUSED: a link that leads out, or `dir` is the data directory of a node. ERR_IO: unreadable.
+ * ERR_MEMORY. Entries that vanish meanwhile are not in the list. */
 int context_list(const char *dir, const struct context_options *options, struct context_list **out, char *error);
 
 /* Frees the list and sets `*list` to NULL. NULL is allowed. */

@@ -283,6 +283,19 @@ static bool has_open(long pid, const struct stat *file)
     return found;
 }
 
+bool data_dir_is_at(int dir_fd, const char *name)
+{
+    static const char *const parts[] = {"lock", "state/data.mdb"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        int length = snprintf(path, sizeof path, "%s/%s", name, parts[i]);
+        if (length < 0 || (size_t)length >= sizeof path || faccessat(dir_fd, path, F_OK, 0) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 long data_dir_holder(const char *path)
 {
     char lock[PATH_MAX], text[24] = "";

@@ -2,6 +2,7 @@
 #define STORE_DATA_DIR_H
 /* The data directory of one node: private to its user, on a local disk, used by one daemon at a time. A shell. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,10 @@ int data_dir_absolute(const char *path, char *out, size_t size, char *error, siz
  * sentence. ERR_REFUSED: on a network file system, of another user, or open to other users and not empty. ERR_EXISTS:
  * another daemon holds the lock. ERR_IO, ERR_NO_SPACE, ERR_USAGE (empty, or longer than DATA_DIR_PATH_MAX). */
 int data_dir_open(const char *path, int *lock_fd, char *error, size_t error_size);
+
+/* Whether the directory `name` of the open directory `dir_fd` is a node's data directory: it has DIR/lock and a state of
+ * records. A link counts as what it leads to. */
+bool data_dir_is_at(int dir_fd, const char *name);
 
 /* The pid of the process that holds DIR/lock; 0: no process, or a process that we may not inspect. Takes no lock
  * itself, so that a daemon that starts meanwhile is not refused. */

@@ -366,6 +366,27 @@ static void what_is_never_code_stays_behind(void **state)
     assert_files(place, "c", ".shoalignore mlruns/meta notes src/__pycache__/a.pyc src/a.py venv/module.py wandb/run/z ");
 }
 
+/* With the key of a node another one could speak in its name. */
+static void data_of_a_node_never_travels(void **state)
+{
+    struct place *place = *state;
+    int rc;
+    script(place, "mkdir -p c/.local/lab/state c/notes/state c/elsewhere && cd c && touch train.py .local/lab/lock .local/lab/key "
+                  ".local/lab/state/data.mdb notes/state/data.mdb && printf '!lab/\n!key\n' >.shoalignore && { git init -q . && "
+                  "git add -f .local/lab/key || true; } && ln -s ../.local/lab elsewhere/lab && mkdir ../d && ln -s ../c/.local/lab ../d/lab");
+    struct context_list *list = list_with(place, "c", CONTEXT_LINKS_REFUSE, &rc);
+    assert_int_equal(rc, 0);
+    assert_string_equal(files_of(list, place->text), ".shoalignore elsewhere/lab notes/state/data.mdb train.py ");
+    assert_string_equal(left_of(list, ".local/lab")->why, "a node's data and private key");
+    context_list_free(&list);
+    list = list_with(place, "d", CONTEXT_LINKS_FOLLOW, &rc);
+    assert_int_equal(rc, 0);
+    assert_int_equal(list->count, 0);
+    assert_string_equal(left_of(list, "lab")->why, "a node's data and private key");
+    context_list_free(&list);
+    assert_refused(place, "c/.local/lab", ERR_REFUSED, "is the data directory of a node, with its private key");
+}
+
 static void shoalignore_adds_and_brings_back(void **state)
 {
     struct place *place = *state;
@@ -637,6 +658,7 @@ int main(void)
         TEST(a_directory_that_is_named_travels_though_it_is_ignored),
         TEST(without_a_repository_the_files_inside_count),
         TEST(what_is_never_code_stays_behind),
+        TEST(data_of_a_node_never_travels),
         TEST(shoalignore_adds_and_brings_back),
         TEST(tracked_files_travel_though_they_are_ignored),
         TEST(odd_names_arrive_byte_for_byte),

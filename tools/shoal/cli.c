@@ -334,9 +334,10 @@ const struct command cli_commands[] = {
     {"submit", "FILE", "start an experiment; the last word printed is its id",
      "FILE is YAML; '-' reads standard input (then --context is needed). The code directory travels without what\n"
      "git ignores, without .git, .venv and any directory with a pyvenv.cfg, __pycache__, node_modules,\n"
-     ".ipynb_checkpoints, wandb, mlruns and shoal-runs, and without sockets, pipes and devices. A .shoalignore file (the\n"
-     "rules of .gitignore) leaves out more; its \"!PATTERN\" brings back what any of these leave out, \"!/build/gen.py\" also\n"
-     "from an ignored directory. Returns once code and record are on disk here and on another node.\n",
+     ".ipynb_checkpoints, wandb, mlruns and shoal-runs. A .shoalignore file (the rules of .gitignore) leaves out more; its\n"
+     "\"!PATTERN\" brings back what any of these leave out, \"!/build/gen.py\" also from an ignored directory. Sockets, pipes,\n"
+     "devices and the data directory of a node, which has its private key, never travel.\n"
+     "Returns once code and record are on disk here and on another node.\n",
      submit_options, 0, 1, command_submit},
     {"preview", "FILE", "the trials that a configuration file gives: how many, how long, with which hyperparameters",
      "Starts nothing, and needs no daemon unless searcher.warm_start names earlier experiments. Of asha and\n"
