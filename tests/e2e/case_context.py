@@ -253,3 +253,24 @@ def a_trial_goes_where_its_program_is(lab):
         expect(trial["restarts"] == 0 and {slot["node_name"] for slot in trial["slots"]} == {"alder"}, f"not on alder: {trial}")
     _, said = submit(birch, context)
     expect("python3.99, which the entrypoint names, is missing on birch; it is on alder (Python 3." in said, said)
+
+
+@case(limit_s=60)
+def a_home_directory_is_copied_only_where_it_is_named(lab):
+    mesh = lab.mesh(1)
+    node = mesh.nodes[0]
+    context = context_of(node, "home", "echo ran")
+
+    def ran(*words):
+        return subprocess.run([node.bin / "shoal", "--dir", node.dir, *words], cwd=context, capture_output=True, timeout=60,
+                              env={"HOME": str(context), "PATH": os.environ["PATH"]}, text=True, check=False)
+
+    for words, way in ((["submit", "c.yaml"], "--context DIR"), (["submit", f"{context}/c.yaml", "--dry-run"], "--context DIR"),
+                       (["run", "--", "true"], "--context DIR"), (["notebook"], "shoal notebook DIR")):
+        done = ran(*words)
+        expect(done.returncode == 1 and f"would be your home directory {context}," in done.stderr and way in done.stderr, done)
+    expect(mesh.nodes[0].json("ls")["experiments"] == [], "something was submitted")
+    expect(ran("run", "--context", ".", "--", "true").returncode == 0, "the home directory was refused where it was named")
+    (context / "below").mkdir()
+    (context / "below/c.yaml").write_text((context / "c.yaml").read_text())
+    expect(ran("submit", "below/c.yaml").returncode == 0, "a directory below the home directory was refused")

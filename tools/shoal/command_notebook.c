@@ -16,6 +16,7 @@
 #include "tools/shoal/forward.h"
 #include "tools/shoal/shell.h"
 #include "tools/shoal/submission.h"
+#include "tools/shoal/submit_context.h"
 
 #define IDLE_S_DEFAULT 3600
 #define IDLE_S_MAX (30u * 86400)
@@ -103,6 +104,9 @@ static int submit(struct cli *cli, const struct arguments *arguments, const char
     }
     submission->override_count = options_values(arguments, "set", submission->overrides, SUBMISSION_OVERRIDES_MAX + 1);
     code = code == CLI_DONE ? submission_check(cli, submission) : code;
+    if (code == CLI_DONE && arguments->operand_count == 0) {
+        code = submit_context_check_unnamed(cli, dir, "shoal notebook DIR");
+    }
     code = code == CLI_DONE ? submission_pack(cli, dir, submission) : code;
     quiet.json = false;
     code = code == CLI_DONE ? submission_deliver(&quiet, submission, cli->err, &client) : code;

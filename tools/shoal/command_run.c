@@ -9,6 +9,7 @@
 #include "tools/shoal/logs.h"
 #include "tools/shoal/run_config.h"
 #include "tools/shoal/submission.h"
+#include "tools/shoal/submit_context.h"
 #include "tools/shoal/warm_start.h"
 #include "tools/shoal/watch.h"
 
@@ -289,7 +290,8 @@ int command_run(struct cli *cli, const struct arguments *arguments)
     if (code == CLI_DONE && options_has(arguments, "print")) {
         (void)fwrite(config.text, 1, config.bytes, cli->out);
     } else if (code == CLI_DONE) {
-        code = submission_pack(cli, context != NULL ? context : ".", &submission);
+        code = context != NULL ? CLI_DONE : submit_context_check_unnamed(cli, ".", "--context DIR");
+        code = code == CLI_DONE ? submission_pack(cli, context != NULL ? context : ".", &submission) : code;
         if (code == CLI_DONE && config.has_drawn_seed) {
             cli_warn(cli, "the seed is %llu; with --seed %llu the same values are drawn again", (unsigned long long)config.seed,
                      (unsigned long long)config.seed);

@@ -142,9 +142,10 @@ static int context_of(struct cli *cli, const struct arguments *arguments, const 
     } else {
         length = snprintf(out, PATH_MAX, "%.*s", slash == file ? 1 : (int)(slash - file), file);
     }
-    return length > 0 && length < PATH_MAX
-               ? CLI_DONE
-               : cli_fail(cli, CLI_USAGE, "the path of the code directory is empty or too long");
+    if (length <= 0 || length >= PATH_MAX) {
+        return cli_fail(cli, CLI_USAGE, "the path of the code directory is empty or too long");
+    }
+    return given != NULL ? CLI_DONE : submit_context_check_unnamed(cli, out, "--context DIR");
 }
 
 int submission_take_origin(struct cli *cli, struct submission *submission)

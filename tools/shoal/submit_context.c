@@ -20,6 +20,21 @@
 #define PATH_TEXT_BYTES (4 * PATH_MAX + 1) /* a path with every byte escaped */
 #define PROGRESS_MS 100
 
+int submit_context_check_unnamed(struct cli *cli, const char *dir, const char *how)
+{
+    char name[NAME_BYTES * 4];
+    struct stat place, home;
+    if (cli->home == NULL || stat(cli->home, &home) != 0 || stat(dir, &place) != 0 || place.st_dev != home.st_dev ||
+        place.st_ino != home.st_ino) {
+        return CLI_DONE;
+    }
+    (void)visible_text(name, sizeof name, cli->home);
+    return cli_fail(cli, CLI_REFUSED,
+                    "the code directory would be your home directory %s, and a copy of all that is in it would go to the nodes; "
+                    "put the program into a directory of its own, or name a directory with %s",
+                    name, how);
+}
+
 int submit_context_list(struct cli *cli, const char *dir, enum config_links links, bool measures_all,
                         struct context_list **out)
 {

@@ -7,6 +7,10 @@
 #include "store/context.h"
 #include "tools/shoal/cli.h"
 
+/* Refuses a code directory that no word of the user has named if it is the home directory. `how` names another one: "--context
+ * DIR". */
+int submit_context_check_unnamed(struct cli *cli, const char *dir, const char *how);
+
 /* Lists the directory. `*out` is the caller's until context_list_free. `measures_all`: also the sizes of all directories that
  * stay behind. */
 int submit_context_list(struct cli *cli, const char *dir, enum config_links links, bool measures_all,
