@@ -631,13 +631,25 @@ static void wait_and_watch_outlive_a_restart_of_the_daemon(void **state)
     fake_stop();
 }
 
+/* As `shoal init`. */
+static void node_make(void)
+{
+    char key[128];
+    (void)snprintf(key, sizeof key, "%s/key", root);
+    int fd = open(key, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+}
+
 static void without_a_daemon_the_code_is_3(void **state)
 {
     (void)state;
     static const struct answer dies[] = {{"nodes", {"hang up"}, NULL}, {NULL, {NULL}, NULL}};
+    node_make();
     assert_int_equal(RUN("ls"), CLI_NO_DAEMON);
     assert_sentence("start it with: shoald --dir");
     assert_int_equal(RUN("nodes", "--dir", "/nonexistent"), CLI_NO_DAEMON);
+    assert_sentence("/nonexistent has no node yet: shoal init makes a mesh");
     fake_start(dies);
     assert_int_equal(RUN("nodes"), CLI_NO_DAEMON);
     assert_sentence("though one runs there: it serves too many others");
@@ -680,6 +692,7 @@ static void a_daemon_that_is_just_starting_is_waited_for(void **state)
     int lock_fd;
     pthread_t thread;
     (void)snprintf(lock, sizeof lock, "%s/lock", root);
+    node_make();
     /* It holds the lock, for longer than one that is only fresh is waited for. */
     assert_int_equal(data_dir_open(root, &lock_fd, error, sizeof error), 0);
     const struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};

@@ -1,6 +1,7 @@
 #include "tools/shoal/client.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -65,6 +66,14 @@ static int connect_to_starting(const struct cli *cli, int *out, long *holder)
     return reason;
 }
 
+/* False before `shoal init` and `shoal join`. */
+static bool has_node(const struct cli *cli)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/key", cli->dir);
+    return length < 0 || (size_t)length >= sizeof path || access(path, F_OK) == 0 || errno != ENOENT;
+}
+
 static int connect_to(struct cli *cli, int *out)
 {
     long holder = 0;
@@ -80,6 +89,12 @@ static int connect_to(struct cli *cli, int *out)
                             "process %ld holds %s but has not answered for %d s; if it is a daemon that starts, look into its "
                             "log, and try again",
                             holder, cli->dir, CLIENT_START_MS / 1000);
+        }
+        if (is_nobody_there(reason) && !has_node(cli)) {
+            return cli_fail(cli, CLI_NO_DAEMON,
+                            "%s has no node yet: shoal init makes a mesh with a first node here, shoal join TOKEN makes a node of a "
+                            "mesh that there is already",
+                            cli->dir);
         }
         if (is_nobody_there(reason)) {
             return cli_fail(cli, CLI_NO_DAEMON, "no daemon runs on %s; start it with: shoald --dir %s", cli->dir,
