@@ -31,6 +31,8 @@ static void usage_errors_name_the_nearest_word(void **state)
     assert_sentence("did you mean checkpoint;");
     assert_int_equal(RUN("ls", "--qqqqqqq"), CLI_USAGE);
     assert_lacks(err_text_written, "did you mean");
+    assert_int_equal(RUN("foo"), CLI_USAGE); /* has one letter of top */
+    assert_lacks(err_text_written, "did you mean");
     assert_int_equal(RUN("show"), CLI_USAGE);
     assert_sentence("shoal show EXP");
     assert_int_equal(RUN("show", "a", "b"), CLI_USAGE);
@@ -86,6 +88,10 @@ static void every_command_explains_itself(void **state)
     assert_has(out_text, "Usage: shoal submit FILE");
     assert_int_equal(RUN("--version"), CLI_DONE);
     assert_string_equal(out_text, "shoal " SHOAL_VERSION "\n");
+    assert_int_equal(RUN("run", "--help"), CLI_DONE);
+    assert_has(out_text, "Usage: shoal run [OPTION]... -- COMMAND...\n"); /* behind COMMAND an option would be the command's */
+    assert_int_equal(RUN("exec", "--help"), CLI_DONE);
+    assert_has(out_text, "Usage: shoal exec EXP/TRIAL [OPTION]... -- COMMAND...\n");
     assert_int_equal(RUN("submit", "--help-config"), CLI_DONE);
     assert_has(out_text, "searcher.max_trials");
 }
@@ -105,6 +111,9 @@ static void options_stand_anywhere(void **state)
     assert_string_equal(values[1], "b.c=2");
     assert_true(options_has(&arguments, "follow"));
     assert_string_equal(arguments.operands[0], "f");
+    char *brief[] = {"shoal", "logs", "-f", "x", NULL};
+    assert_int_equal(options_parse(cli_commands, 4, brief, &arguments, error), 0);
+    assert_true(options_has(&arguments, "follow"));
     char *after[] = {"shoal", "submit", "--", "--follow", NULL};
     assert_int_equal(options_parse(cli_commands, 4, after, &arguments, error), 0);
     assert_string_equal(arguments.operands[0], "--follow");

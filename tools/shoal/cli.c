@@ -178,7 +178,7 @@ static const struct option_rule trace_options[] = {
 };
 static const struct option_rule logs_options[] = {
     {"attempt", "N", "the attempt of this number, or all attempts: all; default: the newest"},
-    {"follow", NULL, "go on, from the first attempt and over later ones, until the trial is over; with --attempt N until that one is"},
+    {"follow", NULL, "go on, from the first attempt and over later ones, until the trial is over; with --attempt N until that one is (also -f)"},
     {"grep", "PATTERN", "only lines in which the pattern is: . [a-z] ^ $ ( ) | * + ? \\d \\w \\s have their usual meanings"},
     {"prefix", "TEXT", "what stands before each line, e.g. '[${host}:${local_rank}] '; default: '[rank=${rank}] '"},
     {"rank", "N", "only the worker of this rank, as it wrote; default: all workers"},
@@ -583,8 +583,11 @@ static void write_options(FILE *out, const struct option_rule *rule)
 
 static void help_command(FILE *out, const struct command *command)
 {
-    (void)fprintf(out, "Usage: shoal %s%s%s%s\n\n%c%s.\n", command->name, *command->operands != '\0' ? " " : "",
-                  command->operands, command->options->name != NULL ? " [OPTION]..." : "",
+    const char *rest = strstr(command->operands, "COMMAND..."); /* its words may look like options */
+    int before = rest != NULL ? (int)(rest - command->operands) : (int)strlen(command->operands);
+    (void)fprintf(out, "Usage: shoal %s%s%.*s%s%s%s\n\n%c%s.\n", command->name, *command->operands != '\0' ? " " : "", before,
+                  command->operands, rest == NULL && command->options->name != NULL ? " " : "",
+                  command->options->name != NULL ? "[OPTION]..." : "", rest != NULL ? " -- COMMAND..." : "",
                   command->summary[0] >= 'a' && command->summary[0] <= 'z' ? command->summary[0] - 'a' + 'A'
                                                                            : command->summary[0],
                   command->summary + 1);

@@ -32,7 +32,7 @@ static void nearest_offer(struct nearest *nearest, const char *name)
     if (length >= 2 && strncmp(nearest->word, name, length) == 0) {
         distance = 1;
     }
-    if (distance <= (strlen(name) + 1) / 3 + 1 && distance < length && distance < nearest->distance) {
+    if (distance <= (strlen(name) + 1) / 3 && distance < length && distance < nearest->distance) {
         nearest->distance = distance;
         nearest->name = name;
     }
@@ -56,21 +56,30 @@ static const struct option_rule *find_rule(const struct command *command, const 
 /* The options with a short form, as names of long ones; NULL: the text is none of them. */
 static const char *short_name(const char *text)
 {
-    return strcmp(text, "-h") == 0 ? "help" : strcmp(text, "-t") == 0 ? "tty" : NULL;
+    static const struct {
+        const char *text, *name;
+    } forms[] = {{"-h", "help"}, {"-f", "follow"}, {"-t", "tty"}};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (strcmp(text, forms[i].text) == 0) {
+            return forms[i].name;
+        }
+    }
+    return NULL;
 }
 
 static int take_option(const struct command *command, int argc, char *const *argv, int *at, struct arguments *out,
                        char error[OPTIONS_ERROR_BYTES])
 {
     const char *text = argv[*at];
-    const char *name = short_name(text) != NULL ? short_name(text) : text + 2;
+    const char *from_short = short_name(text);
+    const char *name = from_short != NULL ? from_short : text + 2;
     const char *equals = strchr(name, '=');
     size_t bytes = equals != NULL ? (size_t)(equals - name) : strlen(name);
     char word[WORD_MAX + 1];
     (void)snprintf(word, sizeof word, "%.*s", bytes > WORD_MAX ? WORD_MAX : (int)bytes, name);
     struct nearest nearest = {.word = word, .distance = SIZE_MAX};
     const struct option_rule *rule =
-        text[1] == '-' || short_name(text) != NULL ? find_rule(command, name, bytes, &nearest) : NULL;
+        text[1] == '-' || from_short != NULL ? find_rule(command, name, bytes, &nearest) : NULL;
     const char *of = command == NULL ? "" : " ", *command_name = command == NULL ? "" : command->name;
     const char *rest = command != NULL ? strstr(command->operands, "COMMAND...") : NULL;
     size_t before = rest != NULL && rest != command->operands ? 1 : 0; /* an operand that is not of the command */
