@@ -115,7 +115,8 @@ def an_experiment_is_forked_and_a_trial_reproduced(lab):
     written = Path(birch.tree) / "back"
     said = birch.run("code", original, written)
     expect((written / "note.txt").read_text() == "note=changed\n" and f"commit {commit} with changes" in said, f"it says {said}")
-    refusal(birch, "code", original, written, code=1)  # nothing is replaced
+    said = refusal(birch, "code", original, written, code=1)  # nothing is replaced
+    expect("name a new or an empty directory" in said, said)
 
     fork = identity_of(birch.run("fork", "lr-search", "--set", "searcher.max_trials=1", "--set", "resources.priority=9"))
     shown = wait_over(mesh, fork, 60)

@@ -78,6 +78,8 @@ static void nodes_are_drained_by_name_or_id(void **state)
     assert_has(out_text, "no worker runs there any more\n");
     assert_int_equal(RUN("undrain", "001122"), CLI_DONE);
     assert_string_equal(out_text, "00112233445566778899aabbccddeeff undrained, stored on 2 nodes\n");
+    assert_int_equal(RUN("undrain"), CLI_DONE);
+    assert_string_equal(out_text, "this node (00112233445566778899aabbccddeeff) undrained, stored on 2 nodes\n");
     assert_int_equal(RUN("drain", "0011"), CLI_REFUSED);
     assert_sentence("2 nodes have ids that begin with 0011");
     assert_int_equal(RUN("drain", "gamma"), CLI_NO_SUCH_THING);

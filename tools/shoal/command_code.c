@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/document.h"
+#include "base/err.h"
 #include "store/archive.h"
 #include "tools/shoal/original.h"
 #include "tools/shoal/print.h"
@@ -112,7 +113,9 @@ static int unpack(struct cli *cli, int fd, bool keeps_links, const char *dir)
         return cli_fail(cli, CLI_REFUSED, "the directory %.200s cannot be made: %s", dir, strerror(errno));
     }
     int result = archive_unpack(fd, dir, 0, keeps_links ? ARCHIVE_LINKS_ANY : ARCHIVE_LINKS_INSIDE, error, sizeof error);
-    return result == 0 ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "%s", error);
+    return result == ERR_EXISTS ? cli_fail(cli, CLI_REFUSED, "%s; name a new or an empty directory in place of %.200s", error, dir)
+           : result != 0        ? cli_fail(cli, CLI_REFUSED, "%s", error)
+                                : CLI_DONE;
 }
 
 static void tell_code(struct cli *cli, const struct original *original, const char *typed, const char *dir, uint64_t bytes)

@@ -203,7 +203,7 @@ static int control(struct cli *cli, const struct arguments *arguments, const cha
     } else if (code == CLI_DONE) {
         uint64_t stored_on = document_number(&reply.document, "stored_on");
         char named[PRINT_NAMED_BYTES];
-        print_named(named, arguments->operand_count > 0 ? arguments->operands[0] : "", id);
+        print_named(named, arguments->operand_count > 0 ? arguments->operands[0] : "this node", id);
         (void)fprintf(cli->out, "%s %s, stored on %llu %s\n", named, done, (unsigned long long)stored_on,
                       nodes_text(stored_on));
     }
