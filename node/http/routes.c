@@ -80,6 +80,7 @@ static const struct route rows[] = {
     {"GET", TRIAL "/file", "file_get", ROUTE_FILE, "path!:t", "One of these files", "application/octet-stream"},
     {"POST", TRIAL "/stop", "stop", ROUTE_DOCUMENT, "", "Stop a trial", NULL},
     {"POST", TRIAL "/retry", "retry", ROUTE_DOCUMENT, "", "Try a trial again", NULL},
+    {"POST", TRIAL "/describe", "describe_trial", ROUTE_DOCUMENT, "value!:t", "Describe a trial", NULL},
 
     {"POST", "/slots/withhold", "withhold", ROUTE_DOCUMENT, "slots:n for_s:u", "Take slots of this node back", NULL},
     {"POST", "/slots/return", "return", ROUTE_DOCUMENT, "slots:n", "Give slots of this node to the mesh", NULL},

@@ -71,6 +71,7 @@ def every_command_of_a_search_speaks_json(lab):
         ("logs", trial, "--grep", "done", "--since", "1h", "--rank", "0"): "text",
         ("label", first, "kind=quick"): "stored_on",
         ("describe", first, "a try"): "stored_on",
+        ("describe", trial, "a note"): "stored_on",
         ("archive", second): "stored_on",
         ("unarchive", second): "stored_on",
         ("pin", second): "stored_on",

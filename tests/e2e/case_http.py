@@ -98,6 +98,7 @@ def every_route_answers_about_finished_and_running_work(lab):
     for method, path, body in (
             ("POST", f"/experiments/{running}/label", {"label": "lr", "value": "low"}),
             ("POST", f"/experiments/{running}/describe", {"value": "told by HTTP"}),
+            ("POST", f"/experiments/{running}/trials/1/describe", {"value": "told by HTTP"}),
             ("POST", f"/experiments/{running}/priority", {"priority": 7}),
             ("POST", f"/experiments/{running}/max_trials", {"max_trials": 3}),
             ("POST", f"/experiments/{waiting}/max_slots", {"max_slots": 3}),

@@ -132,6 +132,29 @@ static void there_are_no_more_labels_than_are_shown(void **state)
     world_free(world);
 }
 
+static void there_are_no_more_notes_about_trials_than_a_table_looks_through(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    char text[FACT_NOTE_BYTES];
+    (void)story_begin(world, 20, 5);
+    for (uint32_t i = 0; i < VIEW_DESCRIBED_MAX; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "%u", i);
+        world_annotate(world, 0, FACT_TRIAL_DESCRIPTION, true, name, "odd");
+        world_run(world, 100);
+        assert_int_equal(world->reply.code, 0);
+    }
+    world_annotate(world, 0, FACT_TRIAL_DESCRIPTION, true, "256", "odd");
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    world_annotate(world, 1, FACT_TRIAL_DESCRIPTION, true, "255", "even");
+    world_run(world, 5000);
+    assert_int_equal(world->reply.code, 0);
+    assert_true(view_trial_description(world_experiment(world, 0), 255, text));
+    assert_string_equal(text, "even");
+    world_free(world);
+}
+
 /* Programs of the trials that run end with this status. */
 static void end_all(struct world *world)
 {
@@ -315,6 +338,7 @@ int main(void)
         cmocka_unit_test(an_older_version_forbids_a_pin_but_no_label),
         cmocka_unit_test(a_priority_is_obeyed_from_then_on),
         cmocka_unit_test(there_are_no_more_labels_than_are_shown),
+        cmocka_unit_test(there_are_no_more_notes_about_trials_than_a_table_looks_through),
         cmocka_unit_test(a_forked_trial_begins_with_the_checkpoint_and_never_from_nothing),
         cmocka_unit_test(an_older_version_forbids_a_fork_from_a_checkpoint),
         cmocka_unit_test(a_search_that_is_over_runs_again_with_further_trials),

@@ -46,7 +46,7 @@ static void one_that_is_refused_keeps_no_other_from_being_pinned(void **state)
     (void)state;
     static const struct answer answers[] = {
         {"ls", {EXPERIMENTS}, NULL}, {"pin", {NOTED}, NULL}, {"archive", {"\"ok\":false,\"code\":1,\"error\":\"It runs.\""}, NULL},
-        {"describe", {NOTED}, NULL}, {NULL, {NULL}, NULL}};
+        {"describe", {NOTED}, NULL}, {"describe_trial", {NOTED}, NULL}, {NULL, {NULL}, NULL}};
     fake_start(answers);
     assert_int_equal(RUN("pin", "mlp", "0123456789abcdef"), CLI_DONE);
     assert_string_equal(out_text, "mlp (a1b2c3d4e5f60718) pinned, stored on 2 nodes\n0123456789abcdef pinned, stored on 2 nodes\n");
@@ -58,8 +58,14 @@ static void one_that_is_refused_keeps_no_other_from_being_pinned(void **state)
     char text[64];
     document_text(&request, "value", text, sizeof text);
     assert_string_equal(text, "warm restarts");
+    assert_int_equal(RUN("describe", "mlp/3", "odd"), CLI_DONE);
+    assert_string_equal(out_text, "mlp (a1b2c3d4e5f60718) trial 3 described, stored on 2 nodes\n");
+    request = last_request();
+    assert_int_equal(document_number(&request, "trial"), 3);
+    document_text(&request, "value", text, sizeof text);
+    assert_string_equal(text, "odd");
     fake_stop();
-    assert_string_equal(fake.ops, "ls pin pin ls archive archive ls ls describe ");
+    assert_string_equal(fake.ops, "ls pin pin ls archive archive ls ls describe ls describe_trial ");
 }
 
 static void only_a_priority_can_be_set(void **state)

@@ -412,6 +412,9 @@ static void what_users_note_is_shown_with_the_experiment(void **state)
     load(f, &f->b, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), FACT_DESCRIPTION, ""), &note);
     load(f, &f->b, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), FACT_PINNED, ""), &note);
     assert_has(show(f, 0), "\"labels\":{\"lr\":\"low\"},\"description\":\"why\",\"archived\":false,\"pinned\":true,");
+    load(f, &f->b, FACT_ANNOTATION, fact_key_annotation(make_experiment_id(0), FACT_TRIAL_DESCRIPTION, "1"), &note);
+    assert_has(show(f, 0), "{\"index\":0,\"state\":\"queued\",");
+    assert_has(show(f, 0), "{\"index\":1,\"description\":\"why\",\"state\":\"queued\",");
 }
 
 static void nothing_is_queued_where_nothing_will_begin(void **state)

@@ -116,6 +116,37 @@ static void a_subject_of_a_later_version_is_passed_over(void **state)
     assert_int_equal(mesh->core->view.malformed_count, 2);
 }
 
+static void each_trial_has_a_note_of_its_own(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 30, 1, 1);
+    char text[FACT_NOTE_BYTES] = "untouched";
+    assert_false(view_trial_description(experiment, 0, text));
+    assert_string_equal(text, "untouched");
+    note(mesh, 0, FACT_TRIAL_DESCRIPTION, "2", (struct fact_annotation){1, true, "two"});
+    note(mesh, 1, FACT_TRIAL_DESCRIPTION, "22", (struct fact_annotation){1, true, "both digits"});
+    note(mesh, 1, FACT_TRIAL_DESCRIPTION, "0", (struct fact_annotation){1, true, "none"});
+    note(mesh, 2, FACT_TRIAL_DESCRIPTION, "2", (struct fact_annotation){2, true, "two again"});
+    note(mesh, 2, FACT_LABEL, "2", (struct fact_annotation){9, true, "a label"});
+    assert_int_equal(view_described_trials(experiment), 3);
+    assert_true(view_trial_description(experiment, 2, text));
+    assert_string_equal(text, "two again");
+    assert_true(view_trial_description(experiment, 22, text));
+    assert_string_equal(text, "both digits");
+    assert_true(view_trial_description(experiment, 0, text));
+    assert_false(view_trial_description(experiment, 1, text));
+    note(mesh, 0, FACT_TRIAL_DESCRIPTION, "2", (struct fact_annotation){3, false, ""});
+    assert_false(view_trial_description(experiment, 2, text));
+    view_experiment_description(experiment, text);
+    assert_string_equal(text, "");
+    assert_string_equal(labels_of(experiment), "2=a label");
+    static const char *const bad[] = {"", "00", "02", "x", "2x", "100000", "-1"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(mesh->core->view.malformed_count, i);
+        note(mesh, 0, FACT_TRIAL_DESCRIPTION, bad[i], (struct fact_annotation){1, true, ""});
+    }
+}
+
 static void the_greatest_number_of_trials_that_anybody_has_asked_for_counts(void **state)
 {
     struct mesh *mesh = *state;
@@ -196,6 +227,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_greatest_number_of_trials_that_anybody_has_asked_for_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(an_experiment_that_draws_nothing_gets_no_further_trials, setup, teardown),
         cmocka_unit_test_setup_teardown(max_slots_can_be_changed_within_its_bounds, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_trial_has_a_note_of_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(a_subject_of_a_later_version_is_passed_over, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

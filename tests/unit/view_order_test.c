@@ -134,7 +134,7 @@ static void add_annotations(struct set *set, struct random *random, const struct
         add(set, people[below(random, PEOPLE)].id, FACT_ANNOTATION,
             fact_key_annotation(make_experiment_id(below(random, 2)), subject,
                                 subject == FACT_LABEL        ? labels[below(random, 3)]
-                                : subject == FACT_MAX_TRIALS ? numbers[below(random, 3)]
+                                : subject == FACT_MAX_TRIALS || subject == FACT_TRIAL_DESCRIPTION ? numbers[below(random, 3)]
                                                              : ""),
             &fact);
     }

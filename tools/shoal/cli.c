@@ -420,7 +420,8 @@ const struct command cli_commands[] = {
      "They stand beside the labels of the configuration file, in shoal ls and show. A new VALUE takes the place of the old one.\n"
      EXPERIMENT_DETAILS,
      label_options, 2, OPERANDS_MAX, command_label},
-    {"describe", "EXP TEXT", "say what an experiment is for, in place of its configuration's description", experiment_details,
+    {"describe", "EXP[/TRIAL] TEXT", "say what an experiment is for, in place of its configuration's description, or note something about a trial",
+     "An empty TEXT takes the note back.\n" EXPERIMENT_DETAILS "TRIAL is a number, as shoal show lists it.\n",
      no_options, 2, 2, command_describe},
     {"archive", "EXP [EXP...]", "leave experiments that are over out of lists", experiment_details, no_options, 1, OPERANDS_MAX,
      command_archive},

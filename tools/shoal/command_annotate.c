@@ -1,4 +1,4 @@
-/* What users note about experiments: label, describe, archive, unarchive, pin, unpin; and what they may set: the priority,
+/* What users note about experiments and trials: label, describe, archive, unarchive, pin, unpin; and what they may set: the priority,
  * max_slots, and further trials. */
 
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "node/core/facts/options.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/print.h"
+#include "tools/shoal/target.h"
 
 /* An experiment that notes are made about. */
 struct noted {
@@ -103,22 +104,46 @@ int command_label(struct cli *cli, const struct arguments *arguments)
     return code;
 }
 
+/* What a user notes about one trial. */
+static int describe_trial(struct client *client, const struct target *target, struct noted *noted, const char *text, struct reply *reply)
+{
+    client_begin(client, "describe_trial", 3);
+    pack_text(&client->request, "experiment");
+    pack_text(&client->request, noted->id);
+    pack_text(&client->request, "trial");
+    pack_u64(&client->request, target->trial);
+    pack_text(&client->request, "value");
+    pack_text(&client->request, text);
+    int code = client_ask(client, CLIENT_ANSWER_MS, reply);
+    noted->stored_on = code == CLI_DONE ? document_number(&reply->document, "stored_on") : 0;
+    return code;
+}
+
 int command_describe(struct cli *cli, const struct arguments *arguments)
 {
     struct client client;
     struct noted noted;
     struct reply reply;
-    if (strlen(arguments->operands[1]) >= FACT_NOTE_BYTES) {
-        return cli_fail(cli, CLI_USAGE, "the description is longer than %d bytes", FACT_NOTE_BYTES - 1);
+    struct target target;
+    char done[48] = "described";
+    const char *text = arguments->operands[1];
+    int code = target_read(cli, arguments->operands[0], false, false, &target);
+    if (code == CLI_DONE && strlen(text) >= FACT_NOTE_BYTES) {
+        code = cli_fail(cli, CLI_USAGE, "the description is longer than %d bytes", FACT_NOTE_BYTES - 1);
     }
-    int code = client_open(cli, &client);
+    code = code == CLI_DONE ? client_open(cli, &client) : code;
     if (code != CLI_DONE) {
         return code;
     }
-    code = find(&client, arguments->operands[0], &noted);
-    code = code == CLI_DONE ? note(&client, "describe", &noted, NULL, arguments->operands[1], false, &reply) : code;
+    code = find(&client, target.experiment, &noted);
+    if (code == CLI_DONE && target.has_trial) {
+        (void)snprintf(done, sizeof done, "trial %llu described", (unsigned long long)target.trial);
+        code = describe_trial(&client, &target, &noted, text, &reply);
+    } else if (code == CLI_DONE) {
+        code = note(&client, "describe", &noted, NULL, text, false, &reply);
+    }
     if (code == CLI_DONE) {
-        tell(cli, &noted, "described", &reply);
+        tell(cli, &noted, done, &reply);
     }
     client_close(&client);
     return code;

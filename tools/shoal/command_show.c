@@ -348,6 +348,11 @@ void show_write_trial(FILE *out, const struct trials_style *style, const msgpack
     (void)fprintf(out, " of %s  %s  ", name, id);
     render_text(out, style->colours, render_state_colour(trials->items[0].state), trials->items[0].state);
     (void)fputc('\n', out);
+    char description[4 * PRINT_SUMMARY_BYTES];
+    document_text(trial, "description", description, sizeof description);
+    if (description[0] != '\0') {
+        (void)fprintf(out, "%s\n", description);
+    }
     show_write_why(out, document, "  ");
     trials_write_constants(out, style, trials, SIZE_MAX);
     write_numbers(out, trials, &trials->items[0]);

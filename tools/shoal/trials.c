@@ -367,6 +367,9 @@ static bool take_column(const struct trials *trials, const char *key, const stru
         take_number(item, facts->has_left, (double)facts->left_s);
     } else if (strcmp(key, "attempt") == 0 || strcmp(key, "restarts") == 0) {
         take_number(item, document_has(facts->row, key), -(double)document_number(facts->row, key));
+    } else if (strcmp(key, "description") == 0) {
+        item->is_known = document_has(facts->row, key);
+        document_text(facts->row, key, item->text, sizeof item->text);
     } else {
         return false;
     }

@@ -34,10 +34,11 @@ enum trials_column {
     TRIALS_SLOTS,
     TRIALS_ATTEMPT,
     TRIALS_RESTARTS,
+    TRIALS_DESCRIPTION, /* what users have noted about the trial */
     TRIALS_COLUMNS
 };
 
-#define TRIALS_NAMES "trial,state,step,value,best,curve,left,params,elapsed,rate,metrics,checkpoint,slots,attempt,restarts"
+#define TRIALS_NAMES "trial,state,step,value,best,curve,left,params,elapsed,rate,metrics,checkpoint,slots,attempt,restarts,description"
 
 /* ---- one trial ----------------------------------------------------------------------------------------------------- */
 

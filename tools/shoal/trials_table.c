@@ -13,6 +13,7 @@
 #define HEAD_WIDTH_MAX 16
 #define CELL_WIDTH_MAX 18
 #define SLOTS_WIDTH_MAX 32
+#define DESCRIPTION_WIDTH_MAX 48
 #define NAME_BYTES 128 /* of a metric, with its NUL */
 #define TEXT_BYTES 512
 
@@ -30,7 +31,8 @@ struct heads {
 };
 
 static const char *const column_names[] = {"trial",   "state",   "step", "value", "best",    "curve",      "left",   "params",
-                                           "elapsed", "rate",    "metrics", "checkpoint", "slots",  "attempt",    "restarts"};
+                                           "elapsed", "rate",    "metrics", "checkpoint", "slots",  "attempt",    "restarts",
+                                           "description"};
 _Static_assert(sizeof column_names / sizeof column_names[0] == TRIALS_COLUMNS, "each column has its name");
 
 /* ---- texts --------------------------------------------------------------------------------------------------------- */
@@ -221,7 +223,7 @@ static void add_column(struct heads *heads, const struct trials *trials, enum tr
     static const char *const texts[] = {[TRIALS_TRIAL] = "TRIAL",     [TRIALS_STATE] = "STATE",           [TRIALS_STEP] = "STEP",
                                         [TRIALS_BEST] = "BEST",       [TRIALS_CURVE] = "CURVE",           [TRIALS_ELAPSED] = "ELAPSED",
                                         [TRIALS_LEFT] = "LEFT",       [TRIALS_CHECKPOINT] = "CHECKPOINT", [TRIALS_SLOTS] = "SLOTS",
-                                        [TRIALS_ATTEMPT] = "ATTEMPT", [TRIALS_RESTARTS] = "RESTARTS"};
+                                        [TRIALS_ATTEMPT] = "ATTEMPT", [TRIALS_RESTARTS] = "RESTARTS",     [TRIALS_DESCRIPTION] = "DESCRIPTION"};
     if (column == TRIALS_VALUE && trials->metric[0] != '\0') {
         struct head *head = add_head(heads, column, "");
         if (head != NULL) {
@@ -258,7 +260,8 @@ static bool says_nothing(const struct trials *trials, enum trials_column column)
                : column == TRIALS_CHECKPOINT ? document_has(facts->row, "checkpoint")
                : column == TRIALS_SLOTS      ? document_list(facts->row, "slots").size > 0
                : column == TRIALS_ATTEMPT    ? document_number(facts->row, "attempt") > 1
-                                             : document_number(facts->row, "restarts") > 0;
+               : column == TRIALS_RESTARTS   ? document_number(facts->row, "restarts") > 0
+                                             : document_has(facts->row, "description");
     }
     return !says;
 }
@@ -380,6 +383,10 @@ static void add_cell(struct table *table, const struct trials *trials, const str
         write_slots(facts->row, text, sizeof text);
         text_cell(table, text, SLOTS_WIDTH_MAX, style);
         break;
+    case TRIALS_DESCRIPTION:
+        document_text(facts->row, "description", text, sizeof text);
+        text_cell(table, text, DESCRIPTION_WIDTH_MAX, style);
+        break;
     case TRIALS_COLUMNS:
         break;
     }
@@ -388,7 +395,8 @@ static void add_cell(struct table *table, const struct trials *trials, const str
 static bool is_to_the_right(const struct head *head)
 {
     enum trials_column column = head->column;
-    return column != TRIALS_STATE && column != TRIALS_CURVE && column != TRIALS_CHECKPOINT && column != TRIALS_SLOTS;
+    return column != TRIALS_STATE && column != TRIALS_CURVE && column != TRIALS_CHECKPOINT && column != TRIALS_SLOTS &&
+           column != TRIALS_DESCRIPTION;
 }
 
 void trials_write(FILE *out, const struct trials_style *style, const struct trials *trials, const struct trials_choice *choice,

@@ -460,15 +460,16 @@ enum fact_subject {
     FACT_MAX_TRIALS,  /* the search has so many trials: the key's name is a number in decimal digits, and the greatest one of all counts.
                        * As a part of the key no writer can replace it by a smaller one, not even on an old disk */
     FACT_MAX_SLOTS,   /* takes the place of resources.max_slots: a number in decimal digits */
+    FACT_TRIAL_DESCRIPTION, /* what is noted about one trial: the key's name is its number in decimal digits */
     FACT_SUBJECTS
 };
 
-/* A note about an experiment. Key: experiment id, u8 subject, the name of a label or a number of trials; one per writer. Each (subject, name) is a
+/* A note about an experiment. Key: experiment id, u8 subject, the name of a label, a number of trials or a trial's; one per writer. Each (subject, name) is a
  * register: the highest lamport counts, and of equal (concurrent) ones a value that is set, of several the greatest writer's. */
 struct fact_annotation {
     uint64_t lamport; /* at least 1 */
     bool is_set;      /* false: taken back; a label of the configuration, too. Trials of a search are never taken back */
-    char value[FACT_NOTE_BYTES]; /* LABEL, DESCRIPTION, PRIORITY, MAX_SLOTS */
+    char value[FACT_NOTE_BYTES]; /* LABEL, DESCRIPTION, PRIORITY, MAX_SLOTS, TRIAL_DESCRIPTION */
 };
 
 /* Drain and undrain. Key: the drained node's id; one per writer. A register: the highest lamport counts, and of equal
@@ -748,6 +749,8 @@ int fact_key_read_node(const struct record *record, node_id *out);       /* MEMB
 int fact_key_read_experiment(const struct record *record, experiment_id *out); /* TOMBSTONE and every kind of an experiment */
 int fact_key_read_trial(const struct record *record, experiment_id *experiment, uint32_t *trial); /* STOP, SEARCH_... */
 /* ANNOTATION: experiment and subject, which may be of a later version; the bytes behind them are a label's name or a number. */
+/* Reads the trial of a TRIAL_DESCRIPTION. ERR_MALFORMED. */
+int fact_key_read_described(const struct record *record, uint32_t *trial);
 int fact_key_read_annotation(const struct record *record, experiment_id *experiment, uint32_t *subject);
 int fact_key_read_max_trials(const struct record *record, uint32_t *out); /* ANNOTATION, MAX_TRIALS: 1 ... SEARCH_TRIALS_MAX */
 int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT ... MANIFEST, DEATH, GENERATION, OUTPUT, RESULT, PART */

@@ -195,21 +195,37 @@ int fact_key_read_trial(const struct record *record, experiment_id *experiment, 
     return *trial < SEARCH_TRIALS_MAX ? 0 : ERR_MALFORMED;
 }
 
-int fact_key_read_max_trials(const struct record *record, uint32_t *out)
+/* The name of an annotation as a number in decimal digits without leading zeros, at most `max`. */
+static int read_number(const struct record *record, uint32_t max, uint32_t *out)
 {
-    uint32_t number = 0;
-    if (record->key_bytes <= KEY_SUBJECT_BYTES || record->key[KEY_SUBJECT_BYTES] == '0') {
+    uint32_t number = 0, digits = record->key_bytes - KEY_SUBJECT_BYTES;
+    if (record->key_bytes <= KEY_SUBJECT_BYTES || (record->key[KEY_SUBJECT_BYTES] == '0' && digits > 1)) {
         return ERR_MALFORMED;
     }
     for (uint32_t i = KEY_SUBJECT_BYTES; i < record->key_bytes; i++) {
         uint8_t digit = record->key[i];
-        number = digit >= '0' && digit <= '9' ? 10 * number + (uint32_t)(digit - '0') : SEARCH_TRIALS_MAX + 1;
-        if (number > SEARCH_TRIALS_MAX) {
+        number = digit >= '0' && digit <= '9' ? 10 * number + (uint32_t)(digit - '0') : max + 1;
+        if (number > max) {
             return ERR_MALFORMED;
         }
     }
     *out = number;
     return 0;
+}
+
+int fact_key_read_max_trials(const struct record *record, uint32_t *out)
+{
+    uint32_t number;
+    if (read_number(record, SEARCH_TRIALS_MAX, &number) != 0 || number == 0) {
+        return ERR_MALFORMED;
+    }
+    *out = number;
+    return 0;
+}
+
+int fact_key_read_described(const struct record *record, uint32_t *trial)
+{
+    return read_number(record, SEARCH_TRIALS_MAX - 1, trial);
 }
 
 int fact_key_read_annotation(const struct record *record, experiment_id *experiment, uint32_t *subject)
@@ -220,9 +236,10 @@ int fact_key_read_annotation(const struct record *record, experiment_id *experim
     const uint8_t *name = record->key + KEY_SUBJECT_BYTES;
     size_t bytes = (size_t)record->key_bytes - KEY_SUBJECT_BYTES;
     *subject = record->key[KEY_EXPERIMENT_BYTES];
-    uint32_t trials;
+    uint32_t number;
     bool is_sound = *subject == FACT_LABEL        ? bytes > 0 && bytes < FACT_LABEL_BYTES && memchr(name, '\0', bytes) == NULL
-                    : *subject == FACT_MAX_TRIALS ? fact_key_read_max_trials(record, &trials) == 0
+                    : *subject == FACT_MAX_TRIALS ? fact_key_read_max_trials(record, &number) == 0
+                    : *subject == FACT_TRIAL_DESCRIPTION ? fact_key_read_described(record, &number) == 0
                                                   : bytes == 0;
     return is_sound || *subject >= FACT_SUBJECTS ? 0 : ERR_MALFORMED;
 }

@@ -577,12 +577,29 @@ static bool refused_slots(struct node_core *core, const struct view_experiment *
     return true;
 }
 
+/* Refuses notes about more trials than a node looks through for each row of a table. */
+static bool refused_description(struct node_core *core, const struct view_experiment *experiment, const struct node_event *event)
+{
+    char text[NODE_REPLY_BYTES];
+    if (view_described_trials(experiment) < VIEW_DESCRIBED_MAX ||
+        find_annotation(experiment, FACT_TRIAL_DESCRIPTION, event->u.request.label) != NULL) {
+        return false;
+    }
+    format_text(text, sizeof text, "%d trials of %s are described already, and no further one can be.", VIEW_DESCRIBED_MAX,
+                experiment->config->name);
+    core_reply(core, event->u.request.client, ERR_REFUSED, 0, text);
+    return true;
+}
+
 static bool refused_annotation(struct node_core *core, const struct view_experiment *experiment, const struct node_event *event)
 {
     uint64_t client = event->u.request.client;
     char text[NODE_REPLY_BYTES];
     if (event->u.request.subject == FACT_LABEL) {
         return refused_label(core, experiment, event);
+    }
+    if (event->u.request.subject == FACT_TRIAL_DESCRIPTION) {
+        return refused_description(core, experiment, event);
     }
     if (event->u.request.subject == FACT_ARCHIVED && event->u.request.is_set && !view_experiment_over(experiment)) {
         format_text(text, sizeof text, "%s is %s; only an experiment that is over can be archived.", experiment->config->name,

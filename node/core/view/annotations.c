@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/format.h"
 #include "node/core/facts/options.h"
 
 #define NAME_AT (EXPERIMENT_ID_BYTES + 1) /* of a label, in the key */
@@ -102,7 +103,8 @@ void view_annotation_value(const struct view_annotation *row, char out[FACT_NOTE
 const struct view_annotation *view_annotation_find(const struct view_experiment *experiment, enum fact_subject subject,
                                                    const char *name)
 {
-    for (const struct view_annotation *row = view_annotation_first(experiment); row != NULL; row = view_annotation_next(row)) {
+    for (const struct view_annotation *row = view_annotation_first(experiment); row != NULL && row->subject <= (uint32_t)subject;
+         row = view_annotation_next(row)) { /* by subject: notes about trials, the last ones, cost the others nothing */
         char found[FACT_LABEL_BYTES];
         if (row->subject == (uint32_t)subject) {
             view_annotation_name(row, found);
@@ -190,6 +192,33 @@ void view_experiment_description(const struct view_experiment *experiment, char 
     } else {
         (void)bytes_copy_text(out, FACT_NOTE_BYTES, experiment->config->description);
     }
+}
+
+bool view_trial_description(const struct view_experiment *experiment, uint32_t trial, char out[FACT_NOTE_BYTES])
+{
+    char name[FACT_LABEL_BYTES];
+    size_t bytes = format_text(name, sizeof name, "%u", trial);
+    const struct view_annotation *row = experiment->annotations;
+    while (row != NULL && (row->subject != FACT_TRIAL_DESCRIPTION || row->entry->record.key_bytes != NAME_AT + bytes ||
+                           memcmp(row->entry->record.key + NAME_AT, name, bytes) != 0)) {
+        row = row->next;
+    }
+    row = row != NULL ? winner(row) : NULL;
+    if (row == NULL || !row->is_set) {
+        return false;
+    }
+    view_annotation_value(row, out);
+    return out[0] != '\0';
+}
+
+uint32_t view_described_trials(const struct view_experiment *experiment)
+{
+    uint32_t count = 0;
+    const struct view_annotation *before = NULL;
+    for (const struct view_annotation *row = experiment->annotations; row != NULL; before = row, row = row->next) {
+        count += row->subject == FACT_TRIAL_DESCRIPTION && (before == NULL || !view_annotation_same(before, row));
+    }
+    return count;
 }
 
 /* Puts a label of the configuration into `out`, unless users have changed it, or it is there already. */

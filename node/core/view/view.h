@@ -760,6 +760,14 @@ bool view_experiment_is_extended(const struct view_experiment *experiment);
 /* What users have noted, else the configuration's description. */
 void view_experiment_description(const struct view_experiment *experiment, char out[FACT_NOTE_BYTES]);
 
+/* What users have noted about a trial. False: nothing. */
+bool view_trial_description(const struct view_experiment *experiment, uint32_t trial, char out[FACT_NOTE_BYTES]);
+
+#define VIEW_DESCRIBED_MAX 256 /* trials of an experiment about which something has been noted: a request for more is refused */
+
+/* About how many trials anything has been noted, be it taken back. */
+uint32_t view_described_trials(const struct view_experiment *experiment);
+
 #define VIEW_LABELS_MAX 64 /* of one experiment: a request for more is refused, and of more records the first names count */
 
 struct view_label_text {

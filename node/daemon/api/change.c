@@ -282,6 +282,51 @@ static bool read_number(struct daemon *daemon, struct client_request *request, i
     return true;
 }
 
+/* Reads what is noted. False, and the client has been answered: it is too long. */
+static bool read_value(struct daemon *daemon, struct client_request *request, char value[FACT_NOTE_BYTES])
+{
+    bool is_good = pack_find(&request->map, "value").failed || request_text(&request->map, "value", value, FACT_NOTE_BYTES);
+    if (!is_good) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The text is too long: it may have at most %d bytes.",
+                           FACT_NOTE_BYTES - 1);
+    }
+    return is_good;
+}
+
+static void annotate(struct daemon *daemon, struct change_waiting *waiting, enum fact_subject subject, bool is_set, const char *label,
+                     const char *value)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = NODE_REQUEST_ANNOTATE;
+    event.u.request.client = waiting->key;
+    event.u.request.experiment = waiting->experiment;
+    event.u.request.subject = subject;
+    event.u.request.is_set = is_set;
+    bytes_copy_text(event.u.request.label, sizeof event.u.request.label, label);
+    bytes_copy_text(event.u.request.value, sizeof event.u.request.value, value);
+    daemon_event(daemon, &event);
+}
+
+void change_describe_trial(struct daemon *daemon, struct client_request *request, int argument)
+{
+    struct view_experiment *experiment;
+    const struct view_trial *trial;
+    char label[FACT_LABEL_BYTES], value[FACT_NOTE_BYTES] = "";
+    uint32_t index;
+    (void)argument;
+    if (!query_argument_any_trial(daemon, request, &experiment, &index, &trial) || !read_value(daemon, request, value)) {
+        return;
+    }
+    struct change_waiting *waiting = change_wait(daemon, request);
+    if (waiting != NULL) {
+        waiting->is_trial = true;
+        waiting->experiment = experiment->id;
+        waiting->trial = index;
+        format_text(label, sizeof label, "%u", index);
+        annotate(daemon, waiting, FACT_TRIAL_DESCRIPTION, value[0] != '\0', label, value);
+    }
+}
+
 void change_annotate(struct daemon *daemon, struct client_request *request, int subject)
 {
     struct view_experiment *experiment;
@@ -294,10 +339,7 @@ void change_annotate(struct daemon *daemon, struct client_request *request, int 
                            "The name of a label has 1 to %d bytes, and neither '=' nor control characters.", FACT_LABEL_BYTES - 1);
         return;
     }
-    bool has_value = !pack_find(&request->map, "value").failed;
-    if (has_value && !request_text(&request->map, "value", value, sizeof value)) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The text is too long: it may have at most %d bytes.",
-                           FACT_NOTE_BYTES - 1);
+    if (!read_value(daemon, request, value)) {
         return;
     }
     if (!read_number(daemon, request, subject, subject == FACT_MAX_TRIALS ? label : value)) {
@@ -306,15 +348,7 @@ void change_annotate(struct daemon *daemon, struct client_request *request, int 
     struct change_waiting *waiting = change_wait(daemon, request);
     if (waiting != NULL) {
         waiting->experiment = experiment->id;
-        struct node_event event = {.kind = NODE_EVENT_REQUEST};
-        event.u.request.kind = NODE_REQUEST_ANNOTATE;
-        event.u.request.client = waiting->key;
-        event.u.request.experiment = experiment->id;
-        event.u.request.subject = (enum fact_subject)subject;
-        event.u.request.is_set = !request_flag(&request->map, "remove");
-        bytes_copy_text(event.u.request.label, sizeof event.u.request.label, label);
-        bytes_copy_text(event.u.request.value, sizeof event.u.request.value, value);
-        daemon_event(daemon, &event);
+        annotate(daemon, waiting, (enum fact_subject)subject, !request_flag(&request->map, "remove"), label, value);
     }
 }
 

@@ -26,6 +26,7 @@ struct change_waiting {
  * is answered at once with EXIT_USAGE, an unknown subject with EXIT_NOT_FOUND, and the rest by change_reply_effect. */
 void change_control(struct daemon *daemon, struct client_request *request, int kind); /* cancel, pause, resume, delete */
 void change_trial(struct daemon *daemon, struct client_request *request, int kind); /* stop, retry */
+void change_describe_trial(struct daemon *daemon, struct client_request *request, int argument);
 void change_annotate(struct daemon *daemon, struct client_request *request, int subject); /* an enum fact_subject */
 void change_slots(struct daemon *daemon, struct client_request *request, int kind);   /* withhold, return */
 void change_node_slots(struct daemon *daemon, struct client_request *request, int kind); /* the same, of any node */

@@ -80,6 +80,7 @@ static const struct api_row rows[] = {
     {"delete", API_CHANGES, change_control, NODE_REQUEST_DELETE},
     {"label", API_CHANGES, change_annotate, FACT_LABEL},
     {"describe", API_CHANGES, change_annotate, FACT_DESCRIPTION},
+    {"describe_trial", API_CHANGES, change_describe_trial, 0},
     {"archive", API_CHANGES, change_annotate, FACT_ARCHIVED},
     {"pin", API_CHANGES, change_annotate, FACT_PINNED},
     {"priority", API_CHANGES, change_annotate, FACT_PRIORITY},

@@ -601,8 +601,14 @@ void render_put_trial(const struct node_core *core, const struct view_experiment
     find_notes(core, experiment, shown, &notes);
     find_tail(core, trial, &tail);
     bool has_parent = shown != NULL && shown->point_count > 0 && shown->parent != FACT_NO_TRIAL;
-    (void)msgpack_pack_map(packer, 12u + TIMES_PAIRS + has_parent + (tail.attempt != NULL) + has_more + (notes.count > 0) + (failed != NULL));
+    char description[FACT_NOTE_BYTES];
+    bool is_described = view_trial_description(experiment, index, description);
+    (void)msgpack_pack_map(packer, 12u + TIMES_PAIRS + is_described + has_parent + (tail.attempt != NULL) + has_more + (notes.count > 0) +
+                                       (failed != NULL));
     render_put_u64(packer, "index", index);
+    if (is_described) {
+        render_put_text(packer, "description", description);
+    }
     render_put_text(packer, "state", render_trial_state_name(experiment, trial, state));
     put_attempt_numbers(shown, packer);
     put_times(core, trial, shown, packer);

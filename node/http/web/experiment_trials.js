@@ -165,12 +165,13 @@ function indexColumn(id) {
 }
 
 function stateText(row) {
-  return row.reason ? `${row.state}: ${row.reason}` : row.state;
+  return [row.reason ? `${row.state}: ${row.reason}` : row.state, row.description].filter(Boolean).join(" ");
 }
 
 function stateCell(row) {
   const reason = row.reason && h("div", { class: "quiet small-text clip", title: row.reason }, row.reason);
-  return h("div", {}, stateBadge(row.state), reason);
+  const note = row.description && h("div", { class: "small-text clip", title: row.description }, name(row.description));
+  return h("div", {}, stateBadge(row.state), reason, note);
 }
 
 function checkpointText({ checkpoint }) {

@@ -33,6 +33,7 @@ class TrialPage {
     this.crumbs = h("p", { class: "crumbs" }, h("a", { href: link(["experiments"]) }, "Experiments"), " / ",
       this.parent = h("a", { href: link(["experiments", id]) }, id.slice(0, 4)));
     this.facts = h("div", { class: "facts" });
+    this.described = h("p", { hidden: true });
     this.why = h("div");
     this.buttons = h("div", { class: "buttons" });
     const context = { id, index, query };
@@ -45,7 +46,7 @@ class TrialPage {
       { id: "platform", title: "Platform", make: () => platformPart(context) },
     ], query);
     this.element = h("div", {}, this.crumbs, h("div", { class: "page-head" },
-      h("div", {}, h("h1", {}, `Trial ${index}`), this.facts), this.buttons),
+      h("div", {}, h("h1", {}, `Trial ${index}`), this.facts, this.described), this.buttons),
       this.why, this.tabs.element);
     let next = 0;
     this.poll = repeat(RUNNING_MS, async () => {
@@ -70,6 +71,8 @@ class TrialPage {
       this.text = text;
       fill(this.parent, name(experiment.name));
       fill(this.buttons, this.actions(trial));
+      fill(this.described, trial.description && name(trial.description));
+      this.described.hidden = !trial.description;
       this.drawWhy(trial, why ?? []);
     }
     fill(this.facts, this.factLine(experiment, trial));
@@ -106,8 +109,8 @@ class TrialPage {
   }
 
   actions(trial) {
-    const act = (title, done, action, options = {}) => actionButton(title, async () => {
-      await send("POST", `/experiments${path(this.id)}/trials${path(this.index)}/${action}`);
+    const act = (title, done, action, options = {}) => actionButton(title, async (answer) => {
+      await send("POST", `/experiments${path(this.id)}/trials${path(this.index)}/${action}`, answer);
       return done;
     }, { ...options, after: () => this.refresh() });
     const retryable = trial.state === "failed" || trial.state === "stopped";
@@ -118,6 +121,8 @@ class TrialPage {
         question: { title: `Stop trial ${this.index}?`, text: "It saves a checkpoint and ends; its result so far counts.",
           confirm: "Stop it", danger: true } }),
       retryable && act("Retry", "The trial goes on from its newest checkpoint.", "retry"),
+      act("Describe…", "The note is changed.", "describe", { question: { title: `Describe trial ${this.index}`, confirm: "Save",
+        fields: [{ name: "value", title: "Note", value: trial.description ?? "", maxlength: 255 }] } }),
     ];
   }
 
