@@ -74,6 +74,12 @@ def sim_options_that_go_together_are_taken():
         must_take(command)
 
 
+def the_week_takes_the_orders_that_it_knows():
+    must_take("week_bench --order fifo --seed 2 --load 0.1 --faults --json")
+    must_refuse("week_bench --order lottery",
+                "week_bench: --order is 'lottery'; allowed are fifo, slurm, determined, before, slots, deficit, ideal.")
+
+
 def sim_minutes_are_as_many_as_events_are_allowed_for():
     must_refuse("sim --minutes 7000 --seed 1", "sim: --minutes is '7000'; allowed are whole numbers from 1 to 500.")
 
@@ -237,7 +243,7 @@ def tools_sim_sweep_counts_seeds_that_break_an_invariant_and_goes_on():
 
 
 def main():
-    for test in (sim_options_that_do_not_go_together_are_refused, sim_options_that_go_together_are_taken,
+    for test in (sim_options_that_do_not_go_together_are_refused, sim_options_that_go_together_are_taken, the_week_takes_the_orders_that_it_knows,
                  sim_minutes_are_as_many_as_events_are_allowed_for, a_program_names_itself_when_it_refuses_a_rule,
                  scale_asks_nothing_of_changes_that_are_not_made, scale_says_how_many_changes_and_deaths_it_timed,
                  tools_scale_names_what_it_cannot_use, tools_scale_makes_the_table_of_the_docs,
