@@ -15,6 +15,7 @@ static const struct route rows[] = {
     {"GET", "/nodes", "nodes", ROUTE_DOCUMENT, "", "The nodes of the mesh", NULL},
     {"GET", "/slots", "slots", ROUTE_DOCUMENT, "", "The slots of the mesh and what holds them", NULL},
     {"GET", "/queue", "queue", ROUTE_DOCUMENT, "", "Which experiments wait for slots, in their order, and what for", NULL},
+    {"GET", "/nodes/{node}/owner", "owner", ROUTE_DOCUMENT, "", "What runs on a node, since when and until when", NULL},
     {"GET", "/usage", "usage", ROUTE_DOCUMENT, "", "What each slot uses now", NULL},
     {"GET", "/calendar", "calendar", ROUTE_DOCUMENT, "from_s:u until_s:u gap_s:u",
      "Which experiment held which slot when", NULL},

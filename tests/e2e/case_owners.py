@@ -95,6 +95,36 @@ def drain_a_node_under_a_trial(lab):
     return f"empty after {seconds:.1f} s"
 
 
+@case(limit_s=60)
+def what_runs_on_a_machine_is_told(lab):
+    """From another node: whose trial, since when, and until when a slot is withheld; also once the node is dead."""
+    alder, birch = lab.mesh(["alder", "birch"], start=False).nodes
+    alder.slots, birch.slots = "none", "cpu:2"
+    lab.meshes[0].start()
+    began = int(time.time())
+    identity = lab.submit(alder, {"name": "guest", "entrypoint": "sleep 600", "searcher": {"name": "single"}})
+    wait_until(lambda: "leased" in slots_of(alder, "birch").values(), 30, "the trial to have a slot")
+
+    def told(viewer, *node):
+        return {slot["state"]: slot for slot in viewer.json("owner", *node)["slots"]}
+
+    slot = told(alder, "birch")["leased"]
+    expect((slot["experiment"], slot["name"], slot["trial"], slot["submitter"]) == (identity, "guest", 0, "alder"), f"told: {slot}")
+    expect(began - 1 <= slot["since_s"] <= time.time() + 1 and slot["until_s"] is None, f"at {began} leased since {slot['since_s']}")
+    expect(told(birch) == told(alder, "birch"), "birch tells something else of itself than alder does")
+    other = told(alder, "birch")["free"]["index"]
+    birch.run("withhold", str(other), "--for", "1h")
+    held = wait_until(lambda: told(alder, "birch").get("withheld"), 20, "the slot to be withheld")
+    expect(held["until_s"] - held["since_s"] == 3600 and held["since_s"] >= began - 1, f"withheld: {held}")
+    birch.run("withhold", str(other), "--for", "2h")
+    again = wait_until(lambda: told(alder, "birch")["withheld"]["until_s"] - held["since_s"] >= 7200, 20, "the longer time")
+    expect(again, "the time of the second request does not count")
+    line = next(line for line in alder.run("owner", "birch").splitlines() if "trial" in line)
+    expect(f"leased, trial 0 of guest ({identity[:8]}) from alder since " in line, f"the line is: {line}")
+    birch.kill_machine()
+    wait_until(lambda: "birch is dead: this is what was known last" in alder.run("owner", "birch"), 30, "birch to be known dead")
+
+
 @case(limit_s=90)
 def a_busy_gpu_is_not_free(lab):
     """A program outside Shoal computes on a GPU (the driver's library is made up): nothing is placed there until it is gone."""

@@ -54,6 +54,33 @@ static void owners_take_their_slots_back(void **state)
     fake_stop();
 }
 
+static void what_is_on_a_node_is_a_line_for_each_slot(void **state)
+{
+    (void)state;
+#define OWNER "\"ok\":true,\"end\":true,\"node\":\"01\",\"name\":\"beta\",\"label\":\"beta\",\"drained\":false,"
+    static const struct answer answers[] = {
+        {"owner",
+         {OWNER "\"state\":\"alive\",\"slots\":["
+                "{\"index\":0,\"state\":\"leased\",\"since_s\":1763700000,\"until_s\":null,\"experiment\":\"a1b2c3d4e5f60718\","
+                "\"name\":\"sweep\",\"trial\":3,\"attempt\":1,\"submitter\":\"alpha\"},"
+                "{\"index\":1,\"state\":\"withheld\",\"since_s\":1763700000,\"until_s\":1763707200,\"experiment\":null},"
+                "{\"index\":2,\"state\":\"withheld\",\"since_s\":null,\"until_s\":null,\"experiment\":null}]"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    static const struct answer dead[] = {{"owner", {OWNER "\"state\":\"dead\",\"slots\":[]"}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("owner"), CLI_DONE);
+    assert_has(out_text, "slot 0: leased, trial 3 of sweep (a1b2c3d4) from alpha since 2025-11-2");
+    assert_has(out_text, "slot 1: withheld since 2025-11-2");
+    assert_has(out_text, ", withheld until 2025-11-2");
+    assert_has(out_text, "slot 2: withheld, until it is returned\n");
+    fake_stop();
+    fake_start(dead);
+    assert_int_equal(RUN("owner"), CLI_DONE);
+    assert_string_equal(out_text, "beta is dead: this is what was known last\nbeta has no slots\n");
+    fake_stop();
+}
+
 static void nodes_are_drained_by_name_or_id(void **state)
 {
     (void)state;
@@ -300,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(owners_take_their_slots_back, stop_what_runs),
+        cmocka_unit_test_teardown(what_is_on_a_node_is_a_line_for_each_slot, stop_what_runs),
         cmocka_unit_test_teardown(nodes_are_drained_by_name_or_id, stop_what_runs),
         cmocka_unit_test_teardown(drain_waits_for_the_nodes_own_word, stop_what_runs),
         cmocka_unit_test_teardown(events_and_invites_are_lines, stop_what_runs),

@@ -409,6 +409,7 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         random_bytes(random, out->slot.token_hash, sizeof out->slot.token_hash);
         out->slot.withheld = below(random, 2) == 1;
         out->slot.withheld_s = below(random, FACT_WITHHELD_S_MAX + 1);
+        out->slot.since_s = below(random, UINT32_MAX);
         return fact_key_slot(below(random, FACT_SLOTS_MAX));
     case FACT_EXPERIMENT:
     case FACT_EXPERIMENT_LARGE: {
@@ -743,7 +744,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
                SAME(delivery.text);
     case FACT_SLOT:
         return SAME(slot.state) && SAME(slot.attempt) && SAME(slot.rank) && SAME(slot.token_hash) &&
-               SAME(slot.withheld) && SAME(slot.withheld_s);
+               SAME(slot.withheld) && SAME(slot.withheld_s) && SAME(slot.since_s);
     case FACT_EXPERIMENT:
     case FACT_EXPERIMENT_LARGE:
         return same_experiment(&a->experiment, &b->experiment);
@@ -1257,14 +1258,18 @@ static void what_is_beyond_a_bound_is_refused(void **state)
 
     /* ... as this one did: a slot's record of before says nothing of its owner's wish. */
     pack_writer_init(&writer, body, sizeof body);
-    struct fact_slot slot = {.state = LEASE_LEASED, .rank = 3, .withheld = true, .withheld_s = 60};
+    struct fact_slot slot = {.state = LEASE_LEASED, .rank = 3, .withheld = true, .withheld_s = 60, .since_s = 7};
     fact_slot_pack(&writer, &slot);
-    assert_int_equal(body[0], 0x96); /* an array of six */
-    body[0] = 0x94;
+    assert_int_equal(body[0], 0x97); /* an array of seven */
+    body[0] = 0x96;
     record = (struct record){.kind = FACT_SLOT, .key = (const uint8_t *)"", .key_bytes = 1, .body = body,
-                             .body_bytes = (uint16_t)(writer.used_bytes - 2)};
+                             .body_bytes = (uint16_t)(writer.used_bytes - 1)};
     assert_int_equal(read_fact(&record, &fact), 0);
-    assert_true(fact.slot.rank == 3 && !fact.slot.withheld && fact.slot.withheld_s == 0);
+    assert_true(fact.slot.withheld_s == 60 && fact.slot.since_s == 0);
+    body[0] = 0x94;
+    record.body_bytes = (uint16_t)(writer.used_bytes - 3);
+    assert_int_equal(read_fact(&record, &fact), 0);
+    assert_true(fact.slot.rank == 3 && !fact.slot.withheld && fact.slot.withheld_s == 0 && fact.slot.since_s == 0);
 
     /* A worker's number rises with each that joins its group, beyond what one group holds at a time. */
     pack_writer_init(&writer, body, sizeof body);

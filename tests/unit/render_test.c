@@ -338,6 +338,33 @@ static void slots_show_whose_they_are(void **state)
     assert_has(json_of(&writer), "\"state\":\"releasing\",\"experiment\":\"e0e0e0e000000001\",\"trial\":3,");
 }
 
+static void what_is_on_a_node_is_told_slot_by_slot(void **state)
+{
+    struct fixture *f = *state;
+    attempt_id id = make_attempt_id(0, 3, 2, 5, f->b.id);
+    struct fact_slot fact = {.state = LEASE_LEASED, .attempt = id, .since_s = 1700000000};
+    load(f, &f->b, FACT_SLOT, fact_key_slot(0), &fact);
+    start(f);
+    struct pack_writer writer;
+    open_map(&writer, RENDER_OWNER_PAIRS);
+    render_owner(f->core, f->b.id, &writer);
+    const char *text = json_of(&writer);
+    assert_has(text, "\"name\":\"b\",\"label\":\"b\",\"state\":\"dead\",\"drained\":false,\"slots\":[{\"index\":0,\"state\":\"leased\","
+                     "\"since_s\":1700000000,\"until_s\":null,\"experiment\":\"e0e0e0e000000001\",\"name\":null,\"trial\":3,"
+                     "\"attempt\":2,\"submitter\":null}");
+    fact = (struct fact_slot){.state = LEASE_WITHHELD, .withheld = true, .withheld_s = 60, .since_s = 1700000000};
+    load(f, &f->b, FACT_SLOT, fact_key_slot(0), &fact);
+    open_map(&writer, RENDER_OWNER_PAIRS);
+    render_owner(f->core, f->b.id, &writer);
+    assert_has(json_of(&writer), "\"state\":\"withheld\",\"since_s\":1700000000,\"until_s\":1700000060,\"experiment\":null,\"name\":null,"
+                                 "\"trial\":null,\"attempt\":null,\"submitter\":null}");
+    fact = (struct fact_slot){.state = LEASE_WITHHELD, .withheld = true, .withheld_s = 60}; /* of a node of an older version */
+    load(f, &f->b, FACT_SLOT, fact_key_slot(0), &fact);
+    open_map(&writer, RENDER_OWNER_PAIRS);
+    render_owner(f->core, f->b.id, &writer);
+    assert_has(json_of(&writer), "\"state\":\"withheld\",\"since_s\":null,\"until_s\":null,");
+}
+
 /* The slots of a node that is away may come back; those of one that has left do not. */
 static void what_all_nodes_together_cannot_hold_is_said(void **state)
 {
@@ -1037,6 +1064,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_evicted_are_listed_but_count_nowhere, setup, teardown),
         cmocka_unit_test_setup_teardown(invites_are_listed_with_their_states, setup, teardown),
         cmocka_unit_test_setup_teardown(slots_show_whose_they_are, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_on_a_node_is_told_slot_by_slot, setup, teardown),
         cmocka_unit_test_setup_teardown(what_all_nodes_together_cannot_hold_is_said, setup, teardown),
         cmocka_unit_test_setup_teardown(which_nodes_have_the_program_is_shown, setup, teardown),
         cmocka_unit_test_setup_teardown(an_experiment_is_shown_before_anything_runs, setup, teardown),

@@ -509,6 +509,8 @@ const struct command cli_commands[] = {
      "its experiment's preemption_timeout; its trial goes on elsewhere. Slots stay withheld when the daemon is restarted;\n"
      "the time of --for then begins anew.\n",
      withhold_options, 0, OPERANDS_MAX, command_withhold},
+    {"owner", "[NODE]", "what runs on a node, since when, and until when its slots are withheld", node_details, no_options, 0, 1,
+     command_owner},
     {"drain", "[NODE]", "give a node no new work; its data stays available", node_details, drain_options, 0, 1,
      command_drain},
     {"undrain", "[NODE]", "let a drained node have work again", node_details, no_options, 0, 1, command_undrain},

@@ -1,4 +1,4 @@
-/* withhold, drain, undrain: which slots and nodes get work. */
+/* withhold, owner, drain, undrain: which slots and nodes get work, and what has them. */
 
 #include <string.h>
 #include <time.h>
@@ -90,6 +90,85 @@ int command_withhold(struct cli *cli, const struct arguments *arguments)
         pack_u64(&client.request, for_s);
     }
     code = print_reply(&client, returns ? render_returned : render_withheld);
+    client_close(&client);
+    return code;
+}
+
+/* ---- owner --------------------------------------------------------------------------------------------------------- */
+
+static void write_time(struct cli *cli, const char *word, const msgpack_object *slot, const char *key)
+{
+    char text[RENDER_UNIT_BYTES];
+    uint64_t seconds = document_number(slot, key);
+    if (seconds != 0) {
+        render_time(text, seconds * 1000);
+        (void)fprintf(cli->out, "%s%s", word, text);
+    }
+}
+
+static void write_slot(struct cli *cli, const msgpack_object *slot)
+{
+    char state[32], name[256], experiment[64], submitter[128];
+    document_text(slot, "state", state, sizeof state);
+    document_text(slot, "name", name, sizeof name);
+    document_text(slot, "experiment", experiment, sizeof experiment);
+    document_text(slot, "submitter", submitter, sizeof submitter);
+    (void)fprintf(cli->out, "slot %llu: ", (unsigned long long)document_number(slot, "index"));
+    render_text(cli->out, cli->colours, render_state_colour(state), state);
+    if (experiment[0] != '\0') {
+        (void)fprintf(cli->out, ", trial %llu of %s%s%.8s%s", (unsigned long long)document_number(slot, "trial"), name,
+                      name[0] != '\0' ? " (" : "", experiment, name[0] != '\0' ? ")" : "");
+    }
+    if (submitter[0] != '\0') {
+        (void)fprintf(cli->out, " from %s", submitter);
+    }
+    write_time(cli, " since ", slot, "since_s");
+    if (document_number(slot, "until_s") != 0) {
+        write_time(cli, ", withheld until ", slot, "until_s");
+    } else if (strcmp(state, "withheld") == 0) {
+        (void)fputs(", until it is returned", cli->out);
+    }
+    (void)fputc('\n', cli->out);
+}
+
+static void render_owner(struct cli *cli, const msgpack_object *document)
+{
+    char label[128], state[32];
+    msgpack_object_array slots = document_list(document, "slots");
+    document_text(document, "label", label, sizeof label);
+    document_text(document, "state", state, sizeof state);
+    if (strcmp(state, "alive") != 0) {
+        (void)fprintf(cli->out, "%s is %s: this is what was known last\n", label, state);
+    }
+    if (document_true(document, "drained")) {
+        (void)fprintf(cli->out, "%s is drained: it gets no new work\n", label);
+    }
+    for (uint32_t i = 0; i < slots.size; i++) {
+        write_slot(cli, &slots.ptr[i]);
+    }
+    if (slots.size == 0) {
+        (void)fprintf(cli->out, "%s has no slots\n", label);
+    }
+}
+
+int command_owner(struct cli *cli, const struct arguments *arguments)
+{
+    struct client client;
+    char node[CLIENT_NODE_TEXT_BYTES];
+    bool has_node = arguments->operand_count > 0;
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = has_node ? client_find_node(&client, arguments->operands[0], node) : CLI_DONE;
+    if (code == CLI_DONE) {
+        client_begin(&client, "owner", has_node);
+        if (has_node) {
+            pack_text(&client.request, "node");
+            pack_text(&client.request, node);
+        }
+        code = print_reply(&client, render_owner);
+    }
     client_close(&client);
     return code;
 }

@@ -160,13 +160,14 @@ int fact_token_read(const struct record *record, struct fact_token *out)
 
 void fact_slot_pack(struct pack_writer *writer, const struct fact_slot *fact)
 {
-    pack_array(writer, 6);
+    pack_array(writer, 7);
     pack_u64(writer, fact->state);
     fact_attempt_id_pack(writer, &fact->attempt);
     pack_u64(writer, fact->rank);
     pack_bin(writer, fact->token_hash, sizeof fact->token_hash);
     pack_bool(writer, fact->withheld);
     pack_u64(writer, fact->withheld_s);
+    pack_u64(writer, fact->since_s);
 }
 
 int fact_slot_read(const struct record *record, struct fact_slot *out)
@@ -184,6 +185,10 @@ int fact_slot_read(const struct record *record, struct fact_slot *out)
         fact.withheld = pack_read_bool(&reader);
         fact.withheld_s = pack_read_u64_max(&reader, FACT_WITHHELD_S_MAX);
         extra -= 2;
+    }
+    if (extra >= 1) { /* nor this one */
+        fact.since_s = pack_read_u64(&reader);
+        extra--;
     }
     if (fact_body_close(&reader, extra) != 0) {
         return ERR_MALFORMED;

@@ -104,6 +104,7 @@ struct core_owner {
     struct lease lease;
     struct core_worker workers[LEASE_SLOTS_MAX];
     uint64_t unpublished_slots; /* bit i: there was no memory for the record of slot i */
+    uint64_t anew_slots;        /* bit i: slot i is withheld since now, whatever its published record says */
     uint64_t asked_slots;       /* bit i: a user has withheld or returned slot i in this boot (see owner_put_slot) */
 #ifdef SHOAL_BUGS
     uint8_t bug_token_hashes[LEASE_SLOTS_MAX][16];

@@ -104,6 +104,7 @@ static void restore_hold(struct node_core *core, uint32_t slot)
     struct lease_changes changes;
     if (before != NULL && before->withheld && !core->owner->lease.holds[slot].withheld && !is_asked && core->twin->life == 0) {
         (void)lease_withhold(&core->owner->lease, core->now_ms, slot, before->withheld_s * 1000, &changes);
+        core->owner->anew_slots |= before->withheld_s != 0 ? UINT64_C(1) << slot : 0;
     }
 }
 

@@ -26,6 +26,19 @@ static void token_hash(lease_token token, uint8_t out[16])
     }
 }
 
+/* Since when the slot is as the record will say. */
+static uint64_t slot_since(const struct node_core *core, uint32_t slot, const struct fact_slot *fact)
+{
+    struct fact_key key = fact_key_slot(slot);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_SLOT, key.bytes, key.count));
+    struct fact_slot before;
+    bool is_anew = (core->owner->anew_slots >> slot & 1) != 0;
+    bool is_same = !is_anew && entry != NULL && fact_slot_read(&entry->record, &before) == 0 && before.state == fact->state &&
+                   before.withheld == fact->withheld && attempt_id_equal(&before.attempt, &fact->attempt);
+    return is_same && before.since_s != 0 ? before.since_s : core->wall_s;
+}
+
 struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
 {
     bool is_asked = (core->owner->asked_slots >> slot & 1) != 0;
@@ -47,6 +60,7 @@ struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
         fact.rank = 0;
     }
     token_hash(lease->token, fact.token_hash);
+    fact.since_s = slot_since(core, slot, &fact);
     uint8_t bytes[256];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
@@ -54,6 +68,7 @@ struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
     bool is_published;
     struct core_pending *pending = core_try_put(core, FACT_SLOT, fact_key_slot(slot), &writer, &is_published);
     struct core_owner *owner = core->owner;
+    owner->anew_slots &= ~((uint64_t)is_published << slot);
     owner->unpublished_slots = (owner->unpublished_slots & ~(UINT64_C(1) << slot)) | (uint64_t)!is_published << slot;
     return pending;
 }
@@ -449,6 +464,7 @@ struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, 
     TRACE_EVENT(&core->options.trace, event_of_slot(EVENT_SLOT_WITHHELD, slot),
                 "slot %u is withheld by its owner", slot);
     look_again(core, slot);
+    core->owner->anew_slots |= UINT64_C(1) << slot;
     core->owner->asked_slots |= UINT64_C(1) << slot;
     return owner_put_slot(core, slot);
 }

@@ -102,7 +102,7 @@ int fold_slot(struct view *view, const struct records_entry *entry)
     if (member == NULL || !member_slots(view, member, index + 1)) {
         return ERR_FULL;
     }
-    member->slots[index] = (struct view_slot){fact.state, fact.attempt, fact.rank, fact.withheld, fact.withheld_s};
+    member->slots[index] = (struct view_slot){fact.state, fact.attempt, fact.rank, fact.withheld, fact.withheld_s, fact.since_s};
     view->slots_changed |= fact.state == LEASE_FREE && !fact.withheld;
     return 0;
 }

@@ -28,6 +28,7 @@ struct view_slot {
     uint32_t rank;
     bool withheld;
     uint64_t withheld_s;
+    uint64_t since_s;
 };
 
 /* The drain or undrain of a node by one writer: see view_member_drain. */

@@ -421,6 +421,17 @@ void query_queue(struct daemon *daemon, struct client_request *request, int argu
     documents_send(daemon, request->client, request->id, &document);
 }
 
+void query_owner(struct daemon *daemon, struct client_request *request, int argument)
+{
+    node_id node;
+    struct client_reply reply;
+    (void)argument;
+    if (client_argument_node(daemon, request, &node) && client_reply_begin(&reply, request->id, true, RENDER_OWNER_PAIRS)) {
+        render_owner(daemon->core, node, &reply.writer);
+        client_reply_send(daemon, request->client, &reply, -1);
+    }
+}
+
 void query_show(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;

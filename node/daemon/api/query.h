@@ -116,6 +116,9 @@ void query_verify_close(struct daemon *daemon);
 void query_stats(struct daemon *daemon, struct client_request *request, int argument);
 void query_scrape_targets(struct daemon *daemon, struct client_request *request, int argument);
 
+/* Answers with what is on one node (render_owner), without asking that node. `argument` is not used. */
+void query_owner(struct daemon *daemon, struct client_request *request, int argument);
+
 /* ---- query_usage.c ---------------------------------------------------------------------------------------------- */
 
 /* A handler of the table; `argument` is not used. Answers when every living node has said what its slots use, or after 2 s. */

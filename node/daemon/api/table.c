@@ -21,6 +21,7 @@ static const struct api_row rows[] = {
     {"invites", API_READS, query_list, QUERY_INVITES},
     {"slots", API_READS, query_list, QUERY_SLOTS},
     {"usage", API_READS, query_usage, 0},
+    {"owner", API_READS, query_owner, 0},
     {"calendar", API_READS, query_calendar, 0},
     {"stats", API_READS, query_stats, 0},
     {"scrape_targets", API_READS, query_scrape_targets, 0},

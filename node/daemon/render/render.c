@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "node/daemon/render/put.h"
+#include "node/daemon/render/rows.h"
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
@@ -345,8 +346,7 @@ bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writ
 
 /* ---- slots ----------------------------------------------------------------------------------------------------- */
 
-/* The state of a slot. For its own slots this node knows more than the records have: reservations. */
-static struct view_slot slot_now(const struct node_core *core, const struct view_member *member, uint32_t slot)
+struct view_slot render_slot_now(const struct node_core *core, const struct view_member *member, uint32_t slot)
 {
     if (is_self(core, member->id) && slot < node_core_lease(core)->count) {
         const struct lease_slot *own = &node_core_lease(core)->slots[slot];
@@ -361,9 +361,7 @@ static struct view_slot slot_now(const struct node_core *core, const struct view
     return known != NULL ? *known : unknown;
 }
 
-/* A slot that its owner withholds while a worker runs is shown as releasing, though the lease lives until the worker
- * has saved. */
-static const char *slot_state_name(const struct view_slot *slot)
+const char *render_slot_state(const struct view_slot *slot)
 {
     static const char *const names[] = {"free", "reserved", "leased", "releasing", "withheld"};
     uint32_t state = slot->state == LEASE_LEASED && slot->withheld ? LEASE_RELEASING : slot->state;
@@ -373,7 +371,7 @@ static const char *slot_state_name(const struct view_slot *slot)
 static void put_slot(const struct node_core *core, const struct view_member *member, const struct fact_slot_info *info,
                      uint32_t index, msgpack_packer *packer)
 {
-    struct view_slot slot = slot_now(core, member, index);
+    struct view_slot slot = render_slot_now(core, member, index);
     bool is_held = slot.state != LEASE_FREE && slot.state != LEASE_WITHHELD;
     (void)msgpack_pack_map(packer, 13);
     render_put_string(packer, "node");
@@ -386,7 +384,7 @@ static void put_slot(const struct node_core *core, const struct view_member *mem
     render_put_text(packer, "kind", info->kind == FACT_SLOT_CUDA ? "cuda" : "cpu");
     render_put_text(packer, "model", info->model);
     render_put_u64(packer, "memory_bytes", info->memory_bytes);
-    render_put_text(packer, "state", slot_state_name(&slot));
+    render_put_text(packer, "state", render_slot_state(&slot));
     render_put_string(packer, "experiment");
     if (is_held) {
         render_put_experiment_id(packer, slot.attempt.experiment);
@@ -483,8 +481,8 @@ void render_mesh_counts(const struct node_core *core, struct pack_writer *frame)
         bool has_left = is_self(core, member->id) ? node_core_own_fact(core)->left : member->left;
         bool has_slots = is_shown(core, member) && !view_member_is_out(member) && !has_left;
         for (uint32_t slot = 0; has_slots && slot < member->slot_count; slot++) {
-            struct view_slot now = slot_now(core, member, slot);
-            count_state(member->slot_kinds[slot] == FACT_SLOT_CUDA ? &cuda : &cpu, slot_state_name(&now));
+            struct view_slot now = render_slot_now(core, member, slot);
+            count_state(member->slot_kinds[slot] == FACT_SLOT_CUDA ? &cuda : &cpu, render_slot_state(&now));
         }
     }
     render_put_string(&packer, "nodes");
@@ -604,7 +602,7 @@ static void put_totals(const struct node_core *core, msgpack_packer *packer)
         bool counts = is_shown(core, member) && render_node_lives(core, member);
         for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
             slots++;
-            slots_free += slot_now(core, member, slot).state == LEASE_FREE;
+            slots_free += render_slot_now(core, member, slot).state == LEASE_FREE;
         }
     }
     for (uint32_t i = 0; i < node_core_view(core)->experiment_count; i++) {

@@ -36,6 +36,13 @@ struct render_times render_attempt_times(const struct node_core *core, const str
 bool render_trial_reason(const struct node_core *core, const struct view_experiment *experiment, uint32_t index,
                          const struct view_attempt *shown, char out[RENDER_TRIAL_REASON_BYTES]);
 
+/* The state of a slot, by its node's record; of a slot of this node as it is now, with reservations, which no record has. */
+struct view_slot render_slot_now(const struct node_core *core, const struct view_member *member, uint32_t slot);
+
+/* A slot that its owner withholds while a worker runs is shown as releasing, though the lease lives until the worker has
+ * saved. */
+const char *render_slot_state(const struct view_slot *slot);
+
 /* Writes one pair: seconds since 1970, nil for 0. */
 void render_put_time(msgpack_packer *packer, const char *key, uint64_t seconds);
 
