@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "node/core/facts/options.h"
 
@@ -93,6 +94,19 @@ static bool has_value(const struct config_option *option, const struct config *c
     }
 }
 
+/* As a file has them. */
+static void pack_dependencies(struct pack_writer *writer, const struct config *config)
+{
+    experiment_id ids[CONFIG_DEPENDS_MAX];
+    uint32_t count = config_dependencies(config, ids);
+    pack_array(writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        char hex[2 * EXPERIMENT_ID_BYTES + 1];
+        bytes_to_hex(hex, ids[i].bytes, EXPERIMENT_ID_BYTES);
+        pack_text(writer, hex);
+    }
+}
+
 static void pack_value(struct pack_writer *writer, const struct config_option *option, const struct config *config)
 {
     uint32_t count = 0;
@@ -101,6 +115,10 @@ static void pack_value(struct pack_writer *writer, const struct config_option *o
     case OPTION_TEXT:
     case OPTION_NAME:
     case OPTION_LINES:
+        if (is_key(option, "depends_on")) {
+            pack_dependencies(writer, config);
+            break;
+        }
         pack_text(writer, is_key(option, "entrypoint") ? config_entrypoint(config) : (const char *)config + option->offset);
         break;
     case OPTION_NUMBER:

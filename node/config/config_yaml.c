@@ -285,6 +285,8 @@ static int read_fields(struct parse *parse)
     (void)fields_read_keep(tree, given(parse, "keep"), &parse->packed, config);
     (void)fields_read_environment(tree, given(parse, "environment.environment_variables"),
                                   given(parse, "environment.variables"), &parse->packed, config);
+    (void)fields_read_depends_on(tree, given(parse, "depends_on"), &parse->packed, config);
+    (void)fields_read_start_after(tree, given(parse, "start_after"), config);
     (void)fields_read_webhooks(tree, given(parse, "webhooks"), &parse->packed, config);
     (void)fields_read_secrets(tree, given(parse, "secrets"), &parse->packed, config);
     int hyperparameters = hyperparameters_read(tree, given(parse, "hyperparameters"), given(parse, "searcher.sampler"),

@@ -2,10 +2,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/pattern.h"
+#include "base/units.h"
 #include "node/config/determined.h"
 #include "node/config/hparams.h"
 #include "node/config/packed.h"
@@ -16,6 +18,7 @@
 #define VARIABLE_BYTES_MAX (128u * 1024) /* Linux starts no program with a longer one (MAX_ARG_STRLEN), the NUL included */
 #define LABELS_MAX 64
 #define LABEL_BYTES_MAX 63
+#define START_IN_S_MAX (366u * 86400) /* a later start is written as a time */
 
 /* A placeholder of a hyperparameter stays outside of quotes: its value brings its own. */
 static bool is_shell_safe(const char *text)
@@ -327,6 +330,62 @@ int fields_read_secrets(struct tree *tree, const struct tree_node *node, struct 
         pack_text(packed, item->text);
     }
     return error != 0 ? error : count > 0 ? packed_since(tree, node, packed, start, &config->secrets, &config->secrets_bytes) : 0;
+}
+
+/* ---- waits ------------------------------------------------------------------------------------------------------- */
+
+int fields_read_depends_on(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config)
+{
+    uint32_t count = 0;
+    if (node == NULL) {
+        return 0;
+    }
+    for (const struct tree_node *item = node->first; item != NULL; item = item->next) {
+        count++;
+    }
+    if (node->kind != TREE_LIST || count > CONFIG_DEPENDS_MAX) {
+        return fail_option(tree, node, "depends_on");
+    }
+    size_t start = packed->used_bytes;
+    pack_array(packed, count);
+    for (const struct tree_node *item = node->first; item != NULL; item = item->next) {
+        if (item->kind != TREE_SCALAR || item->text[0] == '\0' || strlen(item->text) >= CONFIG_NAME_BYTES ||
+            !scalar_is_clean(item->text, false)) {
+            return fail_option(tree, item, "depends_on");
+        }
+        pack_text(packed, item->text);
+    }
+    return count > 0 ? packed_since(tree, node, packed, start, &config->dependencies, &config->dependencies_bytes) : 0;
+}
+
+/* The time of day that is so many seconds behind 1970 where this process runs, in seconds since 1970. */
+static bool here(uint64_t day_s, uint64_t *out)
+{
+    time_t seconds = (time_t)day_s;
+    struct tm parts;
+    if (gmtime_r(&seconds, &parts) == NULL) {
+        return false;
+    }
+    parts.tm_isdst = -1;
+    seconds = mktime(&parts);
+    *out = seconds > 0 ? (uint64_t)seconds : 0;
+    return seconds > 0;
+}
+
+int fields_read_start_after(struct tree *tree, const struct tree_node *node, struct config *config)
+{
+    uint64_t at_s;
+    bool is_utc;
+    if (node == NULL) {
+        return 0;
+    }
+    bool has_unit = node->kind == TREE_SCALAR && node->text[strcspn(node->text, "smhd")] != '\0';
+    if (has_unit && units_read_time(node->text, START_IN_S_MAX, &config->start_in_s) == 0) {
+        return 0;
+    }
+    bool is_time = node->kind == TREE_SCALAR && config_start_read(node->text, &at_s, &is_utc) && (is_utc || here(at_s, &at_s)) &&
+                   config_start_write(config->start_after, at_s);
+    return is_time ? 0 : fail_option(tree, node, "start_after");
 }
 
 /* ---- webhooks ---------------------------------------------------------------------------------------------------- */

@@ -24,6 +24,12 @@ int fields_read_environment(struct tree *tree, const struct tree_node *list, con
  * secret. `node` may be NULL: no secrets. */
 int fields_read_secrets(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config);
 
+/* Reads the names in depends_on and packs them as the labels. `node` may be NULL: no names. */
+int fields_read_depends_on(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config);
+
+/* Reads start_after: a time, or how long from now. A time without a Z is one of this process's time zone. `node` may be NULL: at once. */
+int fields_read_start_after(struct tree *tree, const struct tree_node *node, struct config *config);
+
 /* Reads the webhooks and packs them as the labels. `node` may be NULL: no webhooks. */
 int fields_read_webhooks(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config);
 

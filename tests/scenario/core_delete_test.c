@@ -124,7 +124,7 @@ static void an_old_record_that_is_relayed_later_is_not_taken(void **state)
     (void)story_begin(world, 1, 5);
     world_request(world, 0, NODE_REQUEST_DELETE);
     world_run(world, 5000);
-    struct fact_control fact = {1, false, false};
+    struct fact_control fact = {1, false, false, false};
     struct made made;
     make_record(&made, make_person(1).id, 99, 1, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), &fact);
     uint32_t count = world->nodes[0].core->records.count;

@@ -173,7 +173,7 @@ static void a_later_write_does_not_stand_in_for_a_refused_one(void **state)
 /* Hands version `seq` of a record of node b's to node a, who shall say when it has stored it. */
 static void push_version(struct world *world, uint64_t seq)
 {
-    struct fact_control fact = {1, false, false};
+    struct fact_control fact = {1, false, false, false};
     struct made made;
     make_record(&made, world->nodes[1].person.id, 99, seq, FACT_CONTROL, fact_key_experiment(make_experiment_id(7)), &fact);
     struct message message = {.kind = MESSAGE_RECORDS, .want_stored = true, .bytes = made.bytes, .byte_count = made.count};

@@ -154,7 +154,7 @@ static void strangers_are_counted_and_ignored(void **state)
     (void)state;
     struct world *world = world_new(1, 1);
     world_start_all(world);
-    struct fact_control fact = {1, true, true};
+    struct fact_control fact = {1, true, true, false};
     struct made made;
     make_record(&made, make_person(1).id, 1, 1, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), &fact);
     uint32_t records = world->nodes[0].core->records.count;
@@ -346,7 +346,7 @@ static uint32_t send_many(struct alone *alone, node_id from, uint64_t now_ms, ui
     uint8_t bytes[EXCHANGE_MESSAGE_BYTES_MAX];
     uint32_t used = 0;
     for (struct made made; used < sizeof bytes - sizeof made.bytes; used += made.count) {
-        struct fact_control control = {1, true, true};
+        struct fact_control control = {1, true, true, false};
         make_record(&made, from, 1, number, FACT_CONTROL, fact_key_experiment(make_experiment_id(number)), &control);
         memcpy(bytes + used, made.bytes, made.count);
         number++;

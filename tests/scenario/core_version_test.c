@@ -239,6 +239,31 @@ static void a_search_space_is_refused_while_a_node_lives_that_would_draw_other_v
     world_free(world);
 }
 
+static void an_experiment_that_waits_is_refused_while_a_node_lives_that_would_begin_it_at_once(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct config config;
+    make_config(&config, 9, 3);
+    bytes_copy_text(config.start_after, sizeof config.start_after, "2001-01-01T00:00:00Z");
+    world->nodes[1].lacks = FACT_READS_WAITS;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_string_equal(world->reply.text, "b runs a version of Shoal that does not know start_after; update that node first.");
+    world_crash(world, 1);
+    world_run(world, 20000);
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(running(world, 0) + running(world, 2), 2);
+    world_restart(world, 1, true);
+    world_run(world, 60000);
+    assert_int_equal(running(world, 1), 0);
+    world_free(world);
+}
+
 static void event_files_are_not_asked_for_while_a_node_lives_that_does_not_read_them(void **state)
 {
     (void)state;
@@ -273,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_search_is_refused_while_a_node_lives_that_does_not_know_its_searcher),
         cmocka_unit_test(promoting_what_is_drawn_is_refused_while_a_node_lives_that_does_not_know_both_together),
         cmocka_unit_test(a_search_space_is_refused_while_a_node_lives_that_would_draw_other_values),
+        cmocka_unit_test(an_experiment_that_waits_is_refused_while_a_node_lives_that_would_begin_it_at_once),
         cmocka_unit_test(event_files_are_not_asked_for_while_a_node_lives_that_does_not_read_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
+#include "base/format.h"
 #include "node/core/coordinator/placing.h"
 #include "tests/scenario/core_elastic.h"
 
@@ -246,6 +247,74 @@ static void an_experiment_that_is_over_waits_for_nothing(void **state)
     world_free(world);
 }
 
+/* Experiment 0, which waits. */
+static void submit_waiting(struct world *world, const char *depends_on, const char *start_after)
+{
+    struct config config;
+    make_config(&config, 1, 5);
+    bytes_copy_text(config.name, sizeof config.name, "train");
+    bytes_copy_text(config.depends_on, sizeof config.depends_on, depends_on);
+    bytes_copy_text(config.start_after, sizeof config.start_after, start_after);
+    world->program = WORLD_RUNS_FOREVER;
+    world_submit(world, 0, &config);
+    world_run(world, SETTLES_MS);
+    assert_int_equal(world->reply.code, 0);
+}
+
+static void an_experiment_begins_once_its_time_has_come_by_most_clocks(void **state)
+{
+    (void)state;
+    struct world *world = started(3, 1);
+    char start[CONFIG_START_BYTES], reason[64];
+    assert_true(config_start_write(start, node_core_wall_s(world->nodes[0].core) + 86400));
+    submit_waiting(world, "", start);
+    start[strlen("2026-12-01")] = ' ';
+    start[strlen("2026-12-01 18:00:00")] = '\0';
+    format_text(reason, sizeof reason, "it starts after %s UTC", start);
+    assert_reason(world, 0, reason);
+    int coordinator = world_coordinator(world);
+    assert_true(coordinator >= 0);
+    world->nodes[coordinator].wall_shift_s = 2 * 86400; /* its own clock is not most clocks */
+    world_run(world, 3 * CORE_CLOCK_MS);
+    assert_int_equal(world_spawns(world), 0);
+    world->nodes[coordinator].wall_shift_s = 0;
+    world_die(world, (uint32_t)coordinator);
+    world_run(world, 3 * SETTLES_MS);
+    assert_int_equal(world_spawns(world), 0);
+    world->wall_shift_s = 86400;
+    world_run(world, 3 * SETTLES_MS);
+    assert_int_equal(world_spawns(world), 1);
+    world_free(world);
+}
+
+static void a_dependency_that_is_deleted_is_told_until_a_user_resumes(void **state)
+{
+    (void)state;
+    struct world *world = started(3, 1);
+    const experiment_id id = make_experiment_id(7);
+    char hex[2 * EXPERIMENT_ID_BYTES + 1], reason[160];
+    struct made made;
+    bytes_to_hex(hex, id.bytes, EXPERIMENT_ID_BYTES);
+    submit_waiting(world, hex, "");
+    format_text(reason, sizeof reason, "it waits for the experiment %s, of which no record is here yet", hex);
+    assert_reason(world, 0, reason);
+    world_request(world, 1, NODE_REQUEST_RESUME); /* that alone lets nothing begin */
+    world_run(world, SETTLES_MS);
+    assert_reason(world, 0, reason);
+    make_record(&made, world->nodes[0].person.id, 1ull << 40, 1, FACT_TOMBSTONE, fact_key_experiment(id), NULL);
+    for (uint32_t i = 1; i < 3; i++) {
+        world_deliver(world, 0, i, &made);
+    }
+    world_run(world, SETTLES_MS);
+    format_text(reason, sizeof reason, "it waits for the experiment %s, which was deleted; shoal resume train begins it all the same", hex);
+    assert_string_equal(reason_at(world, 1, 0), reason);
+    assert_int_equal(world_spawns(world), 0);
+    world_request(world, 1, NODE_REQUEST_RESUME);
+    world_run(world, SETTLES_MS);
+    assert_int_equal(world_spawns(world), 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +324,8 @@ int main(void)
         cmocka_unit_test(nodes_that_are_away_drained_or_withheld_are_told),
         cmocka_unit_test(whole_gpus_and_mig_devices_are_told_apart),
         cmocka_unit_test(a_pause_is_told),
+        cmocka_unit_test(an_experiment_begins_once_its_time_has_come_by_most_clocks),
+        cmocka_unit_test(a_dependency_that_is_deleted_is_told_until_a_user_resumes),
         cmocka_unit_test(a_wait_after_losses_is_told_with_its_length),
         cmocka_unit_test(nodes_without_a_common_network_are_told),
         cmocka_unit_test(a_trial_that_wants_even_hosts_waits_for_them_and_tells_so),

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "node/config/config_document.h"
+#include "tests/unit/facts_make.h"
 
 static char *document_of(const char *yaml)
 {
@@ -67,11 +68,30 @@ static void lists_maps_and_a_long_command_are_there(void **state)
     assert_null(strstr(text, "max_trials"));
 }
 
+static void what_it_waits_for_reads_back(void **state)
+{
+    (void)state;
+    static uint8_t packed[65536];
+    static char text[65536];
+    struct config config;
+    struct pack_writer writer;
+    struct pack_reader reader;
+    assert_has(document_of("entrypoint: x\nstart_after: 2026-12-01 18:00Z\n"), "\"start_after\": \"2026-12-01T18:00:00Z\"");
+    make_config(&config, 1, 1);
+    (void)snprintf(config.depends_on, sizeof config.depends_on, "a1b2c3d4e5f60718 00000000000000ff");
+    pack_writer_init(&writer, packed, sizeof packed);
+    config_document(&writer, &config);
+    pack_reader_init(&reader, packed, writer.used_bytes);
+    assert_int_equal(json_from_pack(&reader, text, sizeof text), 0);
+    assert_has(text, "\"depends_on\": [\"a1b2c3d4e5f60718\", \"00000000000000ff\"]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_filled_in_and_sections_are_whole),
         cmocka_unit_test(lists_maps_and_a_long_command_are_there),
+        cmocka_unit_test(what_it_waits_for_reads_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,9 @@
     "hyperparameters.x.type=double;hyperparameters.x.minval=0;hyperparameters.x.maxval=1;searcher.name=pbt;searcher.metric=m"
 #define PBT PBT_NAME ";searcher.population_size=4;searcher.num_rounds=3;searcher.length_per_round=5"
 
+#define START \
+    "a time such as 2026-12-01 18:00, by the clock of the machine that submits, or with a Z behind it by UTC; or how long from now, such as 2h"
+
 static uint8_t scratch[CONFIG_SCRATCH_BYTES];
 static char error_text[CONFIG_ERROR_BYTES];
 
@@ -264,6 +267,12 @@ static const struct row {
         {"searcher.warm_start", RANDOM, "[[a]]", "searcher.warm_start is a list; allowed is a list of at most 64 experiments (EXP) or trials (EXP/TRIAL)"},
         {"checkpoint.begin_from", NULL, "mlp/0", "checkpoint.begin_from is 'mlp/0'; allowed is EXPERIMENT/TRIAL@STEP with the whole id, such as a1b2c3d4e5f60718/0@400"},
         {"checkpoint.begin_from", NULL, "[a]", "checkpoint.begin_from is a list; allowed are texts of 1 ... 63 bytes without control characters"},
+        {"depends_on", NULL, "prep", "depends_on is 'prep'; allowed is a list of at most 16 experiments, by their names or ids"},
+        {"depends_on", NULL, "[[a]]", "depends_on is a list; allowed is a list of at most 16 experiments, by their names or ids"},
+        {"depends_on", NULL, "['']", "depends_on is empty; allowed is a list of at most 16 experiments, by their names or ids"},
+        {"start_after", NULL, "tomorrow", "start_after is 'tomorrow'; allowed is " START},
+        {"start_after", NULL, "3600", "start_after is '3600'; allowed is " START},
+        {"start_after", NULL, "2026-02-29", "start_after is '2026-02-29'; allowed is " START},
         {"logs.max_bytes", NULL, "10K", "logs.max_bytes is '10K'; allowed are 1048576 ... 1099511627776 bytes, and numbers with the units K, M, G and T (of 1,024; also KiB, MiB, GiB and TiB), such as 512M or 16G"},
         {"logs.max_bytes", NULL, "much", "logs.max_bytes is 'much'; allowed are 1048576 ... 1099511627776 bytes, and numbers with the units K, M, G and T (of 1,024; also KiB, MiB, GiB and TiB), such as 512M or 16G"},
         {"logs.keep", NULL, "soon", "logs.keep is 'soon'; allowed are 0 ... 3153600000 seconds, and numbers with the units s, m, h and d, such as 90s, 5m or 1h30m"},

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -717,6 +718,44 @@ static void a_single_trial_may_begin_from_a_checkpoint(void **state)
               "checkpoint.begin_from is for one trial; remove it, or use searcher.name single");
 }
 
+static void a_start_is_a_time_here_or_of_utc_or_some_time_from_now(void **state)
+{
+    (void)state;
+    struct config c;
+    (void)setenv("TZ", "UTC-2", 1); /* two hours ahead of UTC */
+    tzset();
+    parse_good("entrypoint: x\nstart_after: 2026-12-01 18:00\n", NULL, &c);
+    assert_string_equal(c.start_after, "2026-12-01T16:00:00Z");
+    parse_good("entrypoint: x\nstart_after: 2026-12-01T18:00:30Z\n", NULL, &c);
+    assert_string_equal(c.start_after, "2026-12-01T18:00:30Z");
+    assert_int_equal(c.start_in_s, 0);
+    parse_good("entrypoint: x\n", "start_after=2h30m", &c);
+    assert_string_equal(c.start_after, "");
+    assert_int_equal(c.start_in_s, 9000);
+    parse_good("entrypoint: x\nstart_after: 2h\n", "start_after=null", &c);
+    assert_int_equal(c.start_in_s, 0);
+    parse_bad("entrypoint: x\n", "start_after=1970-01-01 01:00", "start_after is '1970-01-01 01:00'");
+}
+
+static void the_names_that_it_depends_on_are_kept_for_the_daemon(void **state)
+{
+    (void)state;
+    struct config c;
+    struct pack_reader reader;
+    char name[CONFIG_NAME_BYTES];
+    parse_good("entrypoint: x\ndepends_on: [prep, 'it''s, done']\n", NULL, &c);
+    pack_reader_init(&reader, c.dependencies, c.dependencies_bytes);
+    assert_int_equal(pack_read_array(&reader), 2);
+    pack_read_text_copy(&reader, name, sizeof name);
+    assert_string_equal(name, "prep");
+    pack_read_text_copy(&reader, name, sizeof name);
+    assert_string_equal(name, "it's, done");
+    assert_string_equal(c.depends_on, "");
+    parse_good("entrypoint: x\ndepends_on: [prep]\n", "depends_on=[]", &c);
+    assert_int_equal(c.dependencies_bytes, 0);
+    parse_bad("entrypoint: x\n", "depends_on=[a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q]", "at most 16 experiments");
+}
+
 static size_t packed_sample(uint8_t bytes[CONFIG_PACKED_BYTES_MAX], struct config *c)
 {
     parse_good(whole_file, NULL, c);
@@ -913,6 +952,8 @@ int main(void)
         cmocka_unit_test(changed_records_never_give_values_out_of_bounds),
         cmocka_unit_test(changed_files_are_refused_with_sentences),
         cmocka_unit_test(a_single_trial_may_begin_from_a_checkpoint),
+        cmocka_unit_test(a_start_is_a_time_here_or_of_utc_or_some_time_from_now),
+        cmocka_unit_test(the_names_that_it_depends_on_are_kept_for_the_daemon),
         cmocka_unit_test(every_option_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

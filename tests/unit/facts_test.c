@@ -433,7 +433,7 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
             out->control = (struct fact_control){.cancelled = true};
             return fact_key_cancel(id.experiment);
         }
-        out->control = (struct fact_control){random_number(random), below(random, 2) == 1, below(random, 2) == 1};
+        out->control = (struct fact_control){random_number(random), below(random, 2) == 1, below(random, 2) == 1, below(random, 2) == 1};
         return fact_key_experiment(id.experiment);
     case FACT_STOP:
         out->stop = (struct fact_stop){1 + random_number(random) / 2, below(random, 2) == 1, (uint32_t)random_number(random)};
@@ -749,7 +749,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_EXPERIMENT_LARGE:
         return same_experiment(&a->experiment, &b->experiment);
     case FACT_CONTROL:
-        return SAME(control.lamport) && SAME(control.paused) && SAME(control.cancelled);
+        return SAME(control.lamport) && SAME(control.paused) && SAME(control.cancelled) && SAME(control.waived);
     case FACT_STOP:
         return SAME(stop.lamport) && SAME(stop.stopped) && SAME(stop.since);
     case FACT_RESULT:

@@ -100,7 +100,7 @@ static void add_experiments(struct set *set, struct random *random, const struct
     for (uint32_t i = 0; i < PEOPLE; i++) {
         for (uint32_t twice = 0; twice < 2; twice++) {
             struct fact_key key = fact_key_experiment(make_experiment_id(below(random, 2)));
-            struct fact_control control = {some_clock(random, 3), below(random, 2) == 0, below(random, 12) == 0};
+            struct fact_control control = {some_clock(random, 3), below(random, 2) == 0, below(random, 12) == 0, below(random, 4) == 0};
             struct fact_claim claim = {some_clock(random, 3) | 1, below(random, 3) == 0};
             add(set, people[i].id, FACT_CONTROL, key, &control);
             if (below(random, 12) == 0) {

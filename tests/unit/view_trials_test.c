@@ -198,7 +198,7 @@ static void who_fails_before_it_has_joined_a_group_is_no_failure_of_the_trial(vo
 
 static void control(struct mesh *mesh, uint32_t writer, uint64_t lamport, bool paused, bool cancelled)
 {
-    struct fact_control fact = {lamport, paused, cancelled};
+    struct fact_control fact = {lamport, paused, cancelled, false};
     say(mesh, writer, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), &fact);
 }
 

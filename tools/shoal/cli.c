@@ -67,6 +67,8 @@ static const struct option_rule events_options[] = {
 static const struct option_rule submit_options[] = {
     {"context", "DIR", "the code directory; default: the directory of FILE"},
     {"set", "KEY=VALUE", "overrides a value of the file, e.g. searcher.max_trials=4; may be repeated"},
+    {"after", "EXP", "begin once that experiment is completed (depends_on); may be repeated"},
+    {"start-after", "TIME", "begin at that time or later, e.g. '2026-12-01 18:00', or so long from now, e.g. 2h (start_after)"},
     {"follow", NULL, "then watch the experiment until it is over"},
     {"dry-run", NULL, "list what would travel, the largest first, and what is left out and why; send nothing"},
     {"help-config", NULL, "list every key of the configuration file"},
@@ -395,7 +397,7 @@ const struct command cli_commands[] = {
      no_options, 1, 1, command_retry},
     {"cancel", "EXP", "end an experiment for good", experiment_details, no_options, 1, 1, command_cancel},
     {"pause", "EXP", "let the trials save a checkpoint and stop", experiment_details, no_options, 1, 1, command_pause},
-    {"resume", "EXP", "let a paused experiment go on", experiment_details, no_options, 1, 1, command_resume},
+    {"resume", "EXP", "let a paused experiment go on, or one begin whose depends_on did not complete", experiment_details, no_options, 1, 1, command_resume},
     {"compare", "EXP[/TRIAL] [EXP[/TRIAL]...]", "what differs between experiments or trials, a column for each",
      "Hyperparameters and results first, then the configuration and the code. Of an experiment its best trial counts, or its only\n"
      "one.\n" EXPERIMENT_DETAILS

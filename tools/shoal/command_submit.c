@@ -5,6 +5,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -105,6 +106,76 @@ static int parse(struct cli *cli, const struct submission *submission, struct pa
     return result == 0 ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "%s", error);
 }
 
+/* Adds an override that the submission keeps, from malloc. */
+static int keep_override(struct cli *cli, struct submission *submission, size_t place, char *text)
+{
+    submission->waits[place] = text;
+    if (text == NULL) {
+        return cli_fail(cli, CLI_REFUSED, "no memory is left");
+    }
+    if (submission->override_count >= SUBMISSION_OVERRIDES_MAX) {
+        return cli_fail(cli, CLI_USAGE, "there are more than %d --set; write the values into a configuration file", SUBMISSION_OVERRIDES_MAX);
+    }
+    submission->overrides[submission->override_count++] = text;
+    return CLI_DONE;
+}
+
+/* Writes a text as YAML has it in single quotes: a quote inside is doubled. */
+static void write_quoted(FILE *out, const char *text)
+{
+    (void)fputc('\'', out);
+    for (; *text != '\0'; text++) {
+        (void)fprintf(out, *text == '\'' ? "''" : "%c", *text);
+    }
+    (void)fputc('\'', out);
+}
+
+/* --after and --start-after, as overrides. */
+static int take_waits(struct cli *cli, const struct arguments *arguments, struct submission *submission)
+{
+    const char *after[CONFIG_DEPENDS_MAX + 1], *start = options_value(arguments, "start-after");
+    size_t count = options_values(arguments, "after", after, CONFIG_DEPENDS_MAX + 1), bytes;
+    for (size_t place = 0; place < 2; place++) {
+        char *text = NULL;
+        FILE *out = (place == 0 ? count > 0 : start != NULL) ? open_memstream(&text, &bytes) : NULL;
+        if (out == NULL) {
+            continue;
+        }
+        (void)fputs(place == 0 ? "depends_on=[" : "start_after=", out);
+        for (size_t i = 0; i < (place == 0 ? count : 1); i++) {
+            (void)fputs(i > 0 ? ", " : "", out);
+            write_quoted(out, place == 0 ? after[i] : start);
+        }
+        (void)fputs(place == 0 ? "]" : "", out);
+        int code = keep_override(cli, submission, place, fclose(out) == 0 ? text : NULL);
+        if (code != CLI_DONE) {
+            return code;
+        }
+    }
+    return CLI_DONE;
+}
+
+/* The daemon, and a later fork, may run in another time zone, and at another time. */
+static int fix_start(struct cli *cli, const struct config *config, struct submission *submission)
+{
+    char start[CONFIG_START_BYTES], text[CONFIG_START_BYTES + 16];
+    struct config fixed = *config;
+    uint64_t now_s = (uint64_t)time(NULL);
+    if (config->start_in_s > 0) {
+        (void)config_start_write(fixed.start_after, now_s + config->start_in_s);
+    }
+    uint64_t at_s = config_start_after(&fixed);
+    if (at_s == 0 || !config_start_write(start, at_s)) {
+        return CLI_DONE;
+    }
+    if (at_s < now_s) {
+        cli_warn(cli, "start_after is %s, which is over: the experiment need not wait for it", start);
+    }
+    (void)snprintf(text, sizeof text, "start_after='%s'", start);
+    bool is_last = submission->override_count > 0 && strcmp(submission->overrides[submission->override_count - 1], text) == 0;
+    return is_last ? CLI_DONE : keep_override(cli, submission, 2, strdup(text));
+}
+
 /* The daemon checks again. */
 int submission_check(struct cli *cli, struct submission *submission)
 {
@@ -122,6 +193,7 @@ int submission_check(struct cli *cli, struct submission *submission)
         advice_give_file(submission->file, submission->text, submission->text_bytes, submission->overrides,
                          submission->override_count, warn, cli);
         advice_give(config, warn, cli);
+        code = code == CLI_DONE ? fix_start(cli, config, submission) : code;
     }
     free(parsed);
     return code;
@@ -367,6 +439,9 @@ void submission_free(struct submission *submission)
     origin_free(&submission->origin);
     free(submission->resolved[0]);
     free(submission->resolved[1]);
+    for (size_t i = 0; i < sizeof submission->waits / sizeof submission->waits[0]; i++) {
+        free(submission->waits[i]);
+    }
 }
 
 int command_preview(struct cli *cli, const struct arguments *arguments)
@@ -412,6 +487,9 @@ int command_submit(struct cli *cli, const struct arguments *arguments)
     }
     if (code == CLI_DONE) {
         code = submission_take_origin(cli, &submission);
+    }
+    if (code == CLI_DONE) {
+        code = take_waits(cli, arguments, &submission);
     }
     if (code == CLI_DONE) {
         code = extends_resolve(cli, submission.file, &submission.text, &submission.text_bytes);

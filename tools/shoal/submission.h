@@ -20,6 +20,7 @@ struct submission {
     size_t override_count;
     struct origin origin; /* owns the overrides that the file brought with it */
     char *resolved[2];    /* further overrides, from malloc (warm_start.h) */
+    char *waits[3];       /* those of --after, of --start-after, and start_after as a time of UTC, likewise */
     int archive_fd;
     uint64_t archive_bytes;
     uint64_t code_bytes; /* of the files that travel, as --dry-run tells them */

@@ -13,6 +13,7 @@
 #include "node/core/ground/disk.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
+#include "node/core/members/clocks.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/owner/slots.h"
 
@@ -331,6 +332,12 @@ bool coordinator_minority_pauses(const struct node_core *core, const struct view
     return alive * 2 < total || (alive * 2 == total && !has_lowest);
 }
 
+bool coordinator_waits(const struct node_core *core, const struct view_experiment *experiment)
+{
+    return config_needs_waits(experiment->config) &&
+           view_experiment_wait(&core->view, experiment, core_mesh_wall_s(core)).cause != VIEW_WAITS_NOT;
+}
+
 /* An owner says that it obeys a higher claim; no signature proves so. The claim may lift our next term only so far that other
  * nodes still find our term confirmed by the claims of nodes apart from the three concerned. */
 static void stale(struct node_core *core, struct core_coordination *coordination, node_id from,
@@ -461,6 +468,9 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
     }
     if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment)) {
         watch_forget_waits(coordination);
+        return;
+    }
+    if (coordinator_waits(core, experiment)) {
         return;
     }
     if (coordinator_minority_pauses(core, experiment)) {

@@ -43,6 +43,9 @@ bool coordinator_has_left(const struct node_core *core, node_id node);
 /* True if the node was a member once and is none now. */
 bool coordinator_is_out(const struct node_core *core, node_id node);
 
+/* True if the experiment has not begun, and waits for another one or for its time (view_experiment_wait). */
+bool coordinator_waits(const struct node_core *core, const struct view_experiment *experiment);
+
 /* True on the side of a partition that starts nothing new: with less than half of the roster; at half without the lowest id of
  * the roster. Running attempts go on there. False unless the experiment asks for pause_minority. */
 bool coordinator_minority_pauses(const struct node_core *core, const struct view_experiment *experiment);

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/format.h"
 #include "base/probe.h"
+#include "node/core/coordinator/coordinator.h"
 #include "node/core/coordinator/search.h"
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
@@ -281,7 +282,7 @@ static void ask(struct node_core *core, struct core_coordination *coordination, 
 void custom_follow(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
 {
     struct core_searcher *searcher = &coordination->searcher;
-    bool rests = view_experiment_cancelled(experiment) || view_experiment_paused(experiment);
+    bool rests = view_experiment_cancelled(experiment) || view_experiment_paused(experiment) || coordinator_waits(core, experiment);
     if (!core_has_room(core, 128, 2 * EVENT_BYTES)) {
         return;
     }

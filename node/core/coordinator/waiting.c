@@ -2,6 +2,7 @@
  * experiment rests, no node coordinates it, the trial has to wait after losses or deaths, slots are missing, nodes have no
  * network in common. */
 
+#include "base/bytes.h"
 #include "base/format.h"
 #include "node/core/coordinator/coordinator.h"
 #include "node/core/coordinator/custom.h"
@@ -11,6 +12,7 @@
 #include "node/core/coordinator/waiting.h"
 #include "node/core/copies/checkpoints.h"
 #include "node/core/facts/program.h"
+#include "node/core/members/clocks.h"
 #include "node/core/members/quarantine.h"
 #include "node/core/members/versions.h"
 
@@ -275,6 +277,55 @@ static bool write_missing(const struct node_core *core, const struct view_experi
     return true;
 }
 
+/* "prep", or the id where the name is not known. */
+static const char *name_of(const struct node_core *core, experiment_id id, char hex[2 * EXPERIMENT_ID_BYTES + 1])
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, id);
+    bytes_to_hex(hex, id.bytes, EXPERIMENT_ID_BYTES);
+    return experiment != NULL && experiment->known ? experiment->config->name : hex;
+}
+
+/* Writes for which other experiment or time the experiment waits. False: for none. */
+static bool write_wait(const struct node_core *core, const struct view_experiment *experiment, char *out, size_t size)
+{
+    const struct view_wait wait = view_experiment_wait(&core->view, experiment, core_mesh_wall_s(core));
+    const struct view_experiment *other = view_find_experiment(&core->view, wait.dependency);
+    char hex[2 * EXPERIMENT_ID_BYTES + 1], more[32] = "", start[CONFIG_START_BYTES];
+    const char *name = name_of(core, wait.dependency, hex);
+    const char *state = view_is_deleted(&core->view, wait.dependency) ? "deleted"
+                        : other != NULL && other->known               ? view_experiment_state_name(view_experiment_state(other))
+                                                                      : NULL;
+    if (wait.others > 0) {
+        format_text(more, sizeof more, ", and for %u more", wait.others);
+    }
+    switch (wait.cause) {
+    case VIEW_WAITS_NOT:
+        return false;
+    case VIEW_WAITS_ENDED:
+        format_text(out, size, "it waits for the experiment %s, which %s%s; shoal resume %s begins it all the same", name,
+                    strcmp(state, "failed") == 0 ? "has failed" : strcmp(state, "deleted") == 0 ? "was deleted" : "was cancelled", more,
+                    experiment->config->name);
+        return true;
+    case VIEW_WAITS_UNFINISHED:
+        if (state == NULL) {
+            format_text(out, size, "it waits for the experiment %s, of which no record is here yet%s", name, more);
+        } else {
+            format_text(out, size, "it waits for the experiment %s, which is %s%s", name, state, more);
+        }
+        return true;
+    case VIEW_WAITS_TIME:
+        if (config_start_write(start, wait.start_s)) {
+            start[sizeof "2026-12-01" - 1] = ' ';
+            start[sizeof "2026-12-01 18:00:00" - 1] = '\0';
+            format_text(out, size, "it starts after %s UTC", start);
+        } else {
+            format_text(out, size, "its record has no time in start_after");
+        }
+        return true;
+    }
+    return false;
+}
+
 /* Writes why no trial of the experiment begins, whatever slots are free. False: trials may begin. */
 static bool write_rest(const struct node_core *core, const struct view_experiment *experiment,
                        const struct core_coordination *coordination, char *out, size_t size)
@@ -283,6 +334,8 @@ static bool write_rest(const struct node_core *core, const struct view_experimen
     bool has_coordinator = highest.term > 0 && !coordination->election.highest_released;
     if (view_experiment_paused(experiment)) {
         format_text(out, size, "the experiment is paused");
+    } else if (write_wait(core, experiment, out, size)) {
+        return true;
     } else if (!has_coordinator) {
         format_text(out, size, "no node coordinates the experiment yet; the nodes choose one within seconds");
     } else if (!core_node_alive(core, highest.node)) {

@@ -23,6 +23,9 @@
 #define CONFIG_USER_BYTES 64 /* of an account's name, with the NUL */
 #define CONFIG_PATH_BYTES 256 /* of environment.requirements and environment.python, with the NUL */
 #define CONFIG_SEARCHER_BYTES 512 /* of searcher.entrypoint, with the NUL */
+#define CONFIG_DEPENDS_MAX 16
+#define CONFIG_DEPENDS_BYTES (CONFIG_DEPENDS_MAX * 17) /* as many ids of 16 digits with a space between, with the NUL */
+#define CONFIG_START_BYTES 24 /* of start_after in a record, with the NUL */
 #define CONFIG_BEGIN_BYTES 64 /* of checkpoint.begin_from, with the NUL */
 #define CONFIG_SLOTS_MAX 256
 #define CONFIG_RESTARTS_MAX 1000
@@ -97,6 +100,9 @@ struct config {
     uint32_t save_trial_best;
     uint32_t save_trial_latest;
     char begin_from[CONFIG_BEGIN_BYTES]; /* checkpoint.begin_from, of a single trial; "": from nothing. Read with config_begin */
+    char depends_on[CONFIG_DEPENDS_BYTES]; /* ids of experiments; "": of none. Read with config_dependencies */
+    char start_after[CONFIG_START_BYTES];  /* "2026-12-01T17:00:00Z"; "": at once. Read with config_start_after */
+    uint64_t start_in_s; /* of a file only: start_after is so long after its submission, and its time is not known yet; 0: no */
     enum config_on_partition on_partition;
     enum config_retry retry;
     uint32_t exit_barrier_s;  /* 0: none */
@@ -127,6 +133,8 @@ struct config {
     uint32_t secrets_bytes;
     const uint8_t *webhooks; /* a MessagePack array of maps, read with config_webhook; may be NULL */
     uint32_t webhooks_bytes;
+    const uint8_t *dependencies; /* of a file only: a MessagePack array of texts, the names in depends_on; may be NULL */
+    uint32_t dependencies_bytes;
     const uint8_t *hyperparameters; /* a MessagePack array of parameters (train/search/search.h) */
     uint32_t hyperparameters_bytes;
 };
@@ -202,6 +210,25 @@ struct config_begin {
     uint64_t step; /* at least 1 */
 };
 bool config_begin(const struct config *config, struct config_begin *out);
+
+/* The experiments that have to be completed before this one begins; returns their number. An id of zeros stands for a text that is
+ * none, which a record of another node may have: no such experiment is ever completed. */
+uint32_t config_dependencies(const struct config *config, experiment_id out[CONFIG_DEPENDS_MAX]);
+
+#define CONFIG_NEVER UINT64_MAX
+
+/* When the experiment may begin, in seconds since 1970; 0: at once; CONFIG_NEVER: a record of another node has no time there. */
+uint64_t config_start_after(const struct config *config);
+
+/* The same number as such a text; false: it is beyond the year 9999. */
+bool config_start_write(char out[CONFIG_START_BYTES], uint64_t at_s);
+
+/* Reads "2026-12-01 18:00", also with seconds, with a T between day and time, or the day alone, which is its midnight: the seconds
+ * from 1970 to that time of day, as if it were UTC. `*is_utc`: a Z follows it. False: the text is something else. */
+bool config_start_read(const char *text, uint64_t *out, bool *is_utc);
+
+/* True if a node needs FACT_READS_WAITS for the experiment: a node without it would begin it at once. */
+bool config_needs_waits(const struct config *config);
 
 /* The search space of the configuration; its bytes are borrowed from `config`. */
 struct search_space config_search_space(const struct config *config);

@@ -120,6 +120,8 @@ struct fact_slot_info {
 #define FACT_READS_SECRETS (UINT64_C(1) << 14) /* SECRET, WEBHOOK, DELIVERY: the node gives programs their secrets, and tells webhooks;
                                                 * and it reads event files (config.tensorboard) */
 
+#define FACT_READS_WAITS (UINT64_C(1) << 18) /* depends_on and start_after (config_needs_waits), `waived` of CONTROL: the node begins no trial early */
+
 #define FACT_CERTIFICATE_HASH_BYTES 32
 
 /* The HTTPS door of a node, for other machines (docs/http.md). */
@@ -299,6 +301,7 @@ struct fact_control {
     uint64_t lamport; /* clock of the register; 0: this writer has never paused or resumed */
     bool paused;
     bool cancelled; /* together with a clock only in records of versions before fact_key_cancel */
+    bool waived;    /* a user has resumed the experiment since one of depends_on ended without being completed: it is not waited for */
 };
 
 /* The stop or the retry of one trial. Key: experiment id, u32 trial; one per writer. A register: the highest lamport counts, and

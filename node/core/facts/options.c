@@ -252,6 +252,19 @@ const struct config_option config_options[] = {
      .standard_words = "none",
      .help = "The checkpoint of another experiment's trial with which a single trial begins, EXPERIMENT/TRIAL@STEP with the whole id: shoal fork "
              "EXP/TRIAL@STEP writes it. The checkpoint is kept for the new experiment, whatever becomes of the old one."},
+    {TEXT("depends_on", depends_on), SPARSE(57, "depends_on"),
+     .type = "list",
+     .allowed = "a list of at most 16 experiments, by their names or ids",
+     .standard_words = "none",
+     .help = "Experiments that have to be completed before this one begins; submit writes down their ids. Where one fails, or is "
+             "cancelled or deleted, this one goes on waiting and says so: shoal resume begins it all the same, shoal retry gives the "
+             "other one another try."},
+    {TEXT("start_after", start_after), SPARSE(58, "start_after"),
+     .type = "time",
+     .allowed = "a time such as 2026-12-01 18:00, by the clock of the machine that submits, or with a Z behind it by UTC; or how long "
+                "from now, such as 2h",
+     .standard_words = "none",
+     .help = "The experiment begins at this time or later, by the clocks of most nodes."},
     {OTHER("keep", "list"),
      .allowed = "a list of at most 16 paths of 1 ... 255 bytes below the context directory, without '..'",
      .standard_words = "none",

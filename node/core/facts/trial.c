@@ -72,10 +72,13 @@ int fact_experiment_large_read(const struct record *record, struct fact_experime
 
 void fact_control_pack(struct pack_writer *writer, const struct fact_control *fact)
 {
-    pack_array(writer, 3);
+    pack_array(writer, fact->waived ? 4 : 3);
     pack_u64(writer, fact->lamport);
     pack_bool(writer, fact->paused);
     pack_bool(writer, fact->cancelled);
+    if (fact->waived) {
+        pack_bool(writer, true);
+    }
 }
 
 int fact_control_read(const struct record *record, struct fact_control *out)
@@ -87,6 +90,8 @@ int fact_control_read(const struct record *record, struct fact_control *out)
     fact.lamport = pack_read_u64(&reader);
     fact.paused = pack_read_bool(&reader);
     fact.cancelled = pack_read_bool(&reader);
+    fact.waived = extra > 0 && pack_read_bool(&reader);
+    extra -= extra > 0;
     bool is_cancel = record->key_bytes == KEY_CANCEL_BYTES && record->key[KEY_EXPERIMENT_BYTES] == 1 && fact.cancelled &&
                      fact.lamport == 0 && !fact.paused;
     if (fact_body_close(&reader, extra) != 0 || (record->key_bytes != KEY_EXPERIMENT_BYTES && !is_cancel)) {

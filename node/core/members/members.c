@@ -232,6 +232,7 @@ bool core_node_reads(const struct node_core *core, node_id node, const struct vi
                       (experiment->config->searcher == SEARCH_PBT ? FACT_READS_POPULATION : 0) |
                       (experiment->is_drawn && experiment->needs_promotion ? FACT_READS_DRAWN_PROMOTION : 0) |
                       (config_needs_secrets(experiment->config) ? FACT_READS_SECRETS : 0) |
+                      (config_needs_waits(experiment->config) ? FACT_READS_WAITS : 0) |
                       (experiment->has_sets ? FACT_READS_PARTS : 0) | (experiment->is_custom ? FACT_READS_CUSTOM : 0);
     return core_node_knows(core, node, wanted);
 }

@@ -92,6 +92,19 @@ static bool refused_for_secrets(struct node_core *core, uint64_t client, const s
     return unable != NULL;
 }
 
+/* An older coordinator would begin the experiment at once. */
+static bool refused_for_waits(struct node_core *core, uint64_t client, const struct config *config)
+{
+    const struct view_member *unable = config_needs_waits(config) ? requests_find_unable(core, FACT_READS_WAITS) : NULL;
+    char text[NODE_REPLY_BYTES];
+    if (unable != NULL) {
+        format_text(text, sizeof text, "%s runs a version of Shoal that does not know %s; update that node first.",
+                    view_label(&core->view, unable->id).text, config->depends_on[0] != '\0' ? "depends_on" : "start_after");
+        core_reply(core, client, ERR_REFUSED, 0, text);
+    }
+    return unable != NULL;
+}
+
 /* An older node takes the record for a broken one, and would take no part in the experiment without a word. */
 static bool refused_for_versions(struct node_core *core, uint64_t client, const struct config *config)
 {
@@ -344,7 +357,7 @@ static void submit(struct node_core *core, const struct node_event *event)
         return;
     }
     if (refused_for_versions(core, client, &config) || refused_for_secrets(core, client, &config) ||
-        refused_for_beginning(core, client, &config, event) ||
+        refused_for_waits(core, client, &config) || refused_for_beginning(core, client, &config, event) ||
         refused_for_memory(core, client, &config, fact.trial_count)) {
         return;
     }
@@ -391,6 +404,8 @@ static struct core_pending *put_pause(struct node_core *core, const struct view_
     struct lamport_top others = view_control_top(experiment, &core->options.self);
     fact.lamport = lamport_next(&others, fact.lamport);
     fact.paused = paused;
+    fact.waived = view_experiment_waived(experiment) ||
+                  (!paused && view_experiment_wait(&core->view, experiment, core->wall_s).cause == VIEW_WAITS_ENDED);
     uint8_t bytes[32];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);

@@ -84,20 +84,33 @@ bool view_experiment_cancelled(const struct view_experiment *experiment)
     return is_cancelled && !(is_paused_once && BUG(pause_undoes_cancel, "a cancel absorbs pause and resume"));
 }
 
-bool view_experiment_paused(const struct view_experiment *experiment)
+/* The present value of the register of pause and resume. */
+static struct fact_control pause_now(const struct view_experiment *experiment)
 {
     struct lamport_top top = view_control_top(experiment, NULL);
-    uint64_t newest = 0;
-    bool paused = false;
+    struct fact_control now = {0};
     for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
-        if (control->fact.lamport < newest || !lamport_counts(&top, control->fact.lamport)) {
+        if (control->fact.lamport < now.lamport || !lamport_counts(&top, control->fact.lamport)) {
             continue;
         }
+        if (control->fact.lamport > now.lamport) {
+            now = (struct fact_control){.lamport = control->fact.lamport};
+        }
         /* of concurrent values (equal lamport) a pause wins */
-        paused = control->fact.lamport > newest ? control->fact.paused : paused || control->fact.paused;
-        newest = control->fact.lamport;
+        now.paused |= control->fact.paused;
+        now.waived |= control->fact.waived;
     }
-    return paused;
+    return now;
+}
+
+bool view_experiment_paused(const struct view_experiment *experiment)
+{
+    return pause_now(experiment).paused;
+}
+
+bool view_experiment_waived(const struct view_experiment *experiment)
+{
+    return pause_now(experiment).waived;
 }
 
 struct fact_stop view_trial_stop(const struct view_trial *trial)

@@ -550,6 +550,26 @@ const struct view_tombstone *view_find_tombstone(const struct view *view, experi
 /* True once a tombstone of the experiment is known: from then on no work of the experiment begins. */
 bool view_is_deleted(const struct view *view, experiment_id id);
 
+/* ---- waits.c: what keeps an experiment from beginning ---------------------------------------------------------------------- */
+
+enum view_wait_cause {
+    VIEW_WAITS_NOT,
+    VIEW_WAITS_ENDED,      /* `dependency` is over without being completed, or deleted: a user has to act */
+    VIEW_WAITS_UNFINISHED, /* `dependency` is not over, or no record of it is here yet */
+    VIEW_WAITS_TIME        /* `start_s` has not come */
+};
+
+struct view_wait {
+    enum view_wait_cause cause;
+    experiment_id dependency; /* the first one with this cause, in the order of depends_on */
+    uint32_t others;          /* how many more have it */
+    uint64_t start_s;         /* seconds since 1970, or CONFIG_NEVER */
+};
+
+/* What keeps the experiment from its first attempt (depends_on, start_after), if the time is `wall_s`. Once an attempt has begun nothing
+ * does any more, whatever becomes of the other experiments. */
+struct view_wait view_experiment_wait(const struct view *view, const struct view_experiment *experiment, uint64_t wall_s);
+
 /* ---- roster.c: membership ----------------------------------------------------------------------------------------------- */
 
 /* True for a former member: evicted, or without a standing voucher. */
@@ -594,6 +614,9 @@ bool view_experiment_cancelled(const struct view_experiment *experiment);
 
 /* The present value of the pause register; of concurrent values a pause wins. */
 bool view_experiment_paused(const struct view_experiment *experiment);
+
+/* The present value of that register lets the experiment begin without the dependencies that ended without being completed. */
+bool view_experiment_waived(const struct view_experiment *experiment);
 
 /* The present value of the trial's stop register; lamport 0: never written, as of a NULL trial. Of concurrent values a stop wins,
  * and the highest `since` counts. */

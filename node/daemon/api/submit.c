@@ -35,6 +35,9 @@ struct submit_job {
     uint32_t checkpoint_parts, fetched_parts; /* of a checkpoint of several parts; else 0 */
     bool begins; /* with the checkpoint of another experiment */
     struct config_begin begin;
+    struct config config; /* borrows from `scratch` */
+    uint8_t *scratch;     /* [CONFIG_SCRATCH_BYTES] */
+    uint64_t wall_s;      /* when the request came */
     uint32_t trial_count; /* of a large experiment; else 0 */
     uint8_t packed[CONFIG_PACKED_BYTES_MAX];
     size_t packed_bytes;
@@ -109,32 +112,43 @@ static void name_account(uint32_t account, char out[CONFIG_USER_BYTES])
     }
 }
 
-static void submit_work(struct job *job)
+static void store_work(struct job *job)
 {
     struct submit_job *submit = (struct submit_job *)job;
-    uint8_t *scratch = malloc(CONFIG_SCRATCH_BYTES);
-    struct config config;
-    if (scratch == NULL) {
-        submit->result = ERR_MEMORY;
-        return;
+    if (submit->user[0] == '\0') {
+        name_account(submit->account, submit->user);
     }
-    submit->result = config_parse_yaml(submit->file, submit->text, submit->text_bytes,
-                                       (const char *const *)submit->overrides, submit->override_count, scratch,
-                                       CONFIG_SCRATCH_BYTES, &config, submit->error);
-    submit->is_config_error = submit->result != 0;
-    submit->begins = submit->result == 0 && config_begin(&config, &submit->begin);
-    if (submit->result == 0) {
-        if (submit->user[0] == '\0') {
-            name_account(submit->account, submit->user);
-        }
-        (void)bytes_copy_text(config.user, sizeof config.user, submit->user);
-        submit->result = pack_and_store(submit, &config);
-    }
+    (void)bytes_copy_text(submit->config.user, sizeof submit->config.user, submit->user);
+    submit->result = pack_and_store(submit, &submit->config);
     if (submit->result == 0) {
         submit->result = chunks_put_blob_from_fd(submit->chunks, submit->archive_fd, submit->archive_bytes, 0,
                                                  &submit->code, submit->error, sizeof submit->error);
     }
-    free(scratch);
+}
+
+static void submit_work(struct job *job)
+{
+    struct submit_job *submit = (struct submit_job *)job;
+    struct config *config = &submit->config;
+    submit->scratch = malloc(CONFIG_SCRATCH_BYTES);
+    if (submit->scratch == NULL) {
+        submit->result = ERR_MEMORY;
+        return;
+    }
+    submit->result = config_parse_yaml(submit->file, submit->text, submit->text_bytes,
+                                       (const char *const *)submit->overrides, submit->override_count, submit->scratch,
+                                       CONFIG_SCRATCH_BYTES, config, submit->error);
+    submit->is_config_error = submit->result != 0;
+    if (submit->result != 0) {
+        return;
+    }
+    submit->begins = config_begin(config, &submit->begin);
+    if (config->start_in_s > 0) {
+        (void)config_start_write(config->start_after, submit->wall_s + config->start_in_s);
+    }
+    if (config->dependencies_bytes == 0) { /* else submit_done finds the experiments first */
+        store_work(job);
+    }
 }
 
 static void submit_free(struct submit_job *submit)
@@ -145,9 +159,90 @@ static void submit_free(struct submit_job *submit)
     if (submit->archive_fd >= 0) {
         (void)close(submit->archive_fd);
     }
+    free(submit->scratch);
     free(submit->text);
     free(submit);
 }
+
+/* ---- depends_on ---------------------------------------------------------------------------------------------------------- */
+
+#define NAMED_IDS_BYTES (4 * (2 * EXPERIMENT_ID_BYTES + 2))
+
+#define PREFIX_MIN 4 /* digits, as on the command line */
+
+/* The experiment with this name or id, or with an id that begins so. NULL: none, or several; `ids` then has the first of these. */
+static const struct view_experiment *find_named(const struct view *view, const char *text, uint32_t *count, char ids[NAMED_IDS_BYTES])
+{
+    const struct view_experiment *found = NULL;
+    size_t used = 0;
+    *count = 0;
+    for (uint32_t i = 0; i < view->experiment_count; i++) {
+        const struct view_experiment *experiment = view->experiments[i];
+        char hex[2 * EXPERIMENT_ID_BYTES + 1];
+        bytes_to_hex(hex, experiment->id.bytes, EXPERIMENT_ID_BYTES);
+        if (experiment->known && strcmp(text, hex) == 0) {
+            *count = 1;
+            return experiment;
+        }
+        bool is_begun = strlen(text) >= PREFIX_MIN && strncmp(hex, text, strlen(text)) == 0;
+        if (experiment->known && (is_begun || strcmp(text, experiment->config->name) == 0)) {
+            found = experiment;
+            used += *count < 3 ? format_text(ids + used, NAMED_IDS_BYTES - used, "%s%s", used > 0 ? ", " : "", hex) : 0;
+            ++*count;
+        }
+    }
+    return *count == 1 ? found : NULL;
+}
+
+/* Looks one name up. False, after an error reply: it names no experiment that can be waited for. */
+static bool find_dependency(struct daemon *daemon, struct submit_job *submit, struct client *client, const char *text)
+{
+    struct config *config = &submit->config;
+    uint32_t count;
+    char ids[NAMED_IDS_BYTES] = "", hex[2 * EXPERIMENT_ID_BYTES + 1];
+    const struct view_experiment *found = find_named(node_core_view(daemon->core), text, &count, ids);
+    if (count > 1) {
+        client_reply_error(daemon, client, submit->id, EXIT_REFUSED,
+                           "depends_on names %s, which %u experiments fit: %s%s; give one of these ids.", text, count, ids,
+                           count > 3 ? ", ..." : "");
+        return false;
+    }
+    if (found == NULL) {
+        client_reply_error(daemon, client, submit->id, EXIT_NOT_FOUND,
+                           "depends_on names %s, and there is no experiment with that name or id; `shoal ls` lists them.", text);
+        return false;
+    }
+    enum view_experiment_state state = view_experiment_state(found);
+    if (state == VIEW_CANCELLED || state == VIEW_FAILED) {
+        client_reply_error(daemon, client, submit->id, EXIT_REFUSED,
+                           "depends_on names %s, which %s and will never be completed; leave it out%s.", text,
+                           state == VIEW_FAILED ? "has failed" : "is cancelled", state == VIEW_FAILED ? ", or retry its trials first" : "");
+        return false;
+    }
+    size_t used = strlen(config->depends_on);
+    bytes_to_hex(hex, found->id.bytes, EXPERIMENT_ID_BYTES);
+    if (strstr(config->depends_on, hex) == NULL) {
+        (void)format_text(config->depends_on + used, sizeof config->depends_on - used, "%s%s", used > 0 ? " " : "", hex);
+    }
+    return true;
+}
+
+/* Puts the ids of the named experiments into the configuration. False, after an error reply. */
+static bool find_dependencies(struct daemon *daemon, struct submit_job *submit, struct client *client)
+{
+    struct pack_reader names;
+    char text[CONFIG_NAME_BYTES];
+    pack_reader_init(&names, submit->config.dependencies, submit->config.dependencies_bytes);
+    for (uint32_t left = pack_read_array(&names); left > 0; left--) {
+        pack_read_text_copy(&names, text, sizeof text);
+        if (!find_dependency(daemon, submit, client, text)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the experiment ------------------------------------------------------------------------------------------------------ */
 
 /* Hands the experiment to the core, which answers the client. Frees `submit`. */
 static void hand_over(struct daemon *daemon, struct submit_job *submit, struct client *client)
@@ -289,6 +384,13 @@ static void submit_done(void *context, struct job *job)
     }
     if (submit->result != 0 || client == NULL) {
         submit_free(submit);
+    } else if (submit->config.dependencies_bytes > 0 && submit->config.depends_on[0] == '\0') {
+        if (!find_dependencies(daemon, submit, client)) {
+            submit_free(submit);
+            return;
+        }
+        submit->job = (struct job){.work = store_work, .done = submit_done};
+        jobs_run(daemon->blob_jobs, &submit->job);
     } else if (submit->begins) {
         bring_checkpoint(daemon, submit, client);
     } else {
@@ -347,6 +449,7 @@ void submit_request(struct daemon *daemon, struct client_request *request, int a
     }
     submit->job = (struct job){.work = submit_work, .done = submit_done};
     submit->chunks = daemon->chunks;
+    submit->wall_s = node_core_mesh_wall_s(daemon->core);
     submit->serial = request->client->serial;
     submit->id = request->id;
     jobs_run(daemon->blob_jobs, &submit->job);
