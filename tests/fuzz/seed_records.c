@@ -36,6 +36,8 @@ static void say_members(struct maker *maker, const struct person people[2])
     say(maker, people[0].id, FACT_WEBHOOK, fact_key_webhook(bytes), &webhook);
     struct fact_delivery delivery = {.state = FACT_DELIVERY_RETRYING, .tries = 1, .status = 503, .event = FACT_HOOK_TEST, .text = "refused"};
     say(maker, people[0].id, FACT_DELIVERY, fact_key_delivery((experiment_id){{0}}, bytes), &delivery);
+    struct fact_usage usage = {.number = 20000, .row_count = 1, .rows = {{"ada", "project=vision", "cpu", 60000, 1000}}};
+    say(maker, people[0].id, FACT_USAGE, fact_key_usage(FACT_USAGE_DAY, usage.number), &usage);
 }
 
 static void say_experiment(struct maker *maker, const struct person people[2])

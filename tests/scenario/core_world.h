@@ -121,6 +121,7 @@ struct world {
      * told of stands in the log: "a# start", "a# report 3". */
     bool (*searches)(struct world *world, const char *kind, uint32_t trial, struct pack_writer *actions);
     bool searcher_is_mute; /* it does not answer */
+    bool counts_usage; /* nodes count what their slots are used for, and write it */
     size_t core_bytes; /* of memory that each core has; 0: enough */
     uint32_t node_count;
     struct world_node nodes[WORLD_NODES_MAX];

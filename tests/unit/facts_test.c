@@ -21,7 +21,7 @@ static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE, 
                                        FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
                                        FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE, FACT_STOP,
                                        FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_SEARCH_PAUSE, FACT_SEARCHER, FACT_ANNOTATION,
-                                       FACT_PART, FACT_TOKEN, FACT_SECRET, FACT_WEBHOOK, FACT_DELIVERY};
+                                       FACT_PART, FACT_TOKEN, FACT_SECRET, FACT_WEBHOOK, FACT_DELIVERY, FACT_USAGE};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -31,6 +31,7 @@ union any_fact {
     struct fact_secret secret;
     struct fact_webhook webhook;
     struct fact_delivery delivery;
+    struct fact_usage usage;
     struct fact_token token;
     struct fact_slot slot;
     struct fact_experiment experiment;
@@ -347,6 +348,23 @@ static struct fact_key random_eviction(struct random *random, struct fact_evicti
     return fact_key_node_id(evicted);
 }
 
+static struct fact_key random_usage(struct random *random, struct fact_usage *out)
+{
+    enum fact_usage_span span = below(random, 2) == 0 ? FACT_USAGE_DAY : FACT_USAGE_MONTH;
+    out->number = below(random, UINT32_MAX);
+    out->row_count = below(random, FACT_USAGE_ROWS_MAX + 1);
+    for (uint32_t i = 0; i < out->row_count; i++) {
+        struct fact_usage_row *row = &out->rows[i];
+        memset(row, 0, sizeof *row);
+        random_text(random, row->user, sizeof row->user);
+        random_text(random, row->label, sizeof row->label);
+        random_text(random, row->model, sizeof row->model);
+        row->used_ms = random_number(random) % (FACT_USAGE_MS_MAX + 1);
+        row->lost_ms = row->used_ms > 0 ? random_number(random) % row->used_ms : 0;
+    }
+    return fact_key_usage(span, out->number);
+}
+
 static struct fact_key random_fact(struct random *random, enum fact_kind kind, union any_fact *out)
 {
     attempt_id id = random_attempt(random);
@@ -389,6 +407,8 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
             out->webhook.hook_bytes = sizeof hook - 1;
         }
         return fact_key_webhook(metrics);
+    case FACT_USAGE:
+        return random_usage(random, &out->usage);
     case FACT_DELIVERY:
         out->delivery = (struct fact_delivery){.number = random_number(random),
                                                .state = (enum fact_delivery_state)below(random, FACT_DELIVERY_STATES),
@@ -591,6 +611,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_webhook_read(record, &out->webhook);
     case FACT_DELIVERY:
         return fact_delivery_read(record, &out->delivery);
+    case FACT_USAGE:
+        return fact_usage_read(record, &out->usage);
     case FACT_SLOT:
         return fact_slot_read(record, &out->slot);
     case FACT_EXPERIMENT:
@@ -738,6 +760,9 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_WEBHOOK:
         return SAME(webhook.removed) && SAME(webhook.created_s) && SAME(webhook.live_count) && SAME(webhook.away_count) && SAME(webhook.host) &&
                (a->webhook.hook_bytes == 0 || (SAME(webhook.hook_bytes) && memcmp(a->webhook.hook, b->webhook.hook, a->webhook.hook_bytes) == 0));
+    case FACT_USAGE:
+        return SAME(usage.number) && SAME(usage.row_count) &&
+               memcmp(a->usage.rows, b->usage.rows, a->usage.row_count * sizeof a->usage.rows[0]) == 0;
     case FACT_DELIVERY:
         return SAME(delivery.number) && SAME(delivery.state) && SAME(delivery.tries) && SAME(delivery.status) && SAME(delivery.tried_s) &&
                SAME(delivery.event) && SAME(delivery.hook) && SAME(delivery.trial) && SAME(delivery.attempt) && SAME(delivery.rank) &&
@@ -973,6 +998,16 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         break;
     case FACT_WEBHOOK:
         check_text(fact->webhook.host, sizeof fact->webhook.host);
+        break;
+    case FACT_USAGE:
+        assert_true(fact->usage.row_count <= FACT_USAGE_ROWS_MAX);
+        for (uint32_t i = 0; i < fact->usage.row_count; i++) {
+            const struct fact_usage_row *row = &fact->usage.rows[i];
+            assert_true(row->used_ms <= FACT_USAGE_MS_MAX && row->lost_ms <= row->used_ms);
+            check_text(row->user, sizeof row->user);
+            check_text(row->label, sizeof row->label);
+            check_text(row->model, sizeof row->model);
+        }
         break;
     case FACT_DELIVERY:
         assert_true(fact->delivery.state < FACT_DELIVERY_STATES && fact->delivery.event < FACT_HOOK_EVENTS);

@@ -49,7 +49,8 @@
     ROW(TOKEN, 40, token, false, fold_nothing) /* the hash of a token that opens the HTTP door */ \
     ROW(SECRET, 43, secret, false, fold_secret) /* a value that only the nodes with a copy can open */ \
     ROW(WEBHOOK, 44, webhook, false, fold_webhook) /* an address that is told of the mesh's events */ \
-    ROW(DELIVERY, 45, delivery, true, fold_delivery) /* what became of telling a webhook of an event */
+    ROW(DELIVERY, 45, delivery, true, fold_delivery) /* what became of telling a webhook of an event */ \
+    ROW(USAGE, 47, usage, false, fold_nothing) /* an owner about the time of its slots in one day or one month */
 
 enum fact_kind {
 #define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
@@ -120,6 +121,7 @@ struct fact_slot_info {
 #define FACT_READS_SECRETS (UINT64_C(1) << 14) /* SECRET, WEBHOOK, DELIVERY: the node gives programs their secrets, and tells webhooks;
                                                 * and it reads event files (config.tensorboard) */
 
+#define FACT_READS_USAGE (UINT64_C(1) << 16) /* USAGE: the node counts what its slots are used for */
 #define FACT_READS_WAITS (UINT64_C(1) << 18) /* depends_on and start_after (config_needs_waits), `waived` of CONTROL: the node begins no trial early */
 
 #define FACT_CERTIFICATE_HASH_BYTES 32
@@ -268,6 +270,45 @@ struct fact_delivery {
     uint32_t trial, attempt, rank; /* of LOG_MATCH */
     char text[FACT_DELIVERY_BYTES]; /* of LOG_MATCH the line; of others, after a failure, why */
 };
+
+#define FACT_USAGE_ROWS_MAX 40   /* of one record: as many of the longest rows fit into a body */
+#define FACT_USAGE_TEXT_BYTES 64 /* of a user or a label, with the NUL */
+#define FACT_USAGE_DAYS 35       /* records of days that a node has: the newest ones */
+#define FACT_USAGE_MONTHS 60     /* records of months: the newest ones */
+#define FACT_USAGE_MS_MAX (UINT64_C(1) << 40) /* of one row: 64 slots take half a year for it */
+
+/* Days and months of UTC, counted from January 1970 on. */
+enum fact_usage_span { FACT_USAGE_DAY, FACT_USAGE_MONTH, FACT_USAGE_SPANS };
+
+/* What one user's experiments with one label had of the slots of one model. Rows of a record differ in one of the three texts. */
+struct fact_usage_row {
+    char user[FACT_USAGE_TEXT_BYTES];  /* "": not known */
+    char label[FACT_USAGE_TEXT_BYTES]; /* "": the experiments have none */
+    char model[32];                    /* of the slot, as in struct fact_slot_info */
+    uint64_t used_ms;                  /* slot-milliseconds for which attempts held slots */
+    uint64_t lost_ms; /* of these: behind the last checkpoint of attempts that failed or were lost; at most used_ms */
+};
+
+/* An owner about the time of its slots in one day or one month. Each slot-millisecond is in the record of its day and in that of its
+ * month: whoever reads takes days or months, never both. Key: u8 span, u8 place, which is the number modulo FACT_USAGE_DAYS or
+ * FACT_USAGE_MONTHS: so a node has a bounded number of such records, and the record of a later day takes the place of an old one.
+ * Only the owner counts its slots, each version has all that the one before it had, and the newest counts: a merge adds nothing. No
+ * tombstone is about usage. */
+struct fact_usage {
+    uint32_t number; /* of the day or the month */
+    uint32_t row_count;
+    struct fact_usage_row rows[FACT_USAGE_ROWS_MAX];
+};
+
+/* The month of a day. */
+uint32_t fact_usage_month(uint32_t day);
+
+/* The first day of a month. */
+uint32_t fact_usage_first_day(uint32_t month);
+
+/* Adds to the row with the same texts. A record that is full takes a new row for the user's row without a label, or for the row
+ * without texts, for which there is always room. Sums end at FACT_USAGE_MS_MAX. */
+void fact_usage_add(struct fact_usage *fact, const struct fact_usage_row *row);
 
 /* An owner about one of its slots. Key: u8 slot index. */
 struct fact_slot {
@@ -742,6 +783,8 @@ struct fact_key fact_key_search_log(experiment_id experiment, struct fact_log_na
 
 struct fact_key fact_key_secret(const char *name, uint32_t page); /* SECRET; the name is shorter than FACT_NAME_BYTES */
 
+struct fact_key fact_key_usage(enum fact_usage_span span, uint32_t number); /* USAGE */
+
 struct fact_key fact_key_webhook(const uint8_t id[FACT_HOOK_BYTES]); /* WEBHOOK */
 struct fact_key fact_key_delivery(experiment_id experiment, const uint8_t subject[FACT_SUBJECT_BYTES]); /* DELIVERY */
 
@@ -764,6 +807,7 @@ int fact_key_read_place(const struct record *record, uint32_t *out);     /* OUTP
 int fact_key_read_step(const struct record *record, uint64_t *out);      /* MANIFEST */
 hash256 fact_part_name(const attempt_id *attempt, const struct fact_part_key *key); /* of all parts together: view_find_set */
 int fact_key_read_part(const struct record *record, struct fact_part_key *out); /* PART */
+int fact_key_read_usage(const struct record *record, enum fact_usage_span *span, uint32_t *place); /* USAGE */
 int fact_key_read_rung(const struct record *record, uint32_t *out);      /* RESULT: below FACT_RUNGS_MAX */
 int fact_key_read_log(const struct record *record, struct fact_log_name *log, uint32_t *number); /* SEARCH_LOG */
 int fact_key_read_slot(const struct record *record, uint32_t *out);      /* SLOT */
@@ -794,6 +838,7 @@ void fact_token_pack(struct pack_writer *writer, const struct fact_token *fact);
 void fact_secret_pack(struct pack_writer *writer, const struct fact_secret *fact);
 void fact_webhook_pack(struct pack_writer *writer, const struct fact_webhook *fact);
 void fact_delivery_pack(struct pack_writer *writer, const struct fact_delivery *fact);
+void fact_usage_pack(struct pack_writer *writer, const struct fact_usage *fact);
 void fact_slot_pack(struct pack_writer *writer, const struct fact_slot *fact);
 void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact);
 void fact_experiment_large_pack(struct pack_writer *writer, const struct fact_experiment *fact);
@@ -833,6 +878,7 @@ int fact_token_read(const struct record *record, struct fact_token *out);
 int fact_secret_read(const struct record *record, struct fact_secret *out);
 int fact_webhook_read(const struct record *record, struct fact_webhook *out);
 int fact_delivery_read(const struct record *record, struct fact_delivery *out);
+int fact_usage_read(const struct record *record, struct fact_usage *out);
 int fact_slot_read(const struct record *record, struct fact_slot *out);
 int fact_experiment_read(const struct record *record, struct fact_experiment *out);
 int fact_experiment_large_read(const struct record *record, struct fact_experiment *out);

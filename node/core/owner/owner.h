@@ -100,7 +100,32 @@ struct core_worker {
     char tail[FACT_TAIL_BYTES]; /* GONE: the end of the log */
 };
 
+#define CORE_USAGE_ROWS 32
+
+/* What is counted of a slot whose worker it has. All zero: the slot is free. */
+struct core_usage_slot {
+    uint64_t counted_ms;          /* until when its time is counted */
+    uint64_t unsaved_ms;          /* the time since the attempt's last checkpoint */
+    uint64_t saved;               /* which that was; 0: none */
+    struct fact_usage_row row;    /* the texts */
+};
+
+/* The time of slots that no record of this node has yet. */
+struct core_usage {
+    struct core_usage_slot slots[LEASE_SLOTS_MAX];
+    uint32_t day;       /* today */
+    uint64_t tried_ms;  /* when the records were last written, or there was no memory for them */
+    bool has_end;       /* a worker has ended since */
+    uint32_t row_count;
+    struct core_usage_row {
+        uint32_t day;
+        bool is_in[FACT_USAGE_SPANS]; /* the record of the day, of the month has it already */
+        struct fact_usage_row row;
+    } rows[CORE_USAGE_ROWS];
+};
+
 struct core_owner {
+    struct core_usage usage;
     struct lease lease;
     struct core_worker workers[LEASE_SLOTS_MAX];
     uint64_t unpublished_slots; /* bit i: there was no memory for the record of slot i */

@@ -8,6 +8,7 @@
 #include "node/core/owner/groups.h"
 #include "node/core/owner/restart.h"
 #include "node/core/owner/slots.h"
+#include "node/core/owner/usage.h"
 #include "node/core/owner/workers.h"
 
 static const struct view_slot *own_slot(const struct node_core *core, uint32_t slot)
@@ -148,6 +149,7 @@ void core_owner_start(struct node_core *core)
 
 void core_owner_restate(struct node_core *core)
 {
+    usage_restate(core);
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         restore_hold(core, slot);
         const struct view_slot *published = own_slot(core, slot);

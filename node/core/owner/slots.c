@@ -13,6 +13,7 @@
 #include "node/core/members/links.h"
 #include "node/core/members/members.h"
 #include "node/core/owner/groups.h"
+#include "node/core/owner/usage.h"
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 
@@ -432,6 +433,7 @@ static void look_again(struct node_core *core, uint32_t slot)
 
 void core_owner_housekeep(struct node_core *core)
 {
+    usage_housekeep(core);
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         struct core_worker *worker = &core->owner->workers[slot];
         bool is_due = core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0;

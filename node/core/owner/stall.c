@@ -12,10 +12,18 @@ static void shift_worker(struct core_worker *worker, uint64_t gap_ms)
     time_shift(&worker->moved_ms, gap_ms);
 }
 
+/* Of struct core_usage_slot the time is not to count the suspend; unsaved_ms, and used_ms and lost_ms of the rows, are lengths of
+ * time. Of struct core_usage tried_ms stays: what is noted is due after a suspend. */
+static void shift_usage(struct core_usage_slot *slot, uint64_t gap_ms)
+{
+    time_shift(&slot->counted_ms, gap_ms);
+}
+
 void core_owner_shift(struct node_core *core, uint64_t gap_ms)
 {
     lease_shift(&core->owner->lease, gap_ms);
     for (uint32_t slot = 0; slot < LEASE_SLOTS_MAX; slot++) {
+        shift_usage(&core->owner->usage.slots[slot], gap_ms);
         shift_worker(&core->owner->workers[slot], gap_ms);
     }
 }

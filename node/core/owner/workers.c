@@ -11,6 +11,7 @@
 #include "node/core/owner/groups.h"
 #include "node/core/owner/results.h"
 #include "node/core/owner/slots.h"
+#include "node/core/owner/usage.h"
 #include "node/core/owner/workers.h"
 
 /* ---- phases -------------------------------------------------------------------------------------------------------- */
@@ -78,6 +79,7 @@ void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason r
         }
         return; /* the slot stays taken: only the worker's record tells that the worker is done */
     }
+    usage_ended(core, slot, reason);
     owner_worker_clear(worker);
     struct lease_changes changes = {0};
     lease_gone(&core->owner->lease, slot, &changes);
