@@ -130,6 +130,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_17_PROGRAM_CLOSED] = "17: a log closed its search",
     [PREMISE_17_PROGRAM_GIVEN_UP] = "17: a program that was given up was tried once more",
     [PREMISE_18_STOPPED_BY_PROGRAM] = "18: a stop was compared with the answer of its program",
+    [PREMISE_20_COUNTED] = "20: a node's records of usage were compared with the time that its slots were held",
+    [PREMISE_20_COMPLETE] = "20: ... without faults, for all of that time",
     [PREMISE_18_PAUSE_OBEYED] = "18: a worker of a paused attempt was asked to leave",
 };
 
@@ -169,6 +171,8 @@ const char *checkers_invariant_text(int number)
         [17] = "each decision of a search follows from what stands before it in its log",
         [18] = "a search stops or pauses a trial only as its log says",
         [19] = "without faults no more trials of a bracket train at a time than may",
+        [20] = "no record has more time of a node's slots than they were held, whatever was cut, healed, copied or brought back; without "
+               "faults all of it is counted",
     };
     return number >= 0 && number < (int)(sizeof texts / sizeof texts[0]) && texts[number] != NULL ? texts[number] : "?";
 }
@@ -233,6 +237,7 @@ void checkers_on_record(struct sim *sim, int node, const struct record *record, 
         break;
     case FACT_SLOT:
         checkers_on_slot(sim, node, record);
+        checkers_usage_leased(sim, node, record);
         break;
     case FACT_CLAIM:
         checkers_on_claim(sim, node, record);
@@ -399,6 +404,7 @@ void checkers_second(struct sim *sim)
     checkers_copies_second(sim);
     checkers_same_state(sim);
     checkers_one_coordinator(sim);
+    checkers_usage_second(sim);
 }
 
 void checkers_end(struct sim *sim)
@@ -433,4 +439,5 @@ void checkers_end(struct sim *sim)
         }
     }
     checkers_copies_end(sim);
+    checkers_usage_end(sim);
 }

@@ -129,6 +129,8 @@ enum checkers_premise {
     PREMISE_18_PAUSED_BY_SEARCH,
     PREMISE_11_PARTS_BEGUN, /* an attempt began with a checkpoint of several parts */
     PREMISE_11_PARTS_TOLD,  /* a worker was told that such a checkpoint is durable */
+    PREMISE_20_COUNTED,      /* a node's records of usage were compared with the time that its slots were held */
+    PREMISE_20_COMPLETE,     /* ... without faults, for all of that time */
     PREMISE_18_PAUSE_OBEYED, /* a worker of a paused attempt was asked to leave */
     PREMISE_17_PROGRAM_ANSWERED,   /* an answer of the program of a search was computed anew, */
     PREMISE_17_PROGRAM_ADOPTED,    /* ... in a log that had taken over another, */

@@ -148,7 +148,18 @@ struct wishes {
 #define DRAWS_SEEN 4096
 #define PROGRAMS_SEEN 4096
 
+#define CHECKERS_USAGE_MAX 64
+
+/* How long the slots of a node were held, by whichever machines had its key. */
+struct checkers_usage {
+    node_id id;
+    uint64_t held_ms;
+    uint32_t leases; /* records that say so */
+};
+
 struct checkers {
+    uint32_t usage_count;
+    struct checkers_usage usage[CHECKERS_USAGE_MAX];
     uint64_t programs_seen[PROGRAMS_SEEN]; /* logs of programs that were computed anew, by a hash */
     uint32_t begun[PLAN_EXPERIMENTS_MAX]; /* bits: trials of which an attempt was ever made, where a program decides */
     uint64_t draws_seen[DRAWS_SEEN]; /* draws of logs that were computed anew, by their hash; 0: a free place */
@@ -260,6 +271,12 @@ void checkers_drained(struct sim *sim, int node);        /* after a step */
 void checkers_wishes_began(struct sim *sim, int node);  /* its daemon */
 void checkers_wishes_forgot(struct sim *sim, int node); /* it has another disk, or key */
 void checkers_wishes(struct sim *sim);                  /* once a virtual second */
+
+/* ---- 20: usage --------------------------------------------------------------------------------------------------- */
+
+void checkers_usage_leased(struct sim *sim, int node, const struct record *record); /* its own record of a slot */
+void checkers_usage_second(struct sim *sim);
+void checkers_usage_end(struct sim *sim);
 
 /* ---- 12 ---------------------------------------------------------------------------------------------------------- */
 

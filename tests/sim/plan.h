@@ -164,7 +164,7 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 19 /* the newest; 10 is as 9 */
+#define PLAN_VERSION 22 /* the newest; 10 is as 9, 20 and 21 are as 19 */
 #define PLAN_DEFAULT 17 /* where no version is asked for */
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */

@@ -73,6 +73,12 @@ static bool is_of_programs(int premise)
            premise == PREMISE_17_PROGRAM_GIVEN_UP || premise == PREMISE_18_STOPPED_BY_PROGRAM;
 }
 
+/* Nodes count what their slots are used for in plans from version 22 on. */
+static bool is_of_usage(int premise)
+{
+    return premise == PREMISE_20_COUNTED || premise == PREMISE_20_COMPLETE;
+}
+
 /* How often it has to occur in that many seeds. */
 static uint64_t needed(int premise, uint64_t seeds, uint32_t plan_version)
 {
@@ -80,7 +86,7 @@ static uint64_t needed(int premise, uint64_t seeds, uint32_t plan_version)
                     (is_of_hangs(premise) && plan_version < 12) || (is_of_stops(premise) && plan_version < 13) ||
                     (is_of_retries(premise) && plan_version < 14) || (is_of_search(premise) && plan_version < 15) ||
                     (premise == PREMISE_17_WITH_PARENT && plan_version < 17) || (is_of_parts(premise) && plan_version < 18) ||
-                    (is_of_programs(premise) && plan_version < 19);
+                    (is_of_programs(premise) && plan_version < 19) || (is_of_usage(premise) && plan_version < 22);
     if (is_later || seeds < NEED_SEEDS || (is_rare(premise) && seeds < RARE_NEED_SEEDS)) {
         return 0;
     }

@@ -429,6 +429,7 @@ static struct fact_node node_fact(const struct sim *sim, int node, struct versio
                                          : 0);
     fact.reads |= sim->plan.version > 17 ? FACT_READS_PARTS : 0;
     fact.reads |= sim->plan.version > 18 ? FACT_READS_CUSTOM : 0;
+    fact.reads |= sim->plan.version > 21 ? FACT_READS_USAGE : 0;
     fact.reads |= plan_has_retries(&sim->plan) ? FACT_READS_RETRY : 0;
     fact.slot_count = sim->plan.slots[node];
     for (uint32_t slot = 0; slot < fact.slot_count; slot++) {
