@@ -17,6 +17,8 @@ static const struct route rows[] = {
     {"GET", "/queue", "queue", ROUTE_DOCUMENT, "", "Which experiments wait for slots, in their order, and what for", NULL},
     {"GET", "/nodes/{node}/owner", "owner", ROUTE_DOCUMENT, "", "What runs on a node, since when and until when", NULL},
     {"GET", "/usage", "usage", ROUTE_DOCUMENT, "", "What each slot uses now", NULL},
+    {"GET", "/usage/totals", "usage_totals", ROUTE_DOCUMENT, "by:t since_s:u",
+     "What the slots were used for, by user, label, model, node, day or month", NULL},
     {"GET", "/calendar", "calendar", ROUTE_DOCUMENT, "from_s:u until_s:u gap_s:u",
      "Which experiment held which slot when", NULL},
     {"GET", "/stats", "stats", ROUTE_DOCUMENT, "", "What this node has counted, as /metrics has it", NULL},

@@ -88,6 +88,7 @@ def every_command_of_a_search_speaks_json(lab):
         ("watch", first): "experiment",
         ("slots",): "slots",
         ("queue",): "queue",
+        ("usage", "--by", "user,day"): "usage",
         ("top",): "slots",
         ("checkpoint", "ls", first): "checkpoints",
         ("pause", live): "stored_on",

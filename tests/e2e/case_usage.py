@@ -1,9 +1,12 @@
-"""Which account an experiment is of: shoal ls --user."""
+"""Which account an experiment is of (shoal ls --user), and what the slots were used for (shoal usage)."""
 
+import csv
+import io
 import json
 import os
 import pwd
 import subprocess
+import time
 
 from door import DOOR, Door
 from lab import Skip, case, expect, show, wait_over, wait_until
@@ -83,3 +86,73 @@ def what_a_token_submits_is_of_the_name_of_the_token(lab):
     expect(users(node) == {"by-token": "tests"}, f"the users are {users(node)}")
     rows = door.ask("GET", "/api/v1/experiments").json()["experiments"]
     expect([row["user"] for row in rows] == ["tests"], f"the door tells another user: {rows}")
+
+
+def used(node, by, *options):
+    """Seconds of slots, by what `by` names."""
+    return {tuple(row[key] for key in by.split(",")): row["used_s"] for row in node.json("usage", "--by", by, *options)["usage"]}
+
+
+@case(limit_s=120)
+def slot_seconds_are_counted_and_a_deletion_takes_none_away(lab):
+    mesh = lab.mesh(2, slots="cpu:2", options=DOOR)
+    alder, birch = mesh.nodes
+    begun = time.monotonic()
+    first = lab.submit(alder, {"name": "first", "entrypoint": "sleep 6", "labels": ["project=vision", "a"]})
+    second = lab.submit(birch, {"name": "second", "entrypoint": "sleep 3", "hyperparameters": {"x": {"type": "categorical", "vals": [1, 2]}},
+                                "searcher": {"name": "grid", "metric": "accuracy"}})
+    for identity in (first, second):
+        wait_over(mesh, identity, 60)
+    most = time.monotonic() - begun
+
+    def sums(node):
+        seconds = used(node, "user,label")
+        return seconds if seconds.get((own_account(), "project=vision"), 0) >= 6 and seconds.get((own_account(), ""), 0) >= 6 else None
+
+    before = wait_until(lambda: sums(alder), 30, "the slots' time to be counted")
+    wait_until(lambda: sums(birch) == sums(alder), 30, "both nodes to know it")
+    before = sums(alder)
+    expect(set(before) == {(own_account(), "project=vision"), (own_account(), "")}, f"there are other sums: {before}")
+    expect(6 <= before[own_account(), "project=vision"] <= most, f"one trial of 6 s in {most:.1f} s: {before}")
+    expect(6 <= before[own_account(), ""] <= 2 * most, f"two trials of 3 s in {most:.1f} s: {before}")
+    total = sum(before.values())
+    for by in ("user", "node", "day", "month", "model"):
+        expect(abs(sum(used(alder, by).values()) - total) < 0.01, f"the sums by {by} are {used(alder, by)}, not {total}")
+    expect(set(used(alder, "node,day")) <= {(node.json("status")["node"]["id"], day) for node in mesh.nodes
+                                            for day in (time.strftime("%Y-%m-%d", time.gmtime(time.time() - ago)) for ago in (0, 86400))},
+           f"other nodes or days: {used(alder, 'node,day')}")
+
+    alder.run("delete", "first", "--yes")
+    wait_until(lambda: len(birch.json("ls")["experiments"]) == 1, 30, "the deletion")
+    for node in mesh.nodes:
+        expect(sums(node) == before, f"{node.name} has {used(node, 'user,label')} after the deletion, and had {before}")
+    alder.kill_daemon()
+    alder.start()
+    wait_until(lambda: len(alder.json("ls")["experiments"]) == 1, 30, "the daemon to know its records")
+    expect(sums(alder) == before, f"a restart made {used(alder, 'user,label')} of {before}")
+
+    rows = list(csv.DictReader(io.StringIO(birch.run("usage", "--by", "label", "--csv"))))
+    expect({row["label"]: float(row["used_s"]) for row in rows} == {label: round(seconds, 3) for (_, label), seconds in before.items()},
+           f"CSV has {rows}")
+    expect("project=vision" in birch.run("usage", "--by", "label") and "SLOT-HOURS" in birch.run("usage"), "the table lacks it")
+    document = Door(alder).document("/usage/totals?by=label,month")
+    expect({row["label"] for row in document["usage"]} == {"project=vision", ""} and document["span"] == "month", f"the door has {document}")
+    expect(used(alder, "user", "--since", "400d") == {(own_account(),): total}, "months have another sum")
+    text = refusal(alder, "usage", "--by", "day", "--since", "60d", code=2)
+    expect("35 days" in text, f"it is said so: {text}")
+    refusal(alder, "usage", "--by", "colour", code=2)
+
+
+@case()
+def a_trial_that_fails_has_lost_its_time(lab):
+    mesh = lab.mesh(1)
+    node = mesh.nodes[0]
+    identity = lab.submit(node, {"name": "fails", "entrypoint": "sleep 3; exit 1", "max_restarts": 0})
+    wait_over(mesh, identity, 60, state="failed")
+
+    def counted():
+        rows = node.json("usage")["usage"]
+        return rows if rows and rows[0]["used_s"] >= 3 else None
+
+    rows = wait_until(counted, 30, "the slot's time to be counted")
+    expect(3 <= rows[0]["lost_s"] <= rows[0]["used_s"], f"lost is {rows}")

@@ -118,6 +118,12 @@ static const struct option_rule ls_options[] = {
     {"csv", NULL, "print comma-separated values"},
     {NULL, NULL, NULL},
 };
+static const struct option_rule usage_options[] = {
+    {"by", "WHAT", "what the sums are told apart by, one or several: user, label, model, node, day, month; default: user"},
+    {"since", "TIME", "from this day on: a time ago, e.g. 7d, or a day, e.g. 2026-11-25; default: 30d; before 35 days ago whole months count"},
+    {"csv", NULL, "print comma-separated values, in seconds"},
+    {NULL, NULL, NULL},
+};
 static const struct option_rule compare_options[] = {
     {"all", NULL, "also what is equal"},
     {"csv", NULL, "print comma-separated values"},
@@ -328,6 +334,12 @@ const struct command cli_commands[] = {
      "first one began to wait, SLOTS how many it asks for. Experiments that are paused, and trials that a search holds back, do\n"
      "not wait for slots; shoal why EXP/TRIAL tells about any trial, shoal set EXP priority=N moves an experiment.\n",
      no_options, 0, 0, command_queue},
+    {"usage", "", "what the slots of the mesh were used for: slot-hours by user, label, model, node, day or month",
+     "A slot counts from its lease to the end of the worker, whatever became of the trial; LOST is the part behind the last\n"
+     "checkpoint of attempts that failed or were lost. Each node counts its own slots, by days and months of UTC, and writes it\n"
+     "every minute and 5 s after a worker has ended; deleting an experiment takes nothing away. label is the experiment's label\n"
+     "`project`, or else its first one by name. Days are kept for 35 days, months for five years.\n",
+     usage_options, 0, 0, command_usage},
     {"top", "", "the mesh at work: slots, what runs on them, how fast, and what it uses",
      "On a terminal a page that is drawn anew every 2 s, until Ctrl-C; in a pipe and with --json one page, after 4 s: a speed is\n"
      "taken over the last looks, at most 14 s. CPU and RAM are those of the worker's processes, CPU in percent of one processor;\n"

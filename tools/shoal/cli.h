@@ -78,6 +78,7 @@ int command_status(struct cli *cli, const struct arguments *arguments); /* comma
 int command_nodes(struct cli *cli, const struct arguments *arguments);
 int command_slots(struct cli *cli, const struct arguments *arguments);
 int command_queue(struct cli *cli, const struct arguments *arguments); /* command_queue.c */
+int command_usage(struct cli *cli, const struct arguments *arguments); /* command_usage.c */
 int command_top(struct cli *cli, const struct arguments *arguments); /* command_top.c */
 int command_events(struct cli *cli, const struct arguments *arguments);
 int command_withhold(struct cli *cli, const struct arguments *arguments); /* command_owner.c */

@@ -61,13 +61,14 @@ static bool next_operand(const char **at, struct operand *out)
 
 /* What operands and values are completed with, by their names. */
 enum kind { KIND_NONE, KIND_EXPERIMENT, KIND_TRIAL, KIND_NODE, KIND_SLOT, KIND_INVITE, KIND_KEY, KIND_FILE, KIND_DIR, KIND_SHELL, KIND_STATE, KIND_COLUMN,
-            KIND_SECRET, KIND_WEBHOOK, KIND_WEBHOOK_EVENT, KIND_EVENT };
+            KIND_SECRET, KIND_WEBHOOK, KIND_WEBHOOK_EVENT, KIND_EVENT, KIND_USAGE };
 
 #define STATE_WORDS "queued running paused completed cancelled failed"
 #define WEBHOOK_EVENT_WORDS "completed failed best node_lost"
 #define COLUMN_WORDS \
     "id name state trials total queued running completed failed stopped best metric best_trial coordinator term submitted " \
     "user labels description pinned archived priority waiting"
+#define USAGE_WORDS "user label model node day month"
 #define EVENT_WORDS "node slot experiment trial worker checkpoint"
 
 static enum kind kind_of(const char *name)
@@ -78,7 +79,7 @@ static enum kind kind_of(const char *name)
     } rows[] = {{"EXP", KIND_EXPERIMENT}, {"EXP/TRIAL", KIND_TRIAL}, {"EXP/TRIAL@STEP", KIND_TRIAL}, {"NODE", KIND_NODE},
                 {"SLOT", KIND_SLOT},      {"ID", KIND_INVITE},       {"KEY=VALUE", KIND_KEY},        {"FILE", KIND_FILE},
                 {"DIR", KIND_DIR},        {"SHELL", KIND_SHELL},     {"STATE", KIND_STATE},        {"COLUMN", KIND_COLUMN},
-                {"SECRET", KIND_SECRET},  {"WEBHOOK", KIND_WEBHOOK}, {"KIND", KIND_EVENT}, {"EVENT", KIND_WEBHOOK_EVENT}};
+                {"SECRET", KIND_SECRET},  {"WEBHOOK", KIND_WEBHOOK}, {"KIND", KIND_EVENT}, {"WHAT", KIND_USAGE}, {"EVENT", KIND_WEBHOOK_EVENT}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(name, rows[i].name) == 0) {
             return rows[i].kind;
@@ -165,6 +166,7 @@ static const char bash_engine[] =
     "    STATE) _shoal_words '" STATE_WORDS "' ;;\n"
     "    COLUMN) _shoal_words '" COLUMN_WORDS "' ;;\n"
     "    KIND) _shoal_words '" EVENT_WORDS "' ;;\n"
+    "    WHAT) _shoal_words '" USAGE_WORDS "' ;;\n"
     "    DIR)\n"
     "        mapfile -t COMPREPLY < <(compgen -d -- \"$current\")\n"
     "        compopt -o filenames 2>/dev/null\n"
@@ -349,6 +351,7 @@ static const char *zsh_action(const char *value)
         [KIND_KEY] = "_shoal_keys -S =", [KIND_FILE] = "_files",              [KIND_DIR] = "_files -/",
         [KIND_SHELL] = "(bash zsh fish)",  [KIND_STATE] = "(" STATE_WORDS ")", [KIND_COLUMN] = "(" COLUMN_WORDS ")",
         [KIND_SECRET] = "_shoal_secrets",  [KIND_WEBHOOK] = "_shoal_webhooks", [KIND_EVENT] = "(" EVENT_WORDS ")",
+        [KIND_USAGE] = "(" USAGE_WORDS ")",
         [KIND_WEBHOOK_EVENT] = "(" WEBHOOK_EVENT_WORDS ")"};
     return actions[kind_of(value)];
 }
@@ -507,7 +510,8 @@ static const char *fish_candidates(const char *value)
                                              [KIND_SECRET] = " -x -a '(__shoal_secrets)'",
                                              [KIND_WEBHOOK] = " -x -a '(__shoal_webhooks)'",
                                              [KIND_WEBHOOK_EVENT] = " -x -a '" WEBHOOK_EVENT_WORDS "'",
-                                             [KIND_EVENT] = " -x -a '" EVENT_WORDS "'"};
+                                             [KIND_EVENT] = " -x -a '" EVENT_WORDS "'",
+                                             [KIND_USAGE] = " -x -a '" USAGE_WORDS "'"};
     return candidates[kind_of(value)];
 }
 

@@ -133,6 +133,11 @@ void query_usage_tick(struct daemon *daemon, uint64_t now_ms);
 /* Frees all such requests, without answers. */
 void query_usage_close(struct daemon *daemon);
 
+/* ---- query_usage_totals.c --------------------------------------------------------------------------------------- */
+
+/* A handler of the table; `argument` is not used. Answers at once. */
+void query_usage_totals(struct daemon *daemon, struct client_request *request, int argument);
+
 /* ---- query_calendar.c ------------------------------------------------------------------------------------------- */
 
 /* A handler of the table; `argument` is not used. Answers at once. */

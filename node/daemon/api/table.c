@@ -22,6 +22,7 @@ static const struct api_row rows[] = {
     {"slots", API_READS, query_list, QUERY_SLOTS},
     {"usage", API_READS, query_usage, 0},
     {"owner", API_READS, query_owner, 0},
+    {"usage_totals", API_READS, query_usage_totals, 0},
     {"calendar", API_READS, query_calendar, 0},
     {"stats", API_READS, query_stats, 0},
     {"scrape_targets", API_READS, query_scrape_targets, 0},
