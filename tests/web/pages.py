@@ -83,6 +83,7 @@ def pages_of(found):
     """name, address, and a text that must come to be seen."""
     yield "mesh", "#/mesh", "Nodes alive"
     yield "calendar", "#/calendar?span=hour", "Experiments in this window"
+    yield "usage", "#/usage?span=week", "Over time"
     yield "experiments", "#/experiments", "Submitted"
     yield "settings", "#/settings", "This session"
     yield "compare-empty", "#/compare", "Pick trials"

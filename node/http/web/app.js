@@ -12,6 +12,7 @@ import { open as experimentsPage } from "./page_experiments.js";
 import { open as meshPage } from "./page_mesh.js";
 import { open as settingsPage } from "./page_settings.js";
 import { open as trialPage } from "./page_trial.js";
+import { open as usagePage } from "./page_usage.js";
 
 const STATUS_MS = 5000;
 
@@ -19,6 +20,7 @@ const STATUS_MS = 5000;
 const ROUTES = [
   { pattern: ["mesh"], open: meshPage, tab: "mesh" },
   { pattern: ["calendar"], open: calendarPage, tab: "calendar" },
+  { pattern: ["usage"], open: usagePage, tab: "usage" },
   { pattern: ["experiments"], open: experimentsPage, tab: "experiments" },
   { pattern: ["experiments", null], open: experimentPage, tab: "experiments" },
   { pattern: ["experiments", null, "trials", null], open: trialPage, tab: "experiments" },
@@ -26,7 +28,7 @@ const ROUTES = [
   { pattern: ["settings"], open: settingsPage, tab: "settings" },
 ];
 
-const TABS = [["mesh", "Mesh"], ["calendar", "Calendar"], ["experiments", "Experiments"], ["compare", "Compare"],
+const TABS = [["mesh", "Mesh"], ["calendar", "Calendar"], ["usage", "Usage"], ["experiments", "Experiments"], ["compare", "Compare"],
   ["settings", "Settings"]];
 
 const main = document.getElementById("main");
