@@ -137,6 +137,8 @@ def slot_seconds_are_counted_and_a_deletion_takes_none_away(lab):
     expect("project=vision" in birch.run("usage", "--by", "label") and "SLOT-HOURS" in birch.run("usage"), "the table lacks it")
     document = Door(alder).document("/usage/totals?by=label,month")
     expect({row["label"] for row in document["usage"]} == {"project=vision", ""} and document["span"] == "month", f"the door has {document}")
+    plain = Door(alder).document("/usage/totals")
+    expect(plain["by"] == ["user"] and [row["used_s"] for row in plain["usage"]] == [total], f"without arguments the door has {plain}")
     expect(used(alder, "user", "--since", "400d") == {(own_account(),): total}, "months have another sum")
     text = refusal(alder, "usage", "--by", "day", "--since", "60d", code=2)
     expect("35 days" in text, f"it is said so: {text}")

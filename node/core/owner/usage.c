@@ -218,7 +218,7 @@ void usage_housekeep(struct node_core *core)
         count_slot(core, slot);
     }
     uint64_t pause_ms = usage->has_end ? CORE_USAGE_END_MS : CORE_USAGE_MS;
-    bool is_due = core->now_ms - usage->tried_ms >= pause_ms || usage->row_count > CORE_USAGE_ROWS / 2;
+    bool is_due = core->now_ms - usage->tried_ms >= pause_ms || usage->row_count > CORE_USAGE_ROWS / 2 || core->leaving;
     /* A node that has not caught up may lack newer records of its own. */
     if (usage->row_count > 0 && is_due && !core->members->syncing && !core->is_out) {
         write_records(core);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/frame.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/render/usage_totals.h"
@@ -12,11 +13,14 @@
 void query_usage_totals(struct daemon *daemon, struct client_request *request, int argument)
 {
     (void)argument;
-    char by[BY_BYTES] = "user";
+    char by[BY_BYTES];
     uint64_t since_s = 0;
     struct usage_wish wish;
     struct client_reply reply;
-    (void)request_text(&request->map, "by", by, sizeof by);
+    bool is_given = !pack_find(&request->map, "by").failed;
+    if (!request_text(&request->map, "by", by, sizeof by)) {
+        (void)bytes_copy_text(by, sizeof by, is_given ? "?" : "user");
+    }
     (void)client_argument_u64(request, "since_s", &since_s);
     if (!usage_wish_read(by, &wish)) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
