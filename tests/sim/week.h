@@ -35,6 +35,7 @@ struct week_trial {
     uint32_t work_s;
     uint32_t limit_s; /* what its user says that it takes at most, on the slowest slot */
     uint32_t save_s;
+    bool is_fixed; /* `preemptible: no`: the order never asks it to leave */
 };
 
 enum week_change_kind {
@@ -64,9 +65,9 @@ struct week_world {
     uint32_t change_count;
 };
 
-/* Draws 24 nodes with 40 slots, and trials whose work is `load` times what these slots can do in the week. With faults, nodes die
- * and a cut parts the mesh for some hours. */
-void week_world_draw(struct week_world *world, uint64_t seed, double load, bool has_faults);
+/* Draws 24 nodes with 40 slots, and trials whose work is `load` times what these slots can do in the week; `fixed` of the
+ * experiments may not be preempted. With faults, nodes die and a cut parts the mesh for some hours. */
+void week_world_draw(struct week_world *world, uint64_t seed, double load, double fixed, bool has_faults);
 
 /* ---- pure parts -------------------------------------------------------------------------------------------------- */
 
@@ -118,12 +119,15 @@ struct week_policy {
     double turn_h;        /* SLOTS: a user with so many slot-hours per slot less usage may take over; 0: none does */
     double horizon_h;     /* DEFICIT: hours for which the running slots count as if they ran on */
     double threshold_h;   /* DEFICIT: further slot-hours that a deficit must be larger */
+    bool has_floor;       /* a user of whom nothing runs takes one slot, and gives its last one only to a gang */
+    double error_h;       /* known usage and deficits are wrong by up to so many slot-hours, each minute by others */
 };
 
 struct week_result {
     double deviation, within, minimum; /* over user-days above 2 slot-hours; of |got / entitled - 1| */
     uint32_t user_days;
     uint32_t longest_wait_s; /* of a user of whom nothing runs and something waits */
+    uint32_t longest_narrow_wait_s; /* of these waits, and a trial of one slot is among what waits */
     double utilisation;      /* slots occupied of min(slots, demand) */
     double lost;             /* slot-seconds lost to the order's preemptions, of those occupied */
     double preemptions;      /* by the order, a day */

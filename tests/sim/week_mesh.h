@@ -2,6 +2,7 @@
 #define TESTS_SIM_WEEK_MESH_H
 /* The state of a simulated week while it runs: for week_run.c, which moves the clock, and week_orders.c, which decides. */
 
+#include "base/random.h"
 #include "tests/sim/week.h"
 
 enum {
@@ -42,6 +43,12 @@ struct week_view {
     double entitled[WEEK_USERS_MAX]; /* slots, now */
 };
 
+/* A user of whom nothing runs. */
+struct week_wait {
+    bool is_on;
+    uint32_t since_s, longest_s;
+};
+
 struct week_mesh {
     const struct week_world *world;
     const struct week_policy *policy;
@@ -55,16 +62,16 @@ struct week_mesh {
     uint32_t preferred[WEEK_SLOTS_MAX];    /* slots in the order in which they are given out */
     struct week_job *jobs;
     uint32_t *waiting, waiting_count;      /* trials in the order of their submission */
-    uint32_t waiting_slots[WEEK_USERS_MAX];
+    uint32_t waiting_slots[WEEK_USERS_MAX], waiting_narrow[WEEK_USERS_MAX]; /* slots wanted; trials of one slot */
     uint32_t running_slots[WEEK_WHOLE + 1][WEEK_USERS_MAX]; /* occupied, of each side and of both */
     struct week_view views[WEEK_WHOLE + 1];
     struct week_view known[WEEK_WHOLE + 1]; /* usage and deficit as published last */
     uint32_t known_s;
+    struct random random; /* of the errors of what is known */
     struct week_bid bids[WEEK_BIDS_MAX];
     uint32_t bid_count;
     uint32_t planned_s; /* when the backfill last planned */
-    uint32_t idle_since_s[WEEK_USERS_MAX];
-    bool is_idle[WEEK_USERS_MAX];
+    struct week_wait waits[WEEK_USERS_MAX], narrow_waits[WEEK_USERS_MAX];
     double occupied_s, wanted_s, lost_s;
     uint32_t preempted, evicted;
     struct week_trial_result *trials;

@@ -258,6 +258,9 @@ static bool may_be_asked(const struct round *round, uint32_t trial, uint32_t bid
     const struct week_mesh *mesh = round->mesh;
     const struct week_policy *policy = mesh->policy;
     const struct week_job *job = &mesh->jobs[trial];
+    if (trial_of(mesh, trial)->is_fixed) {
+        return false;
+    }
     if (policy->is_free || job->lent_to == bidder) {
         return true;
     }
@@ -288,6 +291,12 @@ static bool is_above(const struct round *round, uint32_t trial, uint32_t bidder)
     const struct week_trial *victim = trial_of(round->mesh, trial), *asker = trial_of(round->mesh, bidder);
     double entitled = round->view->entitled[victim->user], has = round->running[victim->user], asks = round->running[asker->user];
     bool is_lent = round->mesh->jobs[trial].lent_to == bidder;
+    if (policy->has_floor && asker->width == 1 && has <= 1 && entitled >= 1) {
+        return false; /* only a gang may need it */
+    }
+    if (policy->has_floor && asker->width == 1 && asks <= 0 && has - victim->width >= 1) {
+        return true;
+    }
     if (policy->order == WEEK_DEFICIT) {
         double gap = lack(round, asker->user) - lack(round, victim->user);
         double both = victim->width + asker->width;

@@ -50,6 +50,7 @@ static void put_waiting(struct week_mesh *mesh, uint32_t trial)
     mesh->waiting[i] = trial;
     mesh->jobs[trial].phase = WEEK_WAITS;
     mesh->waiting_slots[mesh->world->trials[trial].user] += mesh->world->trials[trial].width;
+    mesh->waiting_narrow[mesh->world->trials[trial].user] += mesh->world->trials[trial].width == 1;
 }
 
 static void take_waiting(struct week_mesh *mesh, uint32_t trial)
@@ -62,6 +63,7 @@ static void take_waiting(struct week_mesh *mesh, uint32_t trial)
     mesh->waiting_count--;
     memmove(&mesh->waiting[i], &mesh->waiting[i + 1], (mesh->waiting_count - i) * sizeof mesh->waiting[0]);
     mesh->waiting_slots[mesh->world->trials[trial].user] -= mesh->world->trials[trial].width;
+    mesh->waiting_narrow[mesh->world->trials[trial].user] -= mesh->world->trials[trial].width == 1;
 }
 
 void week_start(struct week_mesh *mesh, uint32_t trial, uint32_t side, uint32_t lent_to)
@@ -332,6 +334,15 @@ static void grow_view(struct week_mesh *mesh, uint32_t side, double for_s)
     }
 }
 
+static void wait(const struct week_mesh *mesh, struct week_wait *wait, bool is_on, uint32_t to_s)
+{
+    wait->since_s = is_on && !wait->is_on ? mesh->now_s : wait->since_s;
+    wait->is_on = is_on;
+    if (is_on && to_s - wait->since_s > wait->longest_s) {
+        wait->longest_s = to_s - wait->since_s;
+    }
+}
+
 /* Nothing changes from now to to_s. */
 static void pass(struct week_mesh *mesh, uint32_t to_s)
 {
@@ -349,11 +360,8 @@ static void pass(struct week_mesh *mesh, uint32_t to_s)
         mesh->result->entitled_s[user][day] += mesh->views[WEEK_WHOLE].entitled[user] * for_s;
         mesh->occupied_s += running * for_s;
         wanted += demand[user];
-        bool is_idle = running == 0 && mesh->waiting_slots[user] > 0;
-        mesh->idle_since_s[user] = is_idle && !mesh->is_idle[user] ? mesh->now_s : mesh->idle_since_s[user];
-        mesh->is_idle[user] = is_idle;
-        uint32_t idle_s = is_idle ? to_s - mesh->idle_since_s[user] : 0;
-        mesh->result->user_wait_s[user] = idle_s > mesh->result->user_wait_s[user] ? idle_s : mesh->result->user_wait_s[user];
+        wait(mesh, &mesh->waits[user], running == 0 && mesh->waiting_slots[user] > 0, to_s);
+        wait(mesh, &mesh->narrow_waits[user], running == 0 && mesh->waiting_narrow[user] > 0, to_s);
     }
     mesh->wanted_s += fmin(capacity, wanted) * for_s;
     mesh->now_s = to_s;
@@ -366,6 +374,11 @@ static void publish(struct week_mesh *mesh)
     for (uint32_t side = 0; side <= WEEK_WHOLE; side++) {
         if (is_due) {
             mesh->known[side] = mesh->views[side];
+            for (uint32_t user = 0; mesh->policy->error_h > 0 && user < mesh->world->user_count; user++) {
+                double error_s = mesh->policy->error_h * 3600 * (2 * random_double(&mesh->random) - 1);
+                mesh->known[side].usage[user] += error_s;
+                mesh->known[side].deficit[user] += error_s;
+            }
         } else {
             memcpy(mesh->known[side].entitled, mesh->views[side].entitled, sizeof mesh->known[side].entitled);
         }
@@ -379,7 +392,10 @@ static void measure(struct week_mesh *mesh)
     double sum = 0, near = 0;
     result->minimum = 1e9;
     for (uint32_t user = 0; user < mesh->world->user_count; user++) {
-        result->longest_wait_s = result->user_wait_s[user] > result->longest_wait_s ? result->user_wait_s[user] : result->longest_wait_s;
+        uint32_t wait_s = mesh->waits[user].longest_s, narrow_s = mesh->narrow_waits[user].longest_s;
+        result->user_wait_s[user] = wait_s;
+        result->longest_wait_s = wait_s > result->longest_wait_s ? wait_s : result->longest_wait_s;
+        result->longest_narrow_wait_s = narrow_s > result->longest_narrow_wait_s ? narrow_s : result->longest_narrow_wait_s;
         for (uint32_t day = 0; day < WEEK_DAYS; day++) {
             if (result->entitled_s[user][day] > DAY_MIN_SLOT_S) {
                 double ratio = result->got_s[user][day] / result->entitled_s[user][day];
@@ -429,6 +445,7 @@ void week_run(const struct week_world *world, const struct week_policy *policy, 
     mesh->trials = calloc(world->trial_count + 1, sizeof *mesh->trials);
     CHECK(mesh->jobs != NULL && mesh->waiting != NULL && mesh->trials != NULL);
     memset(result, 0, sizeof *result);
+    random_init(&mesh->random, 1);
     prefer(mesh);
     while (mesh->now_s < world->end_s) {
         happen(mesh);

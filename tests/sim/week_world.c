@@ -29,7 +29,7 @@
 #define CUT_MIN_S (4 * HOUR_S)
 #define CUT_MORE_S (8 * HOUR_S)
 
-enum { STREAM_TRIALS = 1, STREAM_OWNERS, STREAM_FAULTS };
+enum { STREAM_TRIALS = 1, STREAM_OWNERS, STREAM_FAULTS, STREAM_FIXED };
 
 /* Arrivals by hour of the day and by day of the week, Monday first, in parts of the mean. */
 static const double hours[24] = {0.75, 0.60, 0.50, 0.42, 0.33, 0.24, 0.19, 0.25, 0.45, 0.80, 1.15, 1.35,
@@ -205,7 +205,7 @@ static int by_time(const void *a, const void *b)
     return x->node != y->node ? (x->node < y->node ? -1 : 1) : (int)x->kind - (int)y->kind;
 }
 
-void week_world_draw(struct week_world *world, uint64_t seed, double load, bool has_faults)
+void week_world_draw(struct week_world *world, uint64_t seed, double load, double fixed, bool has_faults)
 {
     struct random trials, owners, faults;
     memset(world, 0, sizeof *world);
@@ -220,6 +220,11 @@ void week_world_draw(struct week_world *world, uint64_t seed, double load, bool 
         if (world->node_owned[node]) {
             draw_owner(world, &owners, node);
         }
+    }
+    for (uint32_t i = 0; i < world->trial_count; i++) {
+        struct random one; /* of the experiment, so that another part of fixed ones moves no other number */
+        random_init_stream(&one, seed + world->trials[i].experiment, STREAM_FIXED);
+        world->trials[i].is_fixed = random_double(&one) < fixed;
     }
     if (has_faults) {
         draw_faults(world, &faults);

@@ -19,6 +19,7 @@ static struct week_policy policy_of(enum week_order order)
 {
     bool is_by_user = order == WEEK_SLOTS || order == WEEK_DEFICIT;
     return (struct week_policy){.name = "test", .order = order, .preempts = is_by_user || order == WEEK_DETERMINED, .has_bids = is_by_user,
+                                .has_floor = is_by_user,
                                 .half_life_h = 24, .exempt_s = 300, .per_hour = 2, .over_part = 0.2, .over_slots = 1, .horizon_h = 0.5};
 }
 
@@ -40,7 +41,7 @@ static struct week_world *world_of(uint32_t users, uint32_t slots)
 static void submit(struct week_world *world, uint32_t at_s, uint32_t user, uint32_t width, uint32_t work_s)
 {
     uint32_t experiment = user;
-    world->trials[world->trial_count++] = (struct week_trial){at_s, user, experiment, width, 50, work_s, work_s + 10, 10};
+    world->trials[world->trial_count++] = (struct week_trial){at_s, user, experiment, width, 50, work_s, work_s + 10, 10, false};
 }
 
 static void change(struct week_world *world, uint32_t at_s, enum week_change_kind kind, uint32_t node)
@@ -192,6 +193,30 @@ static void the_young_are_not_asked(void **state)
     free(world);
 }
 
+/* A user that had more than its share for hours has one slot at once when it comes back; the last slot of another is not taken. */
+static void each_user_has_a_floor(void **state)
+{
+    (void)state;
+    struct week_world *world = world_of(3, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        submit(world, 0, 0, 1, HOUR_S); /* user 0 has all for an hour, */
+    }
+    submit(world, HOUR_S - 60, 1, 1, 8 * HOUR_S);
+    for (uint32_t i = 0; i < 4; i++) {
+        submit(world, HOUR_S - 60, 2, 1, 8 * HOUR_S);
+    }
+    submit(world, 2 * HOUR_S, 0, 1, HOUR_S); /* and comes back */
+    struct week_policy policy = policy_of(WEEK_DEFICIT);
+    struct week_result result;
+    struct week_trial_result trials[10];
+    week_run(world, &policy, &result, trials);
+    assert_int_equal(trials[9].first_s, 2 * HOUR_S + 10); /* one save later */
+    assert_int_equal(trials[4].preempted, 0);
+    assert_int_equal(trials[9].preempted, 0);
+    assert_true(result.longest_narrow_wait_s <= 70);
+    free(world);
+}
+
 /* In a cut each side shares its own slots, a gang over both sides starts again, and the trials of both sides run once. */
 static void a_cut_parts_gangs_and_loses_no_trial(void **state)
 {
@@ -263,7 +288,7 @@ static void a_drawn_week_is_what_its_numbers_say(void **state)
     (void)state;
     struct week_world *world = calloc(1, sizeof *world);
     CHECK(world != NULL);
-    week_world_draw(world, 7, 0.95, true);
+    week_world_draw(world, 7, 0.95, 0, true);
     double work = 0, capacity = 0;
     for (uint32_t i = 0; i < world->trial_count; i++) {
         assert_true(world->trials[i].limit_s >= world->trials[i].work_s);
@@ -276,7 +301,7 @@ static void a_drawn_week_is_what_its_numbers_say(void **state)
     assert_int_equal(world->slot_count, 40);
     assert_true(work >= 0.95 * capacity && work < 1.3 * capacity);
     uint32_t trial_count = world->trial_count, change_count = world->change_count;
-    week_world_draw(world, 7, 0.95, false);
+    week_world_draw(world, 7, 0.95, 0, false);
     assert_int_equal(world->trial_count, trial_count); /* faults do not move the trials */
     assert_true(world->change_count < change_count);
     free(world);
@@ -288,7 +313,7 @@ static void every_order_keeps_the_books(void **state)
     (void)state;
     struct week_world *world = calloc(1, sizeof *world);
     CHECK(world != NULL);
-    week_world_draw(world, 3, 0.7, true);
+    week_world_draw(world, 3, 0.7, 0, true);
     struct week_trial_result *trials = calloc(WEEK_TRIALS_MAX, sizeof *trials);
     CHECK(trials != NULL);
     for (enum week_order order = WEEK_FIFO; order <= WEEK_DEFICIT; order++) {
@@ -322,6 +347,7 @@ int main(void)
         cmocka_unit_test(a_gang_starts_among_a_trickle),
         cmocka_unit_test(no_more_trials_leave_than_are_needed),
         cmocka_unit_test(the_young_are_not_asked),
+        cmocka_unit_test(each_user_has_a_floor),
         cmocka_unit_test(a_cut_parts_gangs_and_loses_no_trial),
         cmocka_unit_test(an_owner_gets_the_slot_back),
         cmocka_unit_test(backfill_keeps_the_place_of_the_first),
