@@ -283,28 +283,44 @@ int join_request_decode(const uint8_t *bytes, size_t count, mesh_id mesh, const 
     return 0;
 }
 
-void join_clock_write(const char *name, uint64_t wall_s, char out[JOIN_TEXT_BYTES])
+void join_greeting_write(const struct join_greeting *greeting, char out[JOIN_TEXT_BYTES])
 {
-    (void)snprintf(out, JOIN_TEXT_BYTES, "%.200s %llu", name, (unsigned long long)wall_s);
+    (void)snprintf(out, JOIN_TEXT_BYTES, "%s %llu%s%s", greeting->member, (unsigned long long)greeting->wall_s,
+                   greeting->mesh[0] != '\0' ? " " : "", greeting->mesh);
 }
 
-int join_clock_read(const char *text, char name[JOIN_TEXT_BYTES], uint64_t *wall_s)
+/* Copies the first `bytes` of a text, at least one, that are printable and at least `lowest`. */
+static int copy_name(const char *text, size_t bytes, char lowest, char out[JOIN_NAME_BYTES])
 {
-    const char *blank = strchr(text, ' ');
-    size_t digits = blank == NULL ? 0 : strspn(blank + 1, "0123456789");
-    if (digits == 0 || digits > 12 || blank[1 + digits] != '\0' || blank == text) {
+    if (bytes == 0 || bytes >= JOIN_NAME_BYTES) {
         return ERR_MALFORMED;
     }
-    for (const char *p = text; p < blank; p++) {
-        if (*p <= ' ' || *p > '~') {
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] < lowest || text[i] > '~') {
             return ERR_MALFORMED;
         }
     }
-    (void)snprintf(name, JOIN_TEXT_BYTES, "%.*s", (int)(blank - text), text);
-    *wall_s = 0;
-    for (size_t i = 1; i <= digits; i++) {
-        *wall_s = *wall_s * 10 + (uint64_t)(blank[i] - '0');
+    memcpy(out, text, bytes);
+    out[bytes] = '\0';
+    return 0;
+}
+
+int join_greeting_read(const char *text, struct join_greeting *out)
+{
+    struct join_greeting greeting = {.wall_s = 0};
+    const char *blank = strchr(text, ' ');
+    size_t digits = blank == NULL ? 0 : strspn(blank + 1, "0123456789");
+    const char *rest = blank == NULL ? "" : blank + 1 + digits;
+    if (digits == 0 || digits > 12 || copy_name(text, (size_t)(blank - text), '!', greeting.member) != 0) {
+        return ERR_MALFORMED;
     }
+    if (*rest != '\0' && (*rest != ' ' || copy_name(rest + 1, strlen(rest + 1), ' ', greeting.mesh) != 0)) {
+        return ERR_MALFORMED;
+    }
+    for (size_t i = 0; i < digits; i++) {
+        greeting.wall_s = greeting.wall_s * 10 + (uint64_t)(blank[1 + i] - '0');
+    }
+    *out = greeting;
     return 0;
 }
 

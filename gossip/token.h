@@ -49,6 +49,7 @@ int token_read(const char *text, struct token *out, char error[256]);
 
 #define JOIN_NAME_BYTES 64
 #define JOIN_TEXT_BYTES 256
+#define JOIN_NAME_BYTES 64 /* of a node or a mesh, with the NUL */
 #define JOIN_REQUEST_BYTES_MAX 256
 
 /* The request to vouch for a key. Signed with that key, over the mesh and the invite too, so that a joiner cannot have
@@ -70,15 +71,23 @@ int join_request_decode(const uint8_t *bytes, size_t count, mesh_id mesh, const 
 /* The answer to a request: code 0 with records laid end to end, or an error of base/err.h with a sentence. */
 struct join_answer {
     int32_t code;
-    char text[JOIN_TEXT_BYTES]; /* with code 0: see join_clock_write; empty from older members, and older joiners skip it */
+    char text[JOIN_TEXT_BYTES]; /* with code 0: see join_greeting_write; empty from older members, and older joiners skip it */
     const uint8_t *records; /* borrowed; not verified yet */
     uint32_t record_bytes;
 };
 
-/* Writes and reads the text of an answer with code 0: the member's name, a blank, and its clock in seconds since 1970. Reading
- * fails with ERR_MALFORMED, also where the name has other than printable characters; the outputs are then unchanged. */
-void join_clock_write(const char *name, uint64_t wall_s, char out[JOIN_TEXT_BYTES]);
-int join_clock_read(const char *text, char name[JOIN_TEXT_BYTES], uint64_t *wall_s);
+/* What a member tells a joiner beside the records. */
+struct join_greeting {
+    char member[JOIN_NAME_BYTES]; /* the member's name; without blanks */
+    uint64_t wall_s;              /* its clock, in seconds since 1970 */
+    char mesh[JOIN_NAME_BYTES];   /* the mesh's name; "": the member does not know it */
+};
+
+/* Writes and reads the text of an answer with code 0: the member's name, a blank, its clock and, if it knows the mesh's name, a
+ * blank and this name. Reading fails with ERR_MALFORMED, also where a name has other than printable characters or is too
+ * long; `out` is then unchanged. */
+void join_greeting_write(const struct join_greeting *greeting, char out[JOIN_TEXT_BYTES]);
+int join_greeting_read(const char *text, struct join_greeting *out);
 
 /* Writes an answer; returns the length, or 0 if the answer does not fit `capacity` or MESSAGE_BYTES_MAX. */
 size_t join_answer_encode(const struct join_answer *answer, uint8_t *out, size_t capacity);

@@ -85,7 +85,10 @@ static void welcome(struct daemon *daemon, const struct node_effect *effect)
     struct join_answer answer = {
         .code = effect->u.reply.code, .records = effect->bytes, .record_bytes = effect->byte_count};
     if (answer.code == 0) {
-        join_clock_write(render_node_label(daemon->core, daemon->keys.id).text, daemon_wall_ms() / 1000, answer.text);
+        struct join_greeting greeting = {.wall_s = daemon_wall_ms() / 1000};
+        bytes_copy_text(greeting.member, sizeof greeting.member, render_node_label(daemon->core, daemon->keys.id).text);
+        bytes_copy_text(greeting.mesh, sizeof greeting.mesh, daemon->mesh_name);
+        join_greeting_write(&greeting, answer.text);
     } else {
         bytes_copy_text(answer.text, sizeof answer.text, effect->u.reply.text);
     }

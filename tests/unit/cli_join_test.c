@@ -86,7 +86,7 @@ static void init_makes_a_mesh_once(void **state)
     assert_true(node_id_equal(found.writer, keys.id));
     assert_true(mesh_id_equal(found.mesh, mesh_id_of_founder(found.member.public_key, found.member.nonce)));
     assert_int_equal(RUN("init", "--dir", dir), CLI_REFUSED);
-    assert_sentence("belongs to the mesh");
+    assert_sentence("has a node of the mesh lab of x ");
     struct found again;
     look_at(dir, &again, name);
     assert_memory_equal(again.envelope, found.envelope, found.envelope_bytes);
@@ -105,6 +105,7 @@ struct door {
     struct token token;
     uint8_t invite_key[32];
     bool vouches, refuses;
+    const char *mesh; /* the mesh's name that joiners are told; NULL: the member is of an older version */
     const char *aged; /* a file that seems an hour old when the answer comes; or NULL */
     int wake[2];
 };
@@ -146,6 +147,11 @@ static void door_answer(struct door *door, const struct control_incoming *in)
         used += voucher(door, &request, records + used, sizeof records - used);
     }
     answer.record_bytes = (uint32_t)used;
+    if (door->mesh != NULL) {
+        struct join_greeting greeting = {.member = "alpha", .wall_s = (uint64_t)time(NULL)};
+        (void)snprintf(greeting.mesh, sizeof greeting.mesh, "%s", door->mesh);
+        join_greeting_write(&greeting, answer.text);
+    }
     if (door->refuses) {
         answer = (struct join_answer){.code = ERR_REFUSED, .text = "the invite is revoked"};
     }
@@ -234,7 +240,10 @@ static void join_takes_what_the_founder_s_chain_vouches_for(void **state)
     char lock[136];
     (void)snprintf(lock, sizeof lock, "%s/lock", dir);
     door.aged = lock;
+    door.mesh = "my lab";
     assert_int_equal(door_serve(&door, words), CLI_DONE);
+    assert_has(out_text, "mesh my lab ");
+    door.mesh = NULL; /* a member that does not know it */
     assert_true(data_dir_taken_ms(dir) < 1800 * 1000); /* from its end on a daemon behind it is waited for */
     door.aged = NULL;
     assert_has(out_text, "next: shoald --dir ");
@@ -249,7 +258,11 @@ static void join_takes_what_the_founder_s_chain_vouches_for(void **state)
     struct state *store;
     assert_int_equal(state_open(dir, &store, error, sizeof error), 0);
     uint8_t peers[TOKEN_TEXT_BYTES];
+    char mesh_name[64];
     size_t bytes;
+    assert_int_equal(state_get(store, STATE_META, "mesh_name", 9, mesh_name, sizeof mesh_name, &bytes), 0);
+    assert_int_equal(bytes, strlen("my lab"));
+    assert_memory_equal(mesh_name, "my lab", bytes);
     assert_int_equal(state_get(store, STATE_META, "peers", 5, peers, sizeof peers, &bytes), 0);
     struct pack_reader reader;
     uint8_t public_key[32];
@@ -269,7 +282,7 @@ static void join_takes_what_the_founder_s_chain_vouches_for(void **state)
     assert_string_equal(name, "beta");
     assert_memory_equal(found.mesh.bytes, door.token.mesh.bytes, MESH_ID_BYTES);
     assert_int_equal(RUN("join", token, "--dir", dir), CLI_REFUSED);
-    assert_sentence("belongs to the mesh");
+    assert_sentence("has a node of the mesh my lab ");
 
     control_close(&door.control);
     zap_close(&door.zap);

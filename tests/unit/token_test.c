@@ -77,19 +77,27 @@ static void white_space_from_copying_does_not_matter(void **state)
     assert_memory_equal(&token, &read, sizeof token);
 }
 
-static void a_joiner_hears_the_members_clock(void **state)
+static void a_joiner_hears_the_members_clock_and_the_name_of_the_mesh(void **state)
 {
     (void)state;
-    char text[JOIN_TEXT_BYTES], name[JOIN_TEXT_BYTES] = "as it was";
-    uint64_t wall_s = 1;
-    join_clock_write("alder", 1700000000, text);
-    assert_int_equal(join_clock_read(text, name, &wall_s), 0);
-    assert_string_equal(name, "alder");
-    assert_int_equal(wall_s, 1700000000);
+    char text[JOIN_TEXT_BYTES], longest[JOIN_TEXT_BYTES];
+    struct join_greeting greeting, lab = {"alder", 1700000000, "my lab 2"}, nameless = {"alder", 1700000000, ""};
+    join_greeting_write(&nameless, text);
+    assert_string_equal(text, "alder 1700000000"); /* what older joiners read */
+    assert_int_equal(join_greeting_read(text, &greeting), 0);
+    assert_string_equal(greeting.mesh, "");
+    join_greeting_write(&lab, text);
+    assert_int_equal(join_greeting_read(text, &greeting), 0);
+    assert_string_equal(greeting.member, "alder");
+    assert_int_equal(greeting.wall_s, 1700000000);
+    assert_string_equal(greeting.mesh, "my lab 2");
+    (void)snprintf(longest, sizeof longest, "alder 17 %064d", 0);
+    assert_int_equal(join_greeting_read(longest, &greeting), ERR_MALFORMED);
+    assert_int_equal(join_greeting_read("alder 17 a\nb", &greeting), ERR_MALFORMED);
     static const char *const bad[] = {"", "alder", "alder ", " 17", "alder x", "alder 17 ", "alder 17", "alder 1234567890123"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(join_clock_read(bad[i], name, &wall_s), ERR_MALFORMED);
-        assert_string_equal(name, "alder");
+        assert_int_equal(join_greeting_read(bad[i], &greeting), ERR_MALFORMED);
+        assert_string_equal(greeting.member, "alder");
     }
 }
 
@@ -199,7 +207,7 @@ int main(void)
         cmocka_unit_test(tokens_of_all_sizes_come_back),
         cmocka_unit_test(the_longest_token_fits),
         cmocka_unit_test(white_space_from_copying_does_not_matter),
-        cmocka_unit_test(a_joiner_hears_the_members_clock),
+        cmocka_unit_test(a_joiner_hears_the_members_clock_and_the_name_of_the_mesh),
         cmocka_unit_test(a_token_without_its_end_is_cut_short),
         cmocka_unit_test(any_other_character_is_noticed),
         cmocka_unit_test(other_texts_are_no_tokens),

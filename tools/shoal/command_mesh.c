@@ -100,15 +100,18 @@ static int house_open(struct cli *cli, struct house *house)
     if (state_open(cli->dir, &house->state, error, sizeof error) != 0) {
         code = cli_fail(cli, CLI_REFUSED, "%s", error);
     } else if (state_get(house->state, STATE_META, "mesh", 4, &mesh, sizeof mesh, &bytes) != ERR_NOT_FOUND) {
-        char hex[2 * MESH_ID_BYTES + 1];
+        char hex[2 * MESH_ID_BYTES + 1], name[FACT_NAME_BYTES] = "";
+        if (state_get(house->state, STATE_META, "mesh_name", 9, name, sizeof name - 1, &bytes) == 0) {
+            name[bytes] = '\0';
+        }
         bytes_to_hex(hex, mesh.bytes, MESH_ID_BYTES);
         if (keys_load(cli->dir, &house->keys, error) == ERR_NOT_FOUND) {
             keys_say_gone(cli->dir, hex, error);
             code = cli_fail(cli, CLI_REFUSED, "%s", error);
         } else {
             code = cli_fail(cli, CLI_REFUSED,
-                            "%s belongs to the mesh %s already; for another mesh name another directory with --dir",
-                            cli->dir, hex);
+                            "%s has a node of the mesh %s%s%s already; give a node of another mesh a directory of its own with --dir DIR",
+                            cli->dir, name, name[0] != '\0' ? " " : "", hex);
         }
     } else {
         code = house_keys(cli, house);
@@ -169,7 +172,7 @@ static void say_ids(struct cli *cli, const char *mesh_name, mesh_id mesh, const 
         pack_text(&writer, i == 0 ? mesh_hex : node_hex);
         pack_text(&writer, "name");
         if (i == 0 && *mesh_name == '\0') {
-            pack_nil(&writer); /* as in `status`: a joining node does not get the mesh's name */
+            pack_nil(&writer); /* as in `status`: the member that answered does not know it */
         } else {
             pack_text(&writer, i == 0 ? mesh_name : name);
         }
@@ -271,16 +274,13 @@ static int token_text(struct cli *cli, const char *operand, char out[TOKEN_TEXT_
 }
 
 /* Tells the user if this machine's clock is not the member's. */
-static void say_clock(struct cli *cli, const struct join_answer *answer)
+static void say_clock(struct cli *cli, const struct join_greeting *greeting)
 {
-    char name[JOIN_TEXT_BYTES], apart[RENDER_UNIT_BYTES];
-    uint64_t theirs_s, ours_s = (uint64_t)time(NULL);
-    if (join_clock_read(answer->text, name, &theirs_s) != 0) {
-        return; /* a member of an older version */
-    }
-    if (print_clock((double)ours_s - (double)theirs_s, apart)) {
-        cli_warn(cli, "this machine's clock is %s %s%.80s's; set it right, for invites and logs go by it", apart,
-                 ours_s > theirs_s ? "of " : "", name);
+    char apart[RENDER_UNIT_BYTES];
+    uint64_t ours_s = (uint64_t)time(NULL);
+    if (greeting->wall_s > 0 && print_clock((double)ours_s - (double)greeting->wall_s, apart)) {
+        cli_warn(cli, "this machine's clock is %s %s%s's; set it right, for invites and logs go by it", apart,
+                 ours_s > greeting->wall_s ? "of " : "", greeting->member);
     }
 }
 
@@ -359,7 +359,7 @@ static size_t list_peers(const struct token *token, uint8_t *out, size_t capacit
     return writer.failed ? 0 : writer.used_bytes;
 }
 
-static int store(struct cli *cli, const struct token *token, struct house *house, const char *name,
+static int store(struct cli *cli, const struct token *token, struct house *house, const char *name, const char *mesh_name,
                  struct welcome *welcome)
 {
     bool vouched;
@@ -373,10 +373,14 @@ static int store(struct cli *cli, const struct token *token, struct house *house
     welcome->ops[count++] = put(STATE_META, "peers", 5, welcome->peers, peers_bytes);
     welcome->ops[count++] = put(STATE_META, "mesh", 4, token->mesh.bytes, sizeof token->mesh.bytes);
     welcome->ops[count++] = put(STATE_META, "name", 4, name, strlen(name));
+    if (mesh_name[0] != '\0') {
+        welcome->ops[count++] = put(STATE_META, "mesh_name", 9, mesh_name, strlen(mesh_name));
+    }
     return house_write(cli, house, welcome->ops, count);
 }
 
-static int join(struct cli *cli, const struct token *token, struct house *house, const char *name)
+/* `greeting`: what the member said; empty where it is of an older version. */
+static int join(struct cli *cli, const struct token *token, struct house *house, const char *name, struct join_greeting *greeting)
 {
     struct join_answer answer;
     struct welcome *welcome = calloc(1, sizeof *welcome);
@@ -387,11 +391,13 @@ static int join(struct cli *cli, const struct token *token, struct house *house,
     if (code == CLI_DONE) {
         code = verify(cli, token, house, &answer, welcome);
     }
+    *greeting = (struct join_greeting){.wall_s = 0};
     if (code == CLI_DONE) {
-        code = store(cli, token, house, name, welcome);
+        (void)join_greeting_read(answer.text, greeting);
+        code = store(cli, token, house, name, greeting->mesh, welcome);
     }
     if (code == CLI_DONE) {
-        say_clock(cli, &answer);
+        say_clock(cli, greeting);
     }
     free(welcome);
     return code;
@@ -400,9 +406,10 @@ static int join(struct cli *cli, const struct token *token, struct house *house,
 static int join_and_say(struct cli *cli, const struct arguments *arguments, const struct token *token, struct house *house,
                         const char *name)
 {
-    int code = join(cli, token, house, name);
+    struct join_greeting greeting;
+    int code = join(cli, token, house, name, &greeting);
     if (code == CLI_DONE) {
-        say_ids(cli, "", token->mesh, name, house->keys.id);
+        say_ids(cli, greeting.mesh, token->mesh, name, house->keys.id);
         if (!cli->json) {
             say_next(cli, arguments, false);
         }
