@@ -81,6 +81,20 @@ def rows(node):
     return {row["url"]: row for row in node.json("webhook", "ls")["webhooks"]}
 
 
+@case(limit_s=60)
+def a_test_of_a_webhook_says_why_it_failed_and_names_the_mesh_on_every_node(lab):
+    alder, birch = lab.mesh(2, slots="cpu:1").nodes
+    receiver = Receiver(lab)
+    birch.run("webhook", "add", receiver.url(), "--on", "failed")
+    birch.run("webhook", "test", birch.json("webhook", "ls")["webhooks"][0]["id"])
+    said = wait_until(lambda: rows(birch)[receiver.url()]["last_text"], 20, "the reason")
+    expect("shoal webhook allow HOST" in said and said in birch.run("webhook", "ls"), said)
+    birch.run("webhook", "allow", "127.0.0.1")
+    birch.run("webhook", "test", birch.json("webhook", "ls")["webhooks"][0]["id"])
+    told = wait_until(lambda: receiver.told("webhook.test"), 30, "the test")[0][1]
+    expect(told["data"]["mesh"] == alder.json("status")["mesh"]["name"] == birch.json("status")["mesh"]["name"] == "lab", f"{told}")
+
+
 @case(limit_s=120, whole=True)
 def a_webhook_is_told_signed_with_one_id_and_only_where_the_mesh_allows(lab):
     node = lab.mesh(1, slots="cpu:1").nodes[0]

@@ -502,7 +502,6 @@ void requests_webhook_tried(struct node_core *core, const struct node_event *eve
     if (core->is_out || tries == UINT32_MAX || told == NULL) {
         return;
     }
-    bool is_told_here = due->fact.event == FACT_HOOK_LOG_MATCH || due->fact.event == FACT_HOOK_TEST;
     struct fact_delivery fact = due->fact;
     fact.tries = tries + 1;
     fact.status = event->u.webhook.status;
@@ -510,7 +509,7 @@ void requests_webhook_tried(struct node_core *core, const struct node_event *eve
     fact.state = event->u.webhook.ok                                                         ? FACT_DELIVERY_DONE
                  : fact.status == 410 || requests_webhook_pause_ms(fact.tries) == UINT64_MAX ? FACT_DELIVERY_GIVEN_UP
                                                                                              : FACT_DELIVERY_RETRYING;
-    if (!is_told_here) {
+    if (fact.event != FACT_HOOK_LOG_MATCH) {
         bytes_copy_text(fact.text, sizeof fact.text, event->u.webhook.ok ? "" : event->u.webhook.text);
     }
     (void)put_delivery(core, due->experiment, due->subject, &fact);

@@ -500,8 +500,7 @@ static void put_hook(const struct daemon *daemon, const uint8_t id[FACT_HOOK_BYT
     put_number(writer, "given_up", tally.given_up);
     put_number(writer, "last_s", tally.last.tried_s);
     put_number(writer, "last_status", tally.last.status);
-    put_text(writer, "last_text",
-             tally.last.event == FACT_HOOK_LOG_MATCH || tally.last.event == FACT_HOOK_TEST ? "" : tally.last.text);
+    put_text(writer, "last_text", tally.last.event == FACT_HOOK_LOG_MATCH ? "" : tally.last.text);
 }
 
 void webhooks_list(struct daemon *daemon, struct client_request *request, int argument)
