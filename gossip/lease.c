@@ -52,27 +52,8 @@ static void slot_end_lease(struct lease *lease, uint32_t slot, struct lease_chan
               out);
 }
 
-/* One total order of all requests, the same on every owner, so trials never wait for each other in a circle. */
-static bool slot_precedes(const struct lease_slot *a, const struct lease_slot *b)
-{
-    if (a->priority != b->priority) {
-        return a->priority < b->priority;
-    }
-    if (a->age != b->age) {
-        return a->age < b->age;
-    }
-    int order = experiment_id_compare(a->attempt.experiment, b->attempt.experiment);
-    if (order != 0) {
-        return order < 0;
-    }
-    if (a->attempt.trial != b->attempt.trial) {
-        return a->attempt.trial < b->attempt.trial;
-    }
-    return attempt_id_compare_order(&a->attempt, &b->attempt) > 0;
-}
-
-int lease_reserve(struct lease *lease, uint64_t now_ms, uint32_t slot, const attempt_id *attempt, uint32_t priority,
-                  uint64_t age, struct lease_changes *out)
+int lease_reserve(struct lease *lease, uint64_t now_ms, uint32_t slot, const attempt_id *attempt, bool is_first,
+                  struct lease_changes *out)
 {
     out->count = 0;
     if (slot >= lease->count) {
@@ -82,17 +63,12 @@ int lease_reserve(struct lease *lease, uint64_t now_ms, uint32_t slot, const att
         return ERR_REFUSED;
     }
     struct lease_slot *at = &lease->slots[slot];
-    struct lease_slot asked = {.state = LEASE_RESERVED,
-                               .attempt = *attempt,
-                               .until_ms = now_ms + LEASE_RESERVE_MS,
-                               .priority = priority,
-                               .age = age};
+    struct lease_slot asked = {.state = LEASE_RESERVED, .attempt = *attempt, .until_ms = now_ms + LEASE_RESERVE_MS};
     if (at->state == LEASE_RESERVED && attempt_id_equal(&at->attempt, attempt)) {
         *at = asked;
         return 0;
     }
-    bool open = at->state == LEASE_FREE ||
-                (at->state == LEASE_RESERVED && (at->until_ms <= now_ms || slot_precedes(&asked, at)));
+    bool open = at->state == LEASE_FREE || (at->state == LEASE_RESERVED && (at->until_ms <= now_ms || is_first));
     if (!open) {
         MARK(slot_taken);
         return ERR_AGAIN;

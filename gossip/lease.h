@@ -34,8 +34,6 @@ struct lease_slot {
     uint16_t rank;      /* LEASED, RELEASING: in the attempt's group */
     lease_token token;  /* LEASED: the only token that is valid for this slot */
     uint64_t until_ms;  /* RESERVED, LEASED: when the state ends without a renewal */
-    uint32_t priority;  /* RESERVED: the experiment's; a lower number is more important */
-    uint64_t age;       /* RESERVED: the experiment's submission order; smaller is older */
 };
 
 /* Reasons not to grant a slot, whatever its state is now. */
@@ -72,12 +70,11 @@ struct lease_changes {
 void lease_init(struct lease *lease, uint32_t slot_count);
 
 /* Reserves `slot` for an attempt, at the request of a coordinator. 0: RESERVED for LEASE_RESERVE_MS; a repeated request
- * for the same attempt starts the time anew. A reservation of a younger or less important experiment is taken over
- * (order: priority, age, then the attempt's experiment id and trial index, then the newer attempt). ERR_AGAIN: the slot
- * is leased, releasing, withheld, or reserved for an attempt that comes first; ERR_REFUSED: not granting;
- * ERR_NOT_FOUND: no such slot. */
-int lease_reserve(struct lease *lease, uint64_t now_ms, uint32_t slot, const attempt_id *attempt, uint32_t priority,
-                  uint64_t age, struct lease_changes *out);
+ * for the same attempt starts the time anew. A slot that is reserved for another attempt is taken over if `is_first`: the
+ * caller's order, which must be total, has this attempt before that one. ERR_AGAIN: the slot is leased, releasing, withheld, or
+ * reserved for an attempt that comes first; ERR_REFUSED: not granting; ERR_NOT_FOUND: no such slot. */
+int lease_reserve(struct lease *lease, uint64_t now_ms, uint32_t slot, const attempt_id *attempt, bool is_first,
+                  struct lease_changes *out);
 
 /* Leases a slot that is RESERVED for this attempt, as `rank`, until now + LEASE_MS. The caller draws `token`, which
  * must not be none. Repeating the call for the same attempt and rank (the coordinator's message came twice) is 0 and

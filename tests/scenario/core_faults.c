@@ -18,3 +18,22 @@ void reserve(struct world *world, uint32_t owner, uint32_t from, uint64_t term)
 {
     reserve_slot(world, owner, from, term, 7, 0);
 }
+
+void know_paused(struct world *world, uint8_t experiment, uint32_t priority)
+{
+    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    struct config config;
+    struct made submit, pause;
+    struct person submitter = make_person(WORLD_NODES_MAX - 1);
+    make_config(&config, 2, 5);
+    config.priority = priority;
+    const struct fact_experiment fact = {.submitted_s = 1000, .config = packed, .config_bytes = make_packed_config(&config, packed)};
+    const struct fact_control paused = {.lamport = 1, .paused = true};
+    struct fact_key key = fact_key_experiment(make_experiment_id(experiment));
+    make_record(&pause, submitter.id, 99, 2u * experiment, FACT_CONTROL, key, &paused);
+    make_record(&submit, submitter.id, 99, 2u * experiment + 1, FACT_EXPERIMENT, key, &fact);
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        world_deliver(world, (i + 1) % world->node_count, i, &pause);
+        world_deliver(world, (i + 1) % world->node_count, i, &submit);
+    }
+}

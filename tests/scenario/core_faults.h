@@ -10,4 +10,7 @@ void reserve_slot(struct world *world, uint32_t owner, uint32_t from, uint64_t t
 /* The same of slot 0, always for one experiment. */
 void reserve(struct world *world, uint32_t owner, uint32_t from, uint64_t term);
 
+/* Every node knows an experiment of this priority, which is paused and so asks for nothing by itself. */
+void know_paused(struct world *world, uint8_t experiment, uint32_t priority);
+
 #endif

@@ -122,6 +122,7 @@ static void a_slot_that_refused_just_now_is_waited_for(void **state)
     struct world *world = world_new(2, 1);
     (void)story_begin(world, 1, 5);
     uint32_t failed = running(world, 0) > 0 ? 0 : 1, other = 1 - failed;
+    know_paused(world, 7, 1);
     reserve(world, other, failed, 5);
     world_end_worker(world, failed, 0, 3);
     world_run(world, 2 * LEASE_RESERVE_MS);
@@ -140,6 +141,7 @@ static void a_group_waits_ten_minutes_for_another_node_than_one_where_its_trial_
     world_run(world, 1000);
     begins(world, 1, 1, 2);
     return_slots(world, 1);
+    know_paused(world, 7, 1);
     reserve(world, 1, 0, 5); /* so that nobody joins before it fails */
     world_end_worker(world, 0, 0, 3);
     assert_line(world, 20000, "> spawn trial 0 attempt 2");

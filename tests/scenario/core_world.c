@@ -493,6 +493,11 @@ void world_start_all(struct world *world)
 
 void world_submit(struct world *world, uint32_t node, const struct config *config)
 {
+    world_submit_as(world, node, 0, config);
+}
+
+void world_submit_as(struct world *world, uint32_t node, uint32_t number, const struct config *config)
+{
     uint8_t packed[CONFIG_PACKED_BYTES_MAX];
     struct node_event event = {.kind = NODE_EVENT_REQUEST, .bytes = packed};
     struct config lean;
@@ -505,7 +510,7 @@ void world_submit(struct world *world, uint32_t node, const struct config *confi
     event.byte_count = make_packed_config(config, packed);
     event.u.request.kind = NODE_REQUEST_SUBMIT;
     event.u.request.client = 1;
-    event.u.request.experiment = make_experiment_id(0);
+    event.u.request.experiment = make_experiment_id(number);
     event.u.request.code.bytes[0] = WORLD_CODE_BYTE;
     event.u.request.config_text.bytes[0] = 0xcf;
     event.u.request.checkpoint.bytes[0] = config->begin_from[0] != '\0' ? WORLD_BEGIN_BYTE : 0;

@@ -157,6 +157,7 @@ uint32_t world_count(const struct world *world, const char *part);
 int world_coordinator(const struct world *world);
 
 void world_submit(struct world *world, uint32_t node, const struct config *config);
+void world_submit_as(struct world *world, uint32_t node, uint32_t number, const struct config *config); /* experiment `number` */
 void world_request(struct world *world, uint32_t node, enum node_request_kind kind);
 /* A note about experiment 0, asked for at this node. */
 void world_annotate(struct world *world, uint32_t node, enum fact_subject subject, bool is_set, const char *label, const char *value);

@@ -116,6 +116,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_17_ADOPTED] = "17: ... in a log that had taken over decisions of another",
     [PREMISE_18_STOPPED_BY_SEARCH] = "18: a stop by a search was compared with its log",
     [PREMISE_19_BRACKET_FULL] = "19: a trial took the last place of its bracket",
+    [PREMISE_21_WAITED] = "21: a slot for which an attempt had waited was given",
+    [PREMISE_21_TAKEN_OVER] = "21: a reserved slot was taken over",
     [PREMISE_3_EXTENDED_ON_TWO] = "3: further trials were acknowledged as stored on two or more",
     [PREMISE_9_ADDED] = "9: an attempt of a further trial",
     [PREMISE_17_ADDED] = "17: a decision about a further trial",
@@ -173,6 +175,7 @@ const char *checkers_invariant_text(int number)
         [19] = "without faults no more trials of a bracket train at a time than may",
         [20] = "no record has more time of a node's slots than they were held, whatever was cut, healed, copied or brought back; without "
                "faults all of it is counted",
+        [21] = "a slot goes to no trial while another has asked for it that comes first by the owner's records",
     };
     return number >= 0 && number < (int)(sizeof texts / sizeof texts[0]) && texts[number] != NULL ? texts[number] : "?";
 }

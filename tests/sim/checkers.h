@@ -121,6 +121,8 @@ enum checkers_premise {
     PREMISE_17_ADOPTED,           /* a log took over decisions of another */
     PREMISE_18_STOPPED_BY_SEARCH,
     PREMISE_19_BRACKET_FULL,
+    PREMISE_21_WAITED,     /* a slot that had waited for a better trial was given, */
+    PREMISE_21_TAKEN_OVER, /* ... or one that was reserved already */
     PREMISE_3_EXTENDED_ON_TWO,    /* further trials were acknowledged as stored on two or more */
     PREMISE_9_ADDED,              /* an attempt of a further trial was made, */
     PREMISE_17_ADDED,             /* ... and one was judged beside those from before */
@@ -161,6 +163,9 @@ void checkers_on_send(struct sim *sim, int node, const struct node_effect *effec
 void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effect);
 void checkers_on_revoked(struct sim *sim, int node, uint32_t slot, const attempt_id *attempt);
 void checkers_on_gone(struct sim *sim, int node, const struct worker_process *process, int32_t code, bool is_killed);
+/* Around a step of the node. */
+void checkers_queue_before(struct sim *sim, int node);
+void checkers_queue_after(struct sim *sim, int node, const struct node_event *event);
 void checkers_on_hung(struct sim *sim, int node, const attempt_id *attempt);
 
 /* A worker is asked to save and leave. */

@@ -2,9 +2,10 @@
 #define TESTS_SIM_CHECKERS_INSIDE_H
 /* What the checkers remember, shared by their files: checkers.c hands what comes to _tokens.c (1, 2), _results.c
  * (4, 8), _attempts.c (9, 11), _policy.c (9, 13), _progress.c (11), _copies.c (10, 11), _leaders.c (12), _disk.c (3, 5, 7, 10),
- * _controls.c (3), _wishes.c (4, 10, 13), _fold.c (6) and _watch.c (what is looked at once a virtual second: 9, 10, 13, 14, 15). */
+ * _controls.c (3), _wishes.c (4, 10, 13), _fold.c (6), _queue.c (21) and _watch.c (what is looked at once a virtual second: 9, 10, 13, 14, 15). */
 
 #include "node/core/ground/state.h"
+#include "node/core/limits.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 
@@ -145,6 +146,13 @@ struct wishes {
     uint32_t serial[PLAN_NODES_MAX][PLAN_SLOTS_MAX];
 };
 
+/* A slot as it was before a step of its owner: which attempts had asked. */
+struct checkers_asked {
+    struct lease_slot was;
+    uint32_t count;
+    attempt_id attempts[CORE_ASKERS_MAX];
+};
+
 #define DRAWS_SEEN 4096
 #define PROGRAMS_SEEN 4096
 
@@ -160,6 +168,7 @@ struct checkers_usage {
 struct checkers {
     uint32_t usage_count;
     struct checkers_usage usage[CHECKERS_USAGE_MAX];
+    struct checkers_asked asked[PLAN_SLOTS_MAX]; /* of the node whose step it is */
     uint64_t programs_seen[PROGRAMS_SEEN]; /* logs of programs that were computed anew, by a hash */
     uint32_t begun[PLAN_EXPERIMENTS_MAX]; /* bits: trials of which an attempt was ever made, where a program decides */
     uint64_t draws_seen[DRAWS_SEEN]; /* draws of logs that were computed anew, by their hash; 0: a free place */

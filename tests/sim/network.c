@@ -142,6 +142,12 @@ void network_send(struct sim *sim, int from, int to, node_id to_id, const struct
     if (is_lost) {
         return;
     }
+    struct message sent = *message;
+    if (from == sim->plan.liar && message->kind == MESSAGE_RESERVE) {
+        sent.u.lease.priority = 0;
+        sent.u.lease.age = 0;
+    }
+    message = &sent;
     push_packet(sim, from, to, to_id, message);
     if (!sim->network.is_calm && !sim->plan.uses_streams && sim->plan.has[FAULT_DUPLICATE] &&
         sim_chance(random, sim->plan.duplicate_permille)) {

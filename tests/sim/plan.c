@@ -827,6 +827,7 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
     struct random *random = &streams[STREAM_PLAN];
     uint64_t minutes = run->minutes;
     memset(plan, 0, sizeof *plan);
+    plan->liar = -1;
     plan->version = run->plan_version == 0 ? PLAN_DEFAULT : run->plan_version;
     if (plan->version > 6) {
         draw_swarm(plan, run->seed);
@@ -916,6 +917,11 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
         struct random program;
         random_init_stream(&program, run->seed, 1110 + i);
         draw_program(&plan->experiments[i], plan->heal_ms, &program);
+    }
+    if (plan->version > 20) {
+        struct random liar;
+        random_init_stream(&liar, run->seed, 1120);
+        plan->liar = sim_chance(&liar, 500) ? (int)random_below(&liar, plan->node_count) : -1;
     }
     allow_time(plan, plan->end_ms); /* for the further trials, too */
 }

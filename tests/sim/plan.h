@@ -141,6 +141,7 @@ struct plan {
     uint32_t drift_ppm, link_bytes_per_ms;
     uint32_t node_count;
     uint32_t slots[PLAN_NODES_MAX];
+    int liar; /* a node that says of all that it asks owners for that it comes first (version 21); -1: none */
     bool is_partial_roster; /* members know the founder and themselves; the rest must spread */
     bool uses_codec;
     uint32_t fault_count; /* classes in */
@@ -164,7 +165,7 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 22 /* the newest; 10 is as 9, 20 and 21 are as 19 */
+#define PLAN_VERSION 22 /* the newest; 10 is as 9, 20 is as 19 */
 #define PLAN_DEFAULT 17 /* where no version is asked for */
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */

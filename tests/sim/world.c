@@ -380,7 +380,9 @@ void sim_step(struct sim *sim, int node, struct node_event *event)
     sim->effects.count = 0;
     sim->effects.used_bytes = 0;
     trace_event(sim, event);
+    checkers_queue_before(sim, node);
     node_core_step(self->core, event, &sim->effects);
+    checkers_queue_after(sim, node, event);
     perform_all(sim, node, event->kind == NODE_EVENT_WORKER_EXITED);
     checkers_on_step(sim, node);
     outputs_know(sim, node);

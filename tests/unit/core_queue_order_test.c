@@ -30,6 +30,7 @@ static void one_users_experiments_follow_priority_then_age_then_id(void **state)
     (void)state;
     struct queue_entry a = entry("", 2), b = entry("", 1);
     assert_before(&b, &a);
+    assert_true(queue_is_same_user(&a, &b));
     a.age = 999;
     assert_before(&a, &b);
     b.priority = 49;
@@ -42,6 +43,7 @@ static void priority_and_age_order_nothing_between_users(void **state)
 {
     (void)state;
     struct queue_entry flood = entry("ada", 1), other = entry("bob", 2);
+    assert_false(queue_is_same_user(&flood, &other));
     flood.priority = 1;
     flood.age = 0;
     flood.running = 1;

@@ -55,7 +55,7 @@ static void bring_to(struct fixture *f, enum lease_state state)
         return;
     }
     if (state >= LEASE_RESERVED) {
-        assert_int_equal(lease_reserve(&f->lease, 1000, 0, &a, 42, 7, &f->out), 0);
+        assert_int_equal(lease_reserve(&f->lease, 1000, 0, &a, false, &f->out), 0);
     }
     if (state >= LEASE_LEASED) {
         assert_int_equal(lease_confirm(&f->lease, 1000, 0, &a, 3, token(1), &f->out), 0);
@@ -72,7 +72,7 @@ static void test_life_of_a_lease(void **state)
     attempt_id a = attempt(1, 0, 1);
     assert_int_equal(lease_next_ms(&f->lease), UINT64_MAX);
 
-    assert_int_equal(lease_reserve(&f->lease, 1000, 2, &a, 42, 7, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1000, 2, &a, false, &f->out), 0);
     assert_change(&f->out, 2, LEASE_FREE, LEASE_RESERVED);
     assert_int_equal(lease_next_ms(&f->lease), 1000 + LEASE_RESERVE_MS);
     assert_int_equal(lease_find_token(&f->lease, (lease_token){{0}}), -1);
@@ -105,10 +105,10 @@ static void test_who_gives_up_joining_leaves_the_others_of_its_attempt_alone(voi
     struct fixture *f = *state;
     attempt_id a = attempt(1, 0, 1);
     bring_to(f, LEASE_LEASED); /* as rank 3 */
-    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &a, 42, 7, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &a, false, &f->out), 0);
     lease_release(&f->lease, &a, 4, &f->out);
     assert_change(&f->out, 1, LEASE_RESERVED, LEASE_FREE);
-    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &a, 42, 7, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &a, false, &f->out), 0);
     assert_int_equal(lease_confirm(&f->lease, 1000, 1, &a, 4, token(2), &f->out), 0);
     lease_release(&f->lease, &a, 4, &f->out);
     assert_change(&f->out, 1, LEASE_LEASED, LEASE_RELEASING);
@@ -120,7 +120,7 @@ static void test_the_end_of_one_slot_leaves_the_others_of_its_attempt_alone(void
     struct fixture *f = *state;
     attempt_id a = attempt(1, 0, 1);
     bring_to(f, LEASE_LEASED);
-    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &a, 42, 7, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &a, false, &f->out), 0);
     lease_end(&f->lease, 1, &f->out);
     assert_change(&f->out, 1, LEASE_RESERVED, LEASE_FREE);
     lease_end(&f->lease, 1, &f->out);
@@ -136,8 +136,8 @@ static void test_time_ends_reservations_and_leases(void **state)
 {
     struct fixture *f = *state;
     attempt_id a = attempt(1, 0, 1), b = attempt(1, 1, 1);
-    assert_int_equal(lease_reserve(&f->lease, 1000, 0, &a, 42, 7, &f->out), 0);
-    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &b, 42, 7, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1000, 0, &a, false, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &b, false, &f->out), 0);
     assert_int_equal(lease_confirm(&f->lease, 1000, 1, &b, 0, token(1), &f->out), 0);
 
     lease_tick(&f->lease, 1000 + LEASE_RESERVE_MS - 1, &f->out);
@@ -160,7 +160,7 @@ static void test_over_is_over_before_the_tick(void **state)
     bring_to(f, LEASE_RESERVED);
     assert_int_equal(lease_confirm(&f->lease, 1000 + LEASE_RESERVE_MS, 0, &a, 3, token(1), &f->out), ERR_STALE);
     assert_int_equal(f->out.count, 0);
-    assert_int_equal(lease_reserve(&f->lease, 1000 + LEASE_RESERVE_MS, 0, &younger, 99, 99, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1000 + LEASE_RESERVE_MS, 0, &younger, false, &f->out), 0);
     assert_change(&f->out, 0, LEASE_RESERVED, LEASE_RESERVED);
     assert_true(attempt_id_equal(&f->out.items[0].before.attempt, &a));
 
@@ -175,7 +175,7 @@ static void test_shift_moves_all_ends(void **state)
     struct fixture *f = *state;
     attempt_id b = attempt(2, 0, 1);
     bring_to(f, LEASE_LEASED);
-    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &b, 42, 7, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &b, false, &f->out), 0);
     lease_shift(&f->lease, 60000);
     assert_int_equal(lease_next_ms(&f->lease), 61000 + LEASE_RESERVE_MS);
     assert_int_equal(f->lease.slots[0].until_ms, 61000 + LEASE_MS);
@@ -217,8 +217,8 @@ static void test_table_of_moves(void **state)
             assert_memory_equal(&f->lease, &start, sizeof start); \
         }                                                         \
     } while (0)
-        CASE(lease_reserve(&f->lease, 1001, 0, &same, 42, 7, &f->out), rows[s].reserve);
-        CASE(lease_reserve(&f->lease, 1001, 0, &other, 42, 8, &f->out), rows[s].reserve_other);
+        CASE(lease_reserve(&f->lease, 1001, 0, &same, false, &f->out), rows[s].reserve);
+        CASE(lease_reserve(&f->lease, 1001, 0, &other, false, &f->out), rows[s].reserve_other);
         CASE(lease_confirm(&f->lease, 1001, 0, &same, 3, token(2), &f->out), rows[s].confirm);
         CASE(lease_confirm(&f->lease, 1001, 0, &other, 3, token(2), &f->out), rows[s].confirm_other);
         CASE(lease_withhold(&f->lease, 1001, 0, 0, &f->out), 0);
@@ -253,7 +253,7 @@ static void test_no_such_slot(void **state)
     struct fixture *f = *state;
     attempt_id a = attempt(1, 0, 1);
     struct lease start = f->lease;
-    assert_int_equal(lease_reserve(&f->lease, 1, 4, &a, 1, 1, &f->out), ERR_NOT_FOUND);
+    assert_int_equal(lease_reserve(&f->lease, 1, 4, &a, false, &f->out), ERR_NOT_FOUND);
     assert_int_equal(lease_confirm(&f->lease, 1, 4, &a, 1, token(1), &f->out), ERR_NOT_FOUND);
     assert_int_equal(lease_withhold(&f->lease, 1, UINT32_MAX, 0, &f->out), ERR_NOT_FOUND);
     assert_int_equal(lease_return(&f->lease, 4, &f->out), ERR_NOT_FOUND);
@@ -280,7 +280,7 @@ static void test_withheld_for_a_time(void **state)
 
     /* Under a worker: the time runs from the owner's word on, and what is over does not come back when the worker goes. */
     attempt_id a = attempt(1, 0, 1);
-    assert_int_equal(lease_reserve(&f->lease, 8000, 0, &a, 42, 7, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 8000, 0, &a, false, &f->out), 0);
     assert_int_equal(lease_confirm(&f->lease, 8000, 0, &a, 0, token(1), &f->out), 0);
     assert_int_equal(lease_withhold(&f->lease, 8000, 0, 1000, &f->out), 0);
     lease_tick(&f->lease, 9000, &f->out);
@@ -314,9 +314,9 @@ static void test_not_granting(void **state)
     assert_false(fresh.granting);
 
     f->lease.granting = false;
-    assert_int_equal(lease_reserve(&f->lease, 1, 0, &a, 1, 1, &f->out), ERR_REFUSED);
+    assert_int_equal(lease_reserve(&f->lease, 1, 0, &a, false, &f->out), ERR_REFUSED);
     f->lease.granting = true;
-    assert_int_equal(lease_reserve(&f->lease, 1, 0, &a, 1, 1, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1, 0, &a, false, &f->out), 0);
     f->lease.granting = false;
     assert_int_equal(lease_confirm(&f->lease, 1, 0, &a, 0, token(1), &f->out), ERR_REFUSED);
     f->lease.granting = true;
@@ -333,7 +333,7 @@ static void test_asking_again_renews_the_reservation(void **state)
     struct fixture *f = *state;
     attempt_id a = attempt(1, 0, 1);
     bring_to(f, LEASE_RESERVED);
-    assert_int_equal(lease_reserve(&f->lease, 4000, 0, &a, 42, 7, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 4000, 0, &a, false, &f->out), 0);
     assert_int_equal(f->out.count, 0);
     assert_int_equal(lease_next_ms(&f->lease), 4000 + LEASE_RESERVE_MS);
 }
@@ -356,7 +356,7 @@ static void test_a_token_is_valid_for_one_slot(void **state)
     struct fixture *f = *state;
     attempt_id b = attempt(2, 0, 1);
     bring_to(f, LEASE_LEASED);
-    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &b, 42, 7, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &b, false, &f->out), 0);
     assert_int_equal(lease_confirm(&f->lease, 1000, 1, &b, 0, token(1), &f->out), ERR_EXISTS);
     assert_int_equal(f->lease.slots[1].state, LEASE_RESERVED);
     assert_int_equal(lease_find_token(&f->lease, token(1)), 0);
@@ -365,15 +365,14 @@ static void test_a_token_is_valid_for_one_slot(void **state)
     assert_int_equal(lease_find_token(&f->lease, near), -1);
 }
 
-/* Of two that ask for one slot the first of this list has it in the end, whoever asks first. */
-static void test_the_older_or_more_important_takes_over(void **state)
+/* Of two that ask for one slot the one that the caller's order has first gets it in the end, whichever asks first. */
+static void test_the_first_of_the_callers_order_takes_over(void **state)
 {
     struct fixture *f = *state;
     static const struct {
         uint8_t experiment;
-        uint32_t trial, number, priority;
-        uint64_t age;
-    } order[] = {{5, 5, 1, 1, 9}, {5, 5, 1, 2, 1}, {3, 9, 1, 2, 2}, {4, 1, 2, 2, 2}, {4, 1, 1, 2, 2}, {4, 2, 9, 2, 2}};
+        uint32_t trial, number;
+    } order[] = {{5, 5, 1}, {3, 9, 1}, {4, 1, 2}, {4, 1, 1}, {4, 2, 9}};
     int count = sizeof order / sizeof order[0];
     for (int first = 0; first < count; first++) {
         for (int second = 0; second < count; second++) {
@@ -383,11 +382,8 @@ static void test_the_older_or_more_important_takes_over(void **state)
             (void)setup(state);
             attempt_id a = attempt(order[first].experiment, order[first].trial, order[first].number);
             attempt_id b = attempt(order[second].experiment, order[second].trial, order[second].number);
-            if (attempt_id_equal(&a, &b)) {
-                continue;
-            }
-            assert_int_equal(lease_reserve(&f->lease, 1, 0, &a, order[first].priority, order[first].age, &f->out), 0);
-            int error = lease_reserve(&f->lease, 2, 0, &b, order[second].priority, order[second].age, &f->out);
+            assert_int_equal(lease_reserve(&f->lease, 1, 0, &a, false, &f->out), 0);
+            int error = lease_reserve(&f->lease, 2, 0, &b, second < first, &f->out);
             if (second < first) {
                 assert_int_equal(error, 0);
                 assert_change(&f->out, 0, LEASE_RESERVED, LEASE_RESERVED);
@@ -406,9 +402,9 @@ static void test_release_ends_all_slots_of_the_attempt(void **state)
 {
     struct fixture *f = *state;
     attempt_id a = attempt(1, 0, 1), newer = attempt(1, 0, 2);
-    assert_int_equal(lease_reserve(&f->lease, 1, 1, &a, 1, 1, &f->out), 0);
-    assert_int_equal(lease_reserve(&f->lease, 1, 2, &newer, 1, 1, &f->out), 0);
-    assert_int_equal(lease_reserve(&f->lease, 1, 3, &a, 1, 1, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1, 1, &a, false, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1, 2, &newer, false, &f->out), 0);
+    assert_int_equal(lease_reserve(&f->lease, 1, 3, &a, false, &f->out), 0);
     assert_int_equal(lease_confirm(&f->lease, 1, 3, &a, 0, token(1), &f->out), 0);
     lease_release(&f->lease, &a, 0, &f->out);
     assert_int_equal(f->out.count, 2);
@@ -515,8 +511,7 @@ static void test_random_calls_keep_the_invariants(void **state)
             switch (random_below(&random, 9)) {
             case 0:
             case 1:
-                error = lease_reserve(&f->lease, now_ms, slot, &a, (uint32_t)random_below(&random, 2),
-                                      random_below(&random, 2), &f->out);
+                error = lease_reserve(&f->lease, now_ms, slot, &a, random_below(&random, 2) == 0, &f->out);
                 if (error == 0) {
                     m.reserved_at_ms[slot] = now_ms;
                 }
@@ -602,7 +597,7 @@ int main(void)
         cmocka_unit_test_setup(test_asking_again_renews_the_reservation, setup),
         cmocka_unit_test_setup(test_repeated_confirmation_changes_nothing, setup),
         cmocka_unit_test_setup(test_a_token_is_valid_for_one_slot, setup),
-        cmocka_unit_test_setup(test_the_older_or_more_important_takes_over, setup),
+        cmocka_unit_test_setup(test_the_first_of_the_callers_order_takes_over, setup),
         cmocka_unit_test_setup(test_release_ends_all_slots_of_the_attempt, setup),
         cmocka_unit_test_setup(test_restore, setup),
         cmocka_unit_test_setup(test_random_calls_keep_the_invariants, setup),

@@ -94,11 +94,6 @@ static bool holds_suspect(const struct node_core *core, const struct view_member
     return false;
 }
 
-bool core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
-{
-    return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
-}
-
 /* The node was asked just now and grants nothing, for example because its disk is full. */
 static bool is_unwilling(const struct node_core *core, node_id node)
 {
@@ -122,7 +117,7 @@ static void look_at_slots(const struct node_core *core, const struct wish *wish,
         uint64_t bit = UINT64_C(1) << slot;
         bool is_free = member->slots[slot].state == LEASE_FREE;
         bool is_part = (member->slot_parts & bit) != 0;
-        if (!core_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
+        if (!queue_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
             member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld) {
             continue;
         }
@@ -147,7 +142,7 @@ static bool is_awaited(const struct node_core *core, const struct wish *wish, co
     struct fact_program found;
     bool has_slot = false;
     for (uint32_t slot = 0; slot < member->slot_count; slot++) {
-        has_slot |= core_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]);
+        has_slot |= queue_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]);
     }
     return has_slot && member->has_node && member->admitted && !member->left && !core_node_drained(core, member->id) &&
            view_member_program(member, program, &found) != VIEW_PROGRAM_LACKING;
@@ -210,7 +205,7 @@ static bool has_free_slot(const struct node_core *core, const struct view_experi
         bool has_one = false;
         for (uint32_t slot = 0; slot < member->slot_count && member->slots != NULL && !has_one; slot++) {
             has_one = member->slots[slot].state == LEASE_FREE &&
-                      core_slot_fits(experiment->config->slot_kind, member->slot_kinds[slot]);
+                      queue_slot_fits(experiment->config->slot_kind, member->slot_kinds[slot]);
         }
         if (has_one && core_node_trusted(core, member->id)) {
             return true;

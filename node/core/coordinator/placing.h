@@ -4,6 +4,7 @@
 
 #include "node/core/coordinator/choice.h"
 #include "node/core/coordinator/coordination.h"
+#include "node/core/queue/queue.h"
 
 /* The slot is not asked for again for `ms`. Beyond CORE_BACKOFFS_MAX slots the earliest end is forgotten. */
 void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint64_t ms);
@@ -35,8 +36,5 @@ struct placing_snapshot placing_look(const struct node_core *core, const struct 
  * placing_look's. False: it waits for something else, or for nothing; `out` is untouched. */
 bool placing_apart_reason(const struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
                           const struct placing_snapshot *snapshot, char *out, size_t size);
-
-/* True if a slot of `kind` will do for the kind `wanted` by a configuration. */
-bool core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind);
 
 #endif

@@ -128,7 +128,7 @@ static void count_slots(const struct node_core *core, const struct view_experime
         enum placing_omission omission = node != NULL ? omissions[at - 1] : PLACING_INCLUDED;
         enum obstacle of_node = obstacle_of_node(core, experiment, member);
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
-            if (core_slot_fits(experiment->config->slot_kind, member->slot_kinds[slot])) {
+            if (queue_slot_fits(experiment->config->slot_kind, member->slot_kinds[slot])) {
                 count_slot(ledger, obstacle_of_slot(member, slot, node, omission, of_node), member, slot);
             }
         }

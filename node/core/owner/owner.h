@@ -100,6 +100,27 @@ struct core_worker {
     char tail[FACT_TAIL_BYTES]; /* GONE: the end of the log */
 };
 
+/* An attempt that its coordinator wants a slot for, while the slot waits for a better one. */
+struct core_asker {
+    attempt_id attempt;
+    node_id from;
+    uint16_t asking;   /* of the last message */
+    uint32_t priority; /* the message's, and not believed */
+};
+
+/* A free slot that waits (askers.h). All zero if it does not. */
+struct core_slot_wait {
+    uint32_t count;
+    struct core_asker askers[CORE_ASKERS_MAX];
+    uint64_t until_ms, look_ms;
+};
+
+/* An experiment for which no slot waits, since it has not asked when one did. */
+struct core_passed {
+    experiment_id experiment;
+    uint64_t until_ms; /* 0: a free place */
+};
+
 #define CORE_USAGE_ROWS 32
 
 /* What is counted of a slot whose worker it has. All zero: the slot is free. */
@@ -127,6 +148,8 @@ struct core_usage {
 struct core_owner {
     struct core_usage usage;
     struct lease lease;
+    struct core_slot_wait waits[LEASE_SLOTS_MAX];
+    struct core_passed passed[CORE_PASSED_MAX];
     struct core_worker workers[LEASE_SLOTS_MAX];
     uint64_t unpublished_slots; /* bit i: there was no memory for the record of slot i */
     uint64_t anew_slots;        /* bit i: slot i is withheld since now, whatever its published record says */

@@ -12,6 +12,7 @@
 #include "node/core/ground/publish.h"
 #include "node/core/members/links.h"
 #include "node/core/members/members.h"
+#include "node/core/owner/askers.h"
 #include "node/core/owner/groups.h"
 #include "node/core/owner/usage.h"
 #include "node/core/owner/slots.h"
@@ -164,7 +165,7 @@ void owner_worker_effect(struct node_core *core, enum node_effect_kind kind, uin
 
 /* ---- requests of coordinators -------------------------------------------------------------------------------------- */
 
-static void answer(struct node_core *core, node_id to, enum message_kind kind, const struct message *asked, int code,
+void owner_answer(struct node_core *core, node_id to, enum message_kind kind, const struct message *asked, int code,
                    struct election_claim claim)
 {
     struct message message = {.kind = kind};
@@ -226,6 +227,7 @@ static void return_overruled(struct node_core *core, experiment_id experiment)
             owner_reservation_return(core, slot);
         }
     }
+    askers_overruled(core, experiment);
 }
 
 /* True if the message counts. An owner keeps the highest (term, id) ever obeyed on disk, and refuses lower claims
@@ -254,7 +256,7 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
     if (order < 0) {
         MARK(stale_term_refused);
         core->counters.stale_refused++;
-        answer(core, from, MESSAGE_STALE, message, ERR_STALE, fence);
+        owner_answer(core, from, MESSAGE_STALE, message, ERR_STALE, fence);
         return false;
     }
     if (order == 0) {
@@ -278,7 +280,7 @@ static void confirm(struct node_core *core, node_id from, const struct message *
         lease_confirm(&core->owner->lease, core->now_ms, slot, attempt, (uint16_t)message->u.lease.rank, token, &changes);
     struct election_claim fence = core_fence_get(core, attempt->experiment);
     if (code != 0) {
-        answer(core, from, MESSAGE_CONFIRM_ANSWER, message, code, fence);
+        owner_answer(core, from, MESSAGE_CONFIRM_ANSWER, message, code, fence);
         return;
     }
     struct core_worker *worker = &core->owner->workers[slot];
@@ -294,9 +296,9 @@ static void confirm(struct node_core *core, node_id from, const struct message *
         worker->key_claim = message->u.lease.claim;
         memcpy(worker->group_key, message->u.lease.group_key, sizeof worker->group_key);
         (void)owner_put_slot(core, slot);
-        answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence); /* once the lease is on disk */
+        owner_answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence); /* once the lease is on disk */
     } else if (worker->phase != CORE_WORKER_CONFIRMED) {
-        answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence);
+        owner_answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence);
     }
 }
 
@@ -306,11 +308,11 @@ static void refuse_deleted(struct node_core *core, node_id from, const struct me
     if (message->kind == MESSAGE_RESERVE || message->kind == MESSAGE_CONFIRM) {
         enum message_kind kind =
             message->kind == MESSAGE_RESERVE ? MESSAGE_RESERVE_ANSWER : MESSAGE_CONFIRM_ANSWER;
-        answer(core, from, kind, message, ERR_NOT_FOUND, (struct election_claim){0});
+        owner_answer(core, from, kind, message, ERR_NOT_FOUND, (struct election_claim){0});
     }
 }
 
-static bool trial_is_stopped(const struct node_core *core, const attempt_id *attempt)
+bool owner_trial_is_stopped(const struct node_core *core, const attempt_id *attempt)
 {
     const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
     return experiment != NULL && view_trial_stopped(view_find_trial(experiment, attempt->trial));
@@ -328,15 +330,9 @@ void core_owner_receive(struct node_core *core, node_id from, const struct messa
     }
     struct lease_changes changes = {0};
     switch (message->kind) {
-    case MESSAGE_RESERVE: {
-        int code = ERR_AGAIN; /* of a stopped trial: the coordinator does not know of the stop yet, or does not obey it */
-        if (!trial_is_stopped(core, attempt)) {
-            code = lease_reserve(&core->owner->lease, core->now_ms, message->u.lease.slot, attempt, message->u.lease.priority,
-                                 message->u.lease.age, &changes);
-        }
-        answer(core, from, MESSAGE_RESERVE_ANSWER, message, code, core_fence_get(core, attempt->experiment));
+    case MESSAGE_RESERVE:
+        askers_ask(core, from, message);
         break;
-    }
     case MESSAGE_CONFIRM:
         confirm(core, from, message);
         break;
@@ -347,6 +343,7 @@ void core_owner_receive(struct node_core *core, node_id from, const struct messa
         owner_group_take_key(core, message);
         break;
     default: /* MESSAGE_RELEASE */
+        askers_forget(core, attempt);
         lease_release(&core->owner->lease, attempt, message->u.lease.rank, &changes);
         owner_perform_changes(core, &changes);
         break;
@@ -371,6 +368,7 @@ void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt,
 
 void core_owner_tick(struct node_core *core)
 {
+    askers_tick(core);
     if (core->now_ms < lease_next_ms(&core->owner->lease)) {
         return;
     }

@@ -29,6 +29,13 @@ void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy);
 struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, uint64_t for_s);
 struct core_pending *core_owner_return(struct node_core *core, uint32_t slot);
 
+/* Answers a message of a coordinator, once all writes so far are on disk. */
+void owner_answer(struct node_core *core, node_id to, enum message_kind kind, const struct message *asked, int code,
+                  struct election_claim claim);
+
+/* A user or a search has stopped the trial. */
+bool owner_trial_is_stopped(const struct node_core *core, const attempt_id *attempt);
+
 /* Publishes the slot's record. Returns the pending disk write, or NULL: memory is full, or the node is still syncing (peers may
  * hold a newer record than our disk; core_owner_restate publishes the slot later). A slot that a user has withheld or returned
  * in this boot is published even while the node is syncing. */

@@ -25,5 +25,10 @@ void core_owner_shift(struct node_core *core, uint64_t gap_ms)
     for (uint32_t slot = 0; slot < LEASE_SLOTS_MAX; slot++) {
         shift_usage(&core->owner->usage.slots[slot], gap_ms);
         shift_worker(&core->owner->workers[slot], gap_ms);
+        time_shift(&core->owner->waits[slot].until_ms, gap_ms);
+        time_shift(&core->owner->waits[slot].look_ms, gap_ms);
+    }
+    for (uint32_t i = 0; i < CORE_PASSED_MAX; i++) {
+        time_shift(&core->owner->passed[i].until_ms, gap_ms);
     }
 }

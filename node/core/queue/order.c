@@ -22,9 +22,14 @@ static int compare_users(const struct queue_entry *a, const struct queue_entry *
     return order != 0 ? order : strncmp(a->user, b->user, QUEUE_USER_BYTES);
 }
 
+bool queue_is_same_user(const struct queue_entry *a, const struct queue_entry *b)
+{
+    return strncmp(a->user, b->user, QUEUE_USER_BYTES) == 0;
+}
+
 int queue_compare(const struct queue_entry *a, const struct queue_entry *b)
 {
-    if (strncmp(a->user, b->user, QUEUE_USER_BYTES) != 0) {
+    if (!queue_is_same_user(a, b)) {
         return compare_users(a, b);
     }
     if (a->priority != b->priority) {

@@ -7,6 +7,7 @@
  *                  nothing between two users; what is left is decided by the users' names.
  *   of one user    The smaller priority number first, then the older experiment, then the smaller id. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/id.h"
@@ -23,6 +24,8 @@ struct queue_entry {
     uint64_t age;                /* when the experiment was submitted, in seconds since 1970 */
     experiment_id experiment;
 };
+
+bool queue_is_same_user(const struct queue_entry *a, const struct queue_entry *b);
 
 /* Negative if `a` comes before `b`, positive if behind; 0 for two entries of one experiment. A total order over entries of which
  * those of one user have equal share, running and usage. */

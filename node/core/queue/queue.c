@@ -24,12 +24,20 @@ uint32_t queue_next_trial(const struct view_experiment *experiment)
     return FACT_NO_TRIAL;
 }
 
-struct queue_entry queue_entry_of(const struct view_experiment *experiment)
+bool queue_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
 {
+    return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
+}
+
+struct queue_entry queue_entry_of(experiment_id id, const struct view_experiment *experiment)
+{
+    if (experiment == NULL || !experiment->known) {
+        return (struct queue_entry){.share = 1, .priority = UINT32_MAX, .age = UINT64_MAX, .experiment = id};
+    }
     return (struct queue_entry){.share = 1,
                                 .priority = view_experiment_priority(experiment),
                                 .age = experiment->submitted_s,
-                                .experiment = experiment->id};
+                                .experiment = id};
 }
 
 /* Puts the last entry of a heap of `count` in its place; the last one in the order is at 0. */
@@ -60,7 +68,7 @@ uint32_t queue_list(const struct view *view, struct queue_entry *out, uint32_t m
     uint32_t count = 0;
     for (uint32_t i = 0; i < view->experiment_count && count < max; i++) {
         if (queue_next_trial(view->experiments[i]) != FACT_NO_TRIAL) {
-            out[count++] = queue_entry_of(view->experiments[i]);
+            out[count++] = queue_entry_of(view->experiments[i]->id, view->experiments[i]);
             sift_up(out, count);
         }
     }

@@ -293,7 +293,7 @@ bool node_core_quarantine_reason(const struct node_core *core, const struct view
 
 bool node_core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
 {
-    return core_slot_fits(wanted, kind);
+    return queue_slot_fits(wanted, kind);
 }
 
 /* ---- workers here ------------------------------------------------------------------------------------------------ */

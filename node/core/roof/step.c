@@ -21,6 +21,7 @@
 #include "node/core/members/twin.h"
 #include "node/core/members/programs.h"
 #include "node/core/members/versions.h"
+#include "node/core/owner/askers.h"
 #include "node/core/owner/restart.h"
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
@@ -486,6 +487,7 @@ uint64_t node_core_next_ms(const struct node_core *core)
                    core->intake->sweep_bucket < RECORDS_BUCKETS || core->memory.refold_bucket < RECORDS_BUCKETS;
     uint64_t next_ms = is_busy ? core->now_ms : core->housekeep_ms;
     uint64_t others[] = {swim_next_ms(&core->members->swim), lease_next_ms(&core->owner->lease),
+                         askers_next_ms(core->owner),
                          fanout_next_ms(&core->members->fanout)};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;

@@ -47,6 +47,21 @@ struct lamport_top view_claim_top(const struct view_experiment *experiment, cons
     return top;
 }
 
+struct election_claim view_claim_highest(const struct view_experiment *experiment, bool *released)
+{
+    struct election_claim highest = {0};
+    struct lamport_top top = view_claim_top(experiment, NULL);
+    *released = false;
+    for (const struct view_claim *row = experiment->claims; row != NULL; row = row->next) {
+        struct election_claim claim = {row->fact.term, row->writer};
+        if (lamport_counts(&top, claim.term) && election_claim_compare(claim, highest) > 0) {
+            highest = claim;
+            *released = row->fact.released;
+        }
+    }
+    return highest;
+}
+
 /* At most one clock of a register is refused as a jump: the highest. */
 void view_count_jumps(struct view *view, struct lamport_top before, struct lamport_top after)
 {

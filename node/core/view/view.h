@@ -606,6 +606,9 @@ struct lamport_top view_claim_top(const struct view_experiment *experiment, cons
 struct lamport_top view_annotation_top(const struct view_experiment *experiment, const struct view_annotation *of,
                                        const node_id *but);
 
+/* The highest claim to the experiment whose term is no jump, and whether it is given up; term 0: there is none. */
+struct election_claim view_claim_highest(const struct view_experiment *experiment, bool *released);
+
 /* The present value of the member's drain register; lamport 0: never written. Of concurrent values that count a drain wins;
  * `at_once`: at least one such drain has at_once. `is_idle`: the member itself has published is_idle with the same clock. */
 struct fact_drain view_member_drain(const struct view_member *member);

@@ -13,16 +13,7 @@ static struct election_claim highest_claim(const struct node_core *core, const s
     if (node_core_highest_claim(core, experiment->id, &highest, released)) {
         return highest; /* absurd terms are sorted out there */
     }
-    *released = false;
-    struct lamport_top top = view_claim_top(experiment, NULL);
-    for (const struct view_claim *row = experiment->claims; row != NULL; row = row->next) {
-        struct election_claim claim = {row->fact.term, row->writer};
-        if (lamport_counts(&top, claim.term) && election_claim_compare(claim, highest) > 0) {
-            highest = claim;
-            *released = row->fact.released;
-        }
-    }
-    return highest;
+    return view_claim_highest(experiment, released);
 }
 
 bool render_coordinator(const struct node_core *core, const struct view_experiment *experiment, node_id *node,
