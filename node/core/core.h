@@ -117,6 +117,8 @@ enum node_request_kind {
     NODE_REQUEST_WEBHOOK, /* public_key: the new id in its first bytes; value: an allowed host, or "" and bytes: the webhook, a map */
     NODE_REQUEST_WEBHOOK_REMOVE, /* public_key: the id likewise */
     NODE_REQUEST_WEBHOOK_TEST,   /* public_key: the id likewise */
+    NODE_REQUEST_MODEL_VERSION, /* public_key: the new version's id in its first bytes; model: name, source */
+    NODE_REQUEST_MODEL_SET, /* model_subject; public_key: likewise, zeros: of the model; model: name, field, value, target, removed */
     NODE_REQUEST_EVICT,  /* node; with_vouched: nodes without another voucher are evicted, too */
     NODE_REQUEST_WITHHOLD, /* slots, for_s: the owner of the machine takes the slots back */
     NODE_REQUEST_RETURN,   /* slots: the mesh may use them again */
@@ -210,6 +212,8 @@ struct node_event {
             uint32_t trial_count; /* of a large experiment, whose whole configuration is in config_text; else 0 */
             uint8_t public_key[PUBLIC_KEY_BYTES];
             uint64_t expires_s;
+            enum fact_model_subject model_subject;
+            const struct fact_model *model; /* borrowed for the call */
             bool read_only; /* TOKEN */
             uint64_t slots; /* bit i: slot i; 0: all */
             uint64_t for_s; /* 0: until they are returned */

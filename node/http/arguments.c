@@ -89,7 +89,8 @@ bool arguments_add_part(struct arguments *arguments, const char *name, size_t na
                         size_t value_bytes)
 {
     bool is_number =
-        name_is(name, name_bytes, "trial") || name_is(name, name_bytes, "step") || name_is(name, name_bytes, "number");
+        name_is(name, name_bytes, "trial") || name_is(name, name_bytes, "step") || name_is(name, name_bytes, "number") ||
+        name_is(name, name_bytes, "version");
     uint64_t number;
     if (!begin(arguments, name, name_bytes)) {
         return false;

@@ -85,6 +85,9 @@ def every_route_answers_about_finished_and_running_work(lab):
     log_in(door)
     session = door.document("/sessions")["sessions"][0]["id"]
     values = {"node": own, "invite": invite, "session": session, "token": token["token_id"], "trial": "0", "step": step, "number": "0", "name": "API_KEY", "webhook": "0" * 16}
+    values["version"] = "1"
+    ask("POST", "/models", "/models", {"name": "API_KEY"})
+    ask("POST", "/models/API_KEY/versions", "/models/{name}/versions", {"experiment": finished, "trial": 0})
     for method, pattern, _ in known:
         if method == "GET":
             for experiment in (finished, running):
@@ -109,6 +112,9 @@ def every_route_answers_about_finished_and_running_work(lab):
             ("POST", "/slots/withhold", {"slots": [1], "for_s": 60}), ("POST", "/slots/return", {"slots": [1]}),
             ("POST", f"/nodes/{own}/withhold", {"slots": [1]}), ("POST", f"/nodes/{own}/return", {"slots": [1]}),
             ("POST", f"/nodes/{own}/drain", None), ("POST", f"/nodes/{own}/undrain", None),
+            ("POST", "/models/API_KEY/alias", {"key": "best", "version": 1}), ("POST", "/models/API_KEY/tag", {"key": "a", "value": "b"}),
+            ("POST", "/models/API_KEY/describe", {"value": "told by HTTP", "version": 1}),
+            ("DELETE", "/models/API_KEY/versions/1", None), ("DELETE", "/models/API_KEY", None),
             ("POST", "/secrets", {"name": "API_KEY", "value": "v"}), ("DELETE", "/secrets/API_KEY", None),
             ("POST", "/webhooks/hosts", {"host": "receiver"}),
             ("POST", "/tokens", {"name": "another"}), ("POST", "/invites", {"expires_s": 60}),
@@ -137,10 +143,11 @@ def without_a_token_nothing_is_told_and_a_read_only_one_changes_nothing(lab):
     reader = new_token(node, "reader", "--read-only")
     before = node.json("status")["refused"]["tokens"]
     values = {"experiment": "a1b2c3d4e5f60718", "node": "0" * 32, "invite": "0" * 16, "session": "0" * 16, "token": "0" * 16,
-              "trial": 0, "step": 1, "number": 0, "name": "API_KEY", "webhook": "0" * 16}
+              "trial": 0, "step": 1, "number": 0, "version": 1, "name": "API_KEY", "webhook": "0" * 16}
     bodies = {"label": {"label": "x"}, "describe": {"value": "x"}, "priority": {"priority": 1}, "max_trials": {"max_trials": 1},
               "max_slots": {"max_slots": 1}, "experiments": {"config": "name: x"}, "tokens": {"name": "x"}, "secrets": {"name": "X", "value": "x"}, "webhooks": {"url": "http://x", "on": ["failed"]},
-              "hosts": {"host": "x"}}
+              "hosts": {"host": "x"}, "models": {"name": "x"}, "versions": {"experiment": "a1b2c3d4e5f60718", "trial": 0}, "alias": {"key": "x"},
+              "tag": {"key": "x"}}
     wrong = 0
     for method, pattern, operation in operations(door):
         path = "/api/v1" + pattern.format(**values) + ("?path=x" if pattern.endswith("/file") else "")

@@ -40,6 +40,21 @@ static void say_members(struct maker *maker, const struct person people[2])
     say(maker, people[0].id, FACT_USAGE, fact_key_usage(FACT_USAGE_DAY, usage.number), &usage);
 }
 
+/* A model with two versions that claim one number, and an alias. */
+static void say_model(struct maker *maker, const struct person people[2])
+{
+    static const uint8_t none[FACT_VERSION_BYTES] = {0};
+    struct fact_model exists = {.lamport = 1, .name = "net", .number = 1700000000000};
+    say(maker, people[0].id, FACT_MODEL, fact_key_model("net", FACT_MODEL_EXISTS, none, ""), &exists);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint8_t id[FACT_VERSION_BYTES] = {(uint8_t)(1 + i)};
+        struct fact_model version = {.name = "net", .number = 1, .source = {.experiment = make_experiment_id(0), .trial = i, .source = "models:/m-1"}};
+        say(maker, people[i].id, FACT_MODEL, fact_key_model("net", FACT_MODEL_VERSION, id, ""), &version);
+    }
+    struct fact_model alias = {.lamport = 1, .name = "net", .field = "champion", .number = 1, .target = {1}};
+    say(maker, people[1].id, FACT_MODEL, fact_key_model("net", FACT_MODEL_ALIAS, none, "champion"), &alias);
+}
+
 static void say_experiment(struct maker *maker, const struct person people[2])
 {
     static uint8_t packed[CONFIG_PACKED_BYTES_MAX];
@@ -203,6 +218,7 @@ uint32_t seed_records_make(struct made out[SEED_RECORDS_MAX])
     struct person people[2] = {make_person(0), make_person(1)};
     struct maker maker = {out, 0};
     say_members(&maker, people);
+    say_model(&maker, people);
     say_experiment(&maker, people);
     say_attempt(&maker, people, 0, FACT_COMPLETED);
     say_attempt(&maker, people, 1, FACT_FAILED);

@@ -169,6 +169,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_USAGE:
         fact_usage_pack(writer, fact);
         break;
+    case FACT_MODEL:
+        fact_model_pack(writer, fact);
+        break;
     case FACT_SLOT:
         fact_slot_pack(writer, fact);
         break;

@@ -21,7 +21,7 @@ static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE, 
                                        FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
                                        FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE, FACT_STOP,
                                        FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_SEARCH_PAUSE, FACT_SEARCHER, FACT_ANNOTATION,
-                                       FACT_PART, FACT_TOKEN, FACT_SECRET, FACT_WEBHOOK, FACT_DELIVERY, FACT_USAGE};
+                                       FACT_PART, FACT_TOKEN, FACT_SECRET, FACT_WEBHOOK, FACT_DELIVERY, FACT_USAGE, FACT_MODEL};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -32,6 +32,7 @@ union any_fact {
     struct fact_webhook webhook;
     struct fact_delivery delivery;
     struct fact_usage usage;
+    struct fact_model model;
     struct fact_token token;
     struct fact_slot slot;
     struct fact_experiment experiment;
@@ -395,6 +396,27 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
             out->secret.copy_count = below(random, sizeof metrics / FACT_SECRET_COPY_BYTES);
         }
         return fact_key_secret("API_KEY", below(random, 256));
+    case FACT_MODEL: {
+        static const char text[] = "what is said";
+        enum fact_model_subject subject = (enum fact_model_subject)below(random, FACT_MODEL_SUBJECTS);
+        bool is_version = subject == FACT_MODEL_VERSION, may_have_version = subject == FACT_MODEL_DESCRIPTION || subject == FACT_MODEL_TAG;
+        uint8_t version[FACT_VERSION_BYTES] = {(uint8_t)(is_version || (may_have_version && below(random, 2) == 0))};
+        out->model = (struct fact_model){.lamport = is_version ? 0 : 1 + random_number(random) / 2, .removed = below(random, 2) == 0,
+                                         .number = 1 + below(random, FACT_MODEL_NUMBER_MAX), .value = text, .value_bytes = below(random, sizeof text)};
+        bytes_copy_text(out->model.name, sizeof out->model.name, "net");
+        if (subject == FACT_MODEL_TAG || subject == FACT_MODEL_ALIAS) {
+            bytes_copy_text(out->model.field, sizeof out->model.field, "champion");
+        }
+        if (is_version) {
+            out->model.source.created_ms = random_number(random);
+            out->model.source.trial = below(random, 1000);
+            out->model.source.attempt = below(random, 1000);
+            out->model.source.step = random_number(random);
+            out->model.source.blob.bytes[0] = (uint8_t)below(random, 256);
+            bytes_copy_text(out->model.source.source, sizeof out->model.source.source, "models:/m-1");
+        }
+        return fact_key_model("net", subject, version, out->model.field);
+    }
     case FACT_WEBHOOK:
         out->webhook = (struct fact_webhook){.removed = below(random, 2) == 1, .created_s = random_number(random), .live = metrics, .away = metrics};
         out->webhook.live_count = below(random, sizeof metrics / EXPERIMENT_ID_BYTES);
@@ -609,6 +631,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_secret_read(record, &out->secret);
     case FACT_WEBHOOK:
         return fact_webhook_read(record, &out->webhook);
+    case FACT_MODEL:
+        return fact_model_read(record, &out->model);
     case FACT_DELIVERY:
         return fact_delivery_read(record, &out->delivery);
     case FACT_USAGE:
@@ -763,6 +787,11 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_USAGE:
         return SAME(usage.number) && SAME(usage.row_count) &&
                memcmp(a->usage.rows, b->usage.rows, a->usage.row_count * sizeof a->usage.rows[0]) == 0;
+    case FACT_MODEL:
+        return SAME(model.lamport) && SAME(model.removed) && SAME(model.name) && SAME(model.field) && SAME(model.number) && SAME(model.target) &&
+               SAME(model.value_bytes) && memcmp(a->model.value, b->model.value, a->model.value_bytes) == 0 && SAME(model.source.created_ms) &&
+               SAME(model.source.trial) && SAME(model.source.attempt) && SAME(model.source.step) && SAME(model.source.blob) &&
+               SAME(model.source.source) && SAME(model.source.experiment);
     case FACT_DELIVERY:
         return SAME(delivery.number) && SAME(delivery.state) && SAME(delivery.tries) && SAME(delivery.status) && SAME(delivery.tried_s) &&
                SAME(delivery.event) && SAME(delivery.hook) && SAME(delivery.trial) && SAME(delivery.attempt) && SAME(delivery.rank) &&
@@ -1008,6 +1037,14 @@ static void check_bounds(const struct record *record, const union any_fact *fact
             check_text(row->label, sizeof row->label);
             check_text(row->model, sizeof row->model);
         }
+        break;
+    case FACT_MODEL:
+        check_text(fact->model.name, sizeof fact->model.name);
+        check_text(fact->model.field, sizeof fact->model.field);
+        check_text(fact->model.source.source, sizeof fact->model.source.source);
+        check_text(fact->model.source.path, sizeof fact->model.source.path);
+        check_text(fact->model.source.link, sizeof fact->model.source.link);
+        assert_true(fact->model.value_bytes <= FACT_MODEL_VALUE_MAX);
         break;
     case FACT_DELIVERY:
         assert_true(fact->delivery.state < FACT_DELIVERY_STATES && fact->delivery.event < FACT_HOOK_EVENTS);

@@ -238,6 +238,17 @@ static const struct option_rule checkpoint_get_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct option_rule model_register_options[] = {
+    {"name", "NAME", "what the model is called; default: the experiment's name"},
+    {"alias", "ALIAS", "a name for the new version, such as champion"},
+    {NULL, NULL, NULL},
+};
+
+static const struct option_rule model_get_options[] = {
+    {"unpack", NULL, "write the files that a checkpoint consists of, if run.save of the Python package wrote it"},
+    {NULL, NULL, NULL},
+};
+
 static const struct option_rule delete_options[] = {
     {"yes", NULL, "do not ask, even on a terminal"},
     {NULL, NULL, NULL},
@@ -496,6 +507,20 @@ const struct command cli_commands[] = {
      command_checkpoint_get},
     {"checkpoint verify", "EXP/TRIAL", "let every node that holds a copy read it and check its hash", trial_details,
      no_options, 1, 1, command_checkpoint_verify},
+    {"model ls", "[MODEL]", "the registered models, or the versions of one", "MODEL is a name of shoal model ls.\n", no_options, 0, 1,
+     command_model_ls},
+    {"model register", "EXP[/TRIAL[@STEP]]", "make a checkpoint of a trial the next version of a model",
+     "The newest checkpoint, or that of STEP; of a trial without checkpoints the files that its program has left. It is kept, whatever the\n"
+     "options save_... say, until shoal model rm, and its experiment is not deleted before.\n" EXPERIMENT_DETAILS ONLY_TRIAL_DETAILS,
+     model_register_options, 1, 1, command_model_register},
+    {"model alias", "MODEL VERSION ALIAS", "let a name stand for a version of a model, in place of the one that it stands for now",
+     "VERSION is a number of shoal model ls MODEL. ALIAS has letters, digits, _ and -.\n", no_options, 3, 3, command_model_alias},
+    {"model unalias", "MODEL ALIAS", "take an alias back", NULL, no_options, 2, 2, command_model_unalias},
+    {"model get", "MODEL DIR", "write a version of a model into DIR",
+     "MODEL is NAME, for the newest version, NAME@ALIAS or NAME/VERSION. A checkpoint as shoal checkpoint get writes it, files as shoal output get does.\n", model_get_options, 2, 2, command_model_get},
+    {"model rm", "MODEL", "remove a model with all of its versions, or one version",
+     "MODEL is NAME, or NAME/VERSION. The trials and their checkpoints stay as long as their experiments keep them. On a terminal you are asked first.\n", delete_options, 1, 1,
+     command_model_rm},
     {"output ls", "EXP/TRIAL [PATH]", "the files that a trial's program has left", output_details, no_options, 1, 2,
      command_output_ls},
     {"output get", "EXP/TRIAL [PATH] [DIR]", "write these files, or those below PATH, into DIR",

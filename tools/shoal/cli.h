@@ -59,6 +59,12 @@ int command_evict(struct cli *cli, const struct arguments *arguments); /* comman
 int command_open(struct cli *cli, const struct arguments *arguments); /* command_door.c */
 int command_connect(struct cli *cli, const struct arguments *arguments); /* command_connect.c */
 int command_token_create(struct cli *cli, const struct arguments *arguments);
+int command_model_ls(struct cli *cli, const struct arguments *arguments); /* command_models.c */
+int command_model_register(struct cli *cli, const struct arguments *arguments);
+int command_model_alias(struct cli *cli, const struct arguments *arguments);
+int command_model_unalias(struct cli *cli, const struct arguments *arguments);
+int command_model_get(struct cli *cli, const struct arguments *arguments);
+int command_model_rm(struct cli *cli, const struct arguments *arguments);
 int command_secret_set(struct cli *cli, const struct arguments *arguments); /* command_secret.c */
 int command_secret_ls(struct cli *cli, const struct arguments *arguments);
 int command_secret_rm(struct cli *cli, const struct arguments *arguments);

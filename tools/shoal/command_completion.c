@@ -61,7 +61,7 @@ static bool next_operand(const char **at, struct operand *out)
 
 /* What operands and values are completed with, by their names. */
 enum kind { KIND_NONE, KIND_EXPERIMENT, KIND_TRIAL, KIND_NODE, KIND_SLOT, KIND_INVITE, KIND_KEY, KIND_FILE, KIND_DIR, KIND_SHELL, KIND_STATE, KIND_COLUMN,
-            KIND_SECRET, KIND_WEBHOOK, KIND_WEBHOOK_EVENT, KIND_EVENT, KIND_USAGE };
+            KIND_SECRET, KIND_MODEL, KIND_WEBHOOK, KIND_WEBHOOK_EVENT, KIND_EVENT, KIND_USAGE };
 
 #define STATE_WORDS "queued running paused completed cancelled failed"
 #define WEBHOOK_EVENT_WORDS "completed failed best node_lost"
@@ -79,7 +79,7 @@ static enum kind kind_of(const char *name)
     } rows[] = {{"EXP", KIND_EXPERIMENT}, {"EXP/TRIAL", KIND_TRIAL}, {"EXP/TRIAL@STEP", KIND_TRIAL}, {"NODE", KIND_NODE},
                 {"SLOT", KIND_SLOT},      {"ID", KIND_INVITE},       {"KEY=VALUE", KIND_KEY},        {"FILE", KIND_FILE},
                 {"DIR", KIND_DIR},        {"SHELL", KIND_SHELL},     {"STATE", KIND_STATE},        {"COLUMN", KIND_COLUMN},
-                {"SECRET", KIND_SECRET},  {"WEBHOOK", KIND_WEBHOOK}, {"KIND", KIND_EVENT}, {"WHAT", KIND_USAGE}, {"EVENT", KIND_WEBHOOK_EVENT}};
+                {"SECRET", KIND_SECRET},  {"MODEL", KIND_MODEL}, {"WEBHOOK", KIND_WEBHOOK}, {"KIND", KIND_EVENT}, {"WHAT", KIND_USAGE}, {"EVENT", KIND_WEBHOOK_EVENT}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(name, rows[i].name) == 0) {
             return rows[i].kind;
@@ -100,6 +100,7 @@ static const struct source sources[] = {
     {"slots", "slots", "NR > 1 { print $2 }"},
     {"invites", "invite --list", "NR > 1 { print $1 }"},
     {"secrets", "secret ls", "NR > 1 { print $1 }"},
+    {"models", "model ls", "NR > 1 { print $1 }"},
     {"webhooks", "webhook ls", "NR > 1 { print $1 }"},
     {"keys", "submit --help-config", "/^[a-z_.]+  [(]/ { print $1 }"},
 };
@@ -155,6 +156,7 @@ static const char bash_engine[] =
     "    SLOT) _shoal_words \"$(_shoal_slots)\" ;;\n"
     "    ID) _shoal_words \"$(_shoal_invites)\" ;;\n"
     "    SECRET) _shoal_words \"$(_shoal_secrets)\" ;;\n"
+    "    MODEL) _shoal_words \"$(_shoal_models)\" ;;\n"
     "    WEBHOOK) _shoal_words \"$(_shoal_webhooks)\" ;;\n"
     "    EVENT) _shoal_words '" WEBHOOK_EVENT_WORDS "' ;;\n"
     "    KEY=VALUE)\n"
@@ -350,7 +352,7 @@ static const char *zsh_action(const char *value)
         [KIND_NODE] = "_shoal_nodes", [KIND_SLOT] = "_shoal_slots",           [KIND_INVITE] = "_shoal_invites",
         [KIND_KEY] = "_shoal_keys -S =", [KIND_FILE] = "_files",              [KIND_DIR] = "_files -/",
         [KIND_SHELL] = "(bash zsh fish)",  [KIND_STATE] = "(" STATE_WORDS ")", [KIND_COLUMN] = "(" COLUMN_WORDS ")",
-        [KIND_SECRET] = "_shoal_secrets",  [KIND_WEBHOOK] = "_shoal_webhooks", [KIND_EVENT] = "(" EVENT_WORDS ")",
+        [KIND_SECRET] = "_shoal_secrets",  [KIND_MODEL] = "_shoal_models",  [KIND_WEBHOOK] = "_shoal_webhooks", [KIND_EVENT] = "(" EVENT_WORDS ")",
         [KIND_USAGE] = "(" USAGE_WORDS ")",
         [KIND_WEBHOOK_EVENT] = "(" WEBHOOK_EVENT_WORDS ")"};
     return actions[kind_of(value)];
@@ -508,6 +510,7 @@ static const char *fish_candidates(const char *value)
                                              [KIND_STATE] = " -x -a '" STATE_WORDS "'",
                                              [KIND_COLUMN] = " -x -a '" COLUMN_WORDS "'",
                                              [KIND_SECRET] = " -x -a '(__shoal_secrets)'",
+                                             [KIND_MODEL] = " -x -a '(__shoal_models)'",
                                              [KIND_WEBHOOK] = " -x -a '(__shoal_webhooks)'",
                                              [KIND_WEBHOOK_EVENT] = " -x -a '" WEBHOOK_EVENT_WORDS "'",
                                              [KIND_EVENT] = " -x -a '" EVENT_WORDS "'",

@@ -804,17 +804,20 @@ static int get_part(struct cli *cli, const struct target *target, uint32_t part,
     return code;
 }
 
+int target_get_checkpoint(struct cli *cli, const struct target *target, const char *name, bool unpacks, const char *dir)
+{
+    struct parts parts = {0};
+    (void)snprintf(parts.set, sizeof parts.set, "%s", name);
+    int code = get_part(cli, target, 0, &parts, unpacks, dir);
+    for (uint32_t part = 1; part < parts.count && code == CLI_DONE; part++) {
+        code = get_part(cli, target, part, &parts, unpacks, dir);
+    }
+    return code;
+}
+
 int command_checkpoint_get(struct cli *cli, const struct arguments *arguments)
 {
     struct target target;
-    struct parts parts = {0};
-    bool unpacks = options_has(arguments, "unpack");
     int code = target_read_one(cli, arguments->operands[0], true, &target);
-    if (code == CLI_DONE) {
-        code = get_part(cli, &target, 0, &parts, unpacks, arguments->operands[1]);
-    }
-    for (uint32_t part = 1; part < parts.count && code == CLI_DONE; part++) {
-        code = get_part(cli, &target, part, &parts, unpacks, arguments->operands[1]);
-    }
-    return code;
+    return code == CLI_DONE ? target_get_checkpoint(cli, &target, "", options_has(arguments, "unpack"), arguments->operands[1]) : code;
 }

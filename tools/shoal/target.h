@@ -23,6 +23,9 @@ int target_read_one(struct cli *cli, const char *text, bool allows_step, struct 
 /* Connects and begins a request about the target, with `more` arguments besides experiment and trial. */
 int target_begin(struct cli *cli, const char *op, const struct target *target, uint32_t more, struct client *client);
 
+/* Writes a checkpoint of the target into the directory, as shoal checkpoint get does; `name`: that of the checkpoint, "" of any. */
+int target_get_checkpoint(struct cli *cli, const struct target *target, const char *name, bool unpacks, const char *dir);
+
 /* Warns of the nodes that could not be reached and may hold more of a stream; `document` is the stream's last reply. */
 void target_warn_unreachable(struct cli *cli, const msgpack_object *document);
 

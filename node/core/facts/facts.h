@@ -50,6 +50,7 @@
     ROW(SECRET, 43, secret, false, fold_secret) /* a value that only the nodes with a copy can open */ \
     ROW(WEBHOOK, 44, webhook, false, fold_webhook) /* an address that is told of the mesh's events */ \
     ROW(DELIVERY, 45, delivery, true, fold_delivery) /* what became of telling a webhook of an event */ \
+    ROW(MODEL, 46, model, false, fold_model) /* a registered model, one of its versions, or what is said of either */ \
     ROW(USAGE, 47, usage, false, fold_nothing) /* an owner about the time of its slots in one day or one month */
 
 enum fact_kind {
@@ -123,6 +124,7 @@ struct fact_slot_info {
 
 #define FACT_READS_USAGE (UINT64_C(1) << 16) /* USAGE: the node counts what its slots are used for */
 #define FACT_READS_WAITS (UINT64_C(1) << 18) /* depends_on and start_after (config_needs_waits), `waived` of CONTROL: the node begins no trial early */
+#define FACT_READS_MODELS (UINT64_C(1) << 13) /* MODEL: the node keeps the checkpoints and files of model versions */
 
 #define FACT_CERTIFICATE_HASH_BYTES 32
 
@@ -309,6 +311,55 @@ uint32_t fact_usage_first_day(uint32_t month);
 /* Adds to the row with the same texts. A record that is full takes a new row for the user's row without a label, or for the row
  * without texts, for which there is always room. Sums end at FACT_USAGE_MS_MAX. */
 void fact_usage_add(struct fact_usage *fact, const struct fact_usage_row *row);
+#define FACT_MODEL_NAME_BYTES 256   /* of a model, a tag or an alias, with the NUL */
+#define FACT_MODEL_VALUE_MAX 5000   /* of a description or the value of a tag */
+#define FACT_MODEL_SOURCE_BYTES 1024
+#define FACT_MODEL_LINK_BYTES 512
+#define FACT_MODEL_HASH_BYTES 16    /* of a name, in keys */
+#define FACT_VERSION_BYTES 8        /* the id of a version: drawn, never all zeros */
+#define FACT_MODEL_NUMBER_MAX 999999 /* that a version can claim */
+
+/* What a record MODEL is about. */
+enum fact_model_subject {
+    FACT_MODEL_VERSION,     /* a version; one member's word that it is removed counts, for ever */
+    FACT_MODEL_EXISTS,      /* the model itself: registered, or removed */
+    FACT_MODEL_DESCRIPTION, /* of the model or a version */
+    FACT_MODEL_TAG,         /* likewise */
+    FACT_MODEL_ALIAS,       /* a name for a version */
+    FACT_MODEL_SUBJECTS
+};
+
+/* Part of a version: where it comes from. Never changed. */
+struct fact_model_source {
+    uint64_t created_ms;      /* since 1970 */
+    experiment_id experiment; /* the trial whose checkpoint or files it is */
+    uint32_t trial;
+    uint32_t attempt;
+    uint64_t step;
+    hash256 blob; /* the checkpoint, of several parts their name (fact_part_name); none: files that the trial's program left */
+    char run[33];   /* of MLflow; "": none; so are the others */
+    char model[40]; /* the id of a logged model */
+    char source[FACT_MODEL_SOURCE_BYTES]; /* as MLflow's client said */
+    char path[FACT_MODEL_SOURCE_BYTES];   /* of files: where they lie among the trial's (docs/wire.md, "Outputs"); "": all of them */
+    char link[FACT_MODEL_LINK_BYTES];
+};
+
+/* The model registry. Key: hash of the model's name, u8 subject, id of a version (zeros: of the model itself), and of a TAG or an
+ * ALIAS the hash of its name. A version is written once, by the node that has given it its number, and perhaps removed. All others are
+ * registers, in which the highest lamport counts; of equal (concurrent) ones a value that is set, an alias of the greater number, then
+ * the greater writer's. */
+struct fact_model {
+    uint64_t lamport; /* of a VERSION 0, else at least 1 */
+    bool removed;     /* the version is removed, or the value taken back */
+    char name[FACT_MODEL_NAME_BYTES];  /* of the model */
+    char field[FACT_MODEL_NAME_BYTES]; /* TAG, ALIAS: its name; else "" */
+    uint64_t number; /* VERSION: which it claims (view_model_version_number); ALIAS: the one that its version claims; EXISTS: when it was
+                      * registered, milliseconds since 1970; else 0 */
+    uint8_t target[FACT_VERSION_BYTES]; /* ALIAS: the version; else zeros */
+    const char *value; /* DESCRIPTION, TAG: a text of the record, without a NUL; else empty */
+    uint32_t value_bytes;
+    struct fact_model_source source; /* VERSION; else zeros */
+};
 
 /* An owner about one of its slots. Key: u8 slot index. */
 struct fact_slot {
@@ -788,6 +839,10 @@ struct fact_key fact_key_usage(enum fact_usage_span span, uint32_t number); /* U
 struct fact_key fact_key_webhook(const uint8_t id[FACT_HOOK_BYTES]); /* WEBHOOK */
 struct fact_key fact_key_delivery(experiment_id experiment, const uint8_t subject[FACT_SUBJECT_BYTES]); /* DELIVERY */
 
+/* MODEL; `field`: of TAG and ALIAS its name, else "". */
+struct fact_key fact_key_model(const char *name, enum fact_model_subject subject, const uint8_t version[FACT_VERSION_BYTES],
+                               const char *field);
+
 /* STOP, SEARCH_STOP, SEARCH_PAUSE; also the key by which rendezvous hashing ranks the nodes for a trial's checkpoints, series and the like. */
 struct fact_key fact_key_trial(experiment_id experiment, uint32_t trial);
 
@@ -812,6 +867,14 @@ int fact_key_read_rung(const struct record *record, uint32_t *out);      /* RESU
 int fact_key_read_log(const struct record *record, struct fact_log_name *log, uint32_t *number); /* SEARCH_LOG */
 int fact_key_read_slot(const struct record *record, uint32_t *out);      /* SLOT */
 int fact_key_read_secret(const struct record *record, char name[FACT_NAME_BYTES], uint32_t *page); /* SECRET */
+
+/* MODEL: the subject, which may be of a later version, and the version's id. */
+int fact_key_read_model(const struct record *record, uint32_t *subject, uint8_t version[FACT_VERSION_BYTES]);
+
+/* Whether users may call a model or an alias so: text of at most 255 bytes that MLflow's addresses (models:/NAME/VERSION,
+ * models:/NAME@ALIAS) can hold. An alias has letters, digits, _ and - only, and is neither `latest` nor like v1. */
+bool fact_model_name_is_good(const char *name);
+bool fact_model_alias_is_good(const char *alias);
 
 /* True if the record is deleted along with its experiment (FACT_KINDS) and its key names one; `*out` is then the experiment. */
 bool fact_is_of_experiment(const struct record *record, experiment_id *out);
@@ -839,6 +902,7 @@ void fact_secret_pack(struct pack_writer *writer, const struct fact_secret *fact
 void fact_webhook_pack(struct pack_writer *writer, const struct fact_webhook *fact);
 void fact_delivery_pack(struct pack_writer *writer, const struct fact_delivery *fact);
 void fact_usage_pack(struct pack_writer *writer, const struct fact_usage *fact);
+void fact_model_pack(struct pack_writer *writer, const struct fact_model *fact);
 void fact_slot_pack(struct pack_writer *writer, const struct fact_slot *fact);
 void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact);
 void fact_experiment_large_pack(struct pack_writer *writer, const struct fact_experiment *fact);
@@ -879,6 +943,7 @@ int fact_secret_read(const struct record *record, struct fact_secret *out);
 int fact_webhook_read(const struct record *record, struct fact_webhook *out);
 int fact_delivery_read(const struct record *record, struct fact_delivery *out);
 int fact_usage_read(const struct record *record, struct fact_usage *out);
+int fact_model_read(const struct record *record, struct fact_model *out);
 int fact_slot_read(const struct record *record, struct fact_slot *out);
 int fact_experiment_read(const struct record *record, struct fact_experiment *out);
 int fact_experiment_large_read(const struct record *record, struct fact_experiment *out);

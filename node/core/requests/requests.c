@@ -14,6 +14,7 @@
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 #include "node/core/requests/members.h"
+#include "node/core/requests/models.h"
 #include "node/core/requests/secrets.h"
 #include "node/core/requests/tokens.h"
 #include "node/core/requests/trials.h"
@@ -688,6 +689,12 @@ static void delete(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_REFUSED, 0, text);
         return;
     }
+    if (view_pins_any(experiment)) {
+        core_reply(core, client, ERR_REFUSED, 0,
+                   "A version of a model is a checkpoint of the experiment, or its files, so the experiment is not deleted; `shoal model ls` "
+                   "lists versions, and `shoal model rm NAME/VERSION` removes one.");
+        return;
+    }
     TRACE_EVENT(&core->options.trace, event_of_experiment(EVENT_EXPERIMENT_DELETED, experiment->id),
                 "%s is deleted", experiment->config->name);
     uint8_t bytes[8];
@@ -914,6 +921,12 @@ static void receive(struct node_core *core, const struct node_event *event)
         break;
     case NODE_REQUEST_WEBHOOK_TEST:
         requests_webhook_test(core, event);
+        break;
+    case NODE_REQUEST_MODEL_VERSION:
+        requests_model_version(core, event);
+        break;
+    case NODE_REQUEST_MODEL_SET:
+        requests_model_set(core, event);
         break;
     case NODE_REQUEST_EVICT:
         requests_evict(core, event);

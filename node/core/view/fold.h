@@ -26,6 +26,9 @@ int fold_secret(struct view *view, const struct records_entry *entry);
 int fold_webhook(struct view *view, const struct records_entry *entry);
 int fold_delivery(struct view *view, const struct records_entry *entry);
 
+/* models.c */
+int fold_model(struct view *view, const struct records_entry *entry);
+
 /* fold_experiments.c */
 int fold_experiment(struct view *view, const struct records_entry *entry);
 int fold_experiment_large(struct view *view, const struct records_entry *entry);

@@ -126,7 +126,7 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
         }
         if (!view_trial_continues(trial, &united.attempt)) {
             /* Of other values than the trial has now: no attempt begins with it. */
-            if (is_pinned || is_a_beginning(trial, united.blob)) {
+            if (is_pinned || view_pins_checkpoint(experiment, trial->index, united.blob) || is_a_beginning(trial, united.blob)) {
                 keep(row, false);
             }
             continue;
@@ -135,7 +135,8 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
         if (is_needed && has_newest) {
             MARK(newest_durable_kept_beside_newest);
         }
-        if (is_needed || is_pinned || count < experiment->config->save_trial_latest || is_a_beginning(trial, united.blob)) {
+        if (is_needed || is_pinned || count < experiment->config->save_trial_latest ||
+            view_pins_checkpoint(experiment, trial->index, united.blob) || is_a_beginning(trial, united.blob)) {
             keep(row, false);
         }
         has_newest = true;
@@ -224,7 +225,8 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
     CHECK(experiment->known);
     struct view_manifest united;
     const struct candidate candidate = candidate_of(trial, row, &united);
-    if (row->is_kept || view_experiment_pinned(experiment)) { /* the pin may be newer than the mark */
+    if (row->is_kept || view_experiment_pinned(experiment) ||
+        view_pins_checkpoint(experiment, trial->index, united.blob)) { /* these may be newer than the mark */
         return false;
     }
     if (!view_trial_continues(trial, &row->attempt)) {
@@ -251,7 +253,7 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
 bool retention_keeps_outputs(const struct view_experiment *experiment)
 {
     const struct config *config = experiment->config;
-    return view_experiment_pinned(experiment) || config->save_experiment_best > 0 || config->save_trial_best > 0 || config->save_trial_latest > 0;
+    return view_experiment_pinned(experiment) || view_pins_any(experiment) || config->save_experiment_best > 0 || config->save_trial_best > 0 || config->save_trial_latest > 0;
 }
 
 bool retention_keeps_output(const struct view_trial *trial, const struct view_output *output)

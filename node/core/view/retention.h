@@ -7,6 +7,7 @@
  *   of a living trial    the newest, and the newest durable one, even where the numbers above are 0
  *   of an attempt        the checkpoint that the attempt began with, until the attempt has its verdict
  *   of a pinned one      all of an experiment's checkpoints
+ *   of a model           the checkpoint that each version is
  *
  * Best is by the searcher's metric at the time of the save; a checkpoint without a metric is never among the best. Of equal
  * metrics the lower trial counts, then the older checkpoint: one saved between two validations has the metric of the first
@@ -33,7 +34,7 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
                       const struct view_manifest *row);
 
 /* Whether the outputs of the experiment's trials that are over are kept (struct fact_output): they are one thing, whatever it
- * holds, so any of save_experiment_best, save_trial_best and save_trial_latest keeps them, and so does a pin. */
+ * holds, so any of save_experiment_best, save_trial_best and save_trial_latest keeps them, and so do a pin and a version of a model. */
 bool retention_keeps_outputs(const struct view_experiment *experiment);
 
 /* Whether the output is kept, as long as those of its trial are: it is of one of the last two attempts that left a durable one,

@@ -151,6 +151,10 @@ static void experiment_free(struct view *view, struct view_experiment *experimen
     }
     view_promotion_free(view, &experiment->search);
     annotations_free(view, experiment);
+    for (struct view_pin *pin = experiment->pins, *next; pin != NULL; pin = next) {
+        next = pin->next;
+        arena_give(arena, pin, sizeof *pin);
+    }
     arena_give(arena, experiment->config, sizeof *experiment->config);
     arena_give(arena, experiment->config_bytes, experiment->config_byte_count);
     arena_give(arena, experiment, sizeof *experiment);

@@ -325,6 +325,28 @@ struct view_webhook {
     const struct records_entry *entry;
 };
 
+#define VIEW_MODEL_KEY_BYTES (FACT_MODEL_HASH_BYTES + 1 + FACT_VERSION_BYTES + FACT_MODEL_HASH_BYTES)
+
+/* One record of the model registry (struct fact_model). */
+struct view_model {
+    struct view_model *next; /* by key: those of a model stand together, its versions first; then by writer */
+    uint8_t key[VIEW_MODEL_KEY_BYTES]; /* with zeros behind a shorter one */
+    node_id writer;
+    uint64_t lamport;
+    uint64_t number;
+    bool removed;
+    const struct records_entry *entry;
+};
+
+/* A version of a model is a checkpoint, or the files, of a trial of this experiment. */
+struct view_pin {
+    struct view_pin *next; /* by version */
+    uint8_t version[FACT_VERSION_BYTES];
+    uint32_t trial;
+    hash256 blob; /* none: only files */
+    bool is_removed;
+};
+
 /* An event that only a record of a delivery tells of, and that is not over by that record. */
 struct view_delivery {
     struct view_delivery *next; /* by (experiment, subject, writer) */
@@ -462,6 +484,7 @@ struct view_experiment {
     struct view_searcher *searchers;
     struct view_search search;
     struct view_annotation *annotations;
+    struct view_pin *pins;
     /* As of the last retention_find_bar: the last one of the safe checkpoints that fill the experiment's quota of best ones. A
      * checkpoint behind the bar is not among the best. is_there false: there are too few safe checkpoints for a bar. */
     struct view_bar {
@@ -496,6 +519,7 @@ struct view {
     struct view_secret *secrets;
     struct view_webhook *webhooks;
     struct view_delivery *deliveries;
+    struct view_model *models;
     uint64_t webhook_count, secret_count; /* changes of webhooks and of secrets so far */
     bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared after the reader has acted; slots: more may fit */
     uint64_t malformed_count;                          /* records whose key or body did not decode */
@@ -831,6 +855,49 @@ const struct view_webhook *view_webhook_next(const struct view *view, const stru
 
 /* Gives back the rows of the experiment's deliveries. */
 void view_deliveries_forget(struct view *view, experiment_id experiment);
+
+/* ---- models.c ----------------------------------------------------------------------------------------------------------- */
+
+/* The first row of the first model behind the one of `row` (NULL: of all) that exists: nobody has removed it later than it was
+ * registered, or a version of it is left. NULL: there is none. A model stands for its first row in all functions below. */
+const struct view_model *view_model_next(const struct view *view, const struct view_model *row);
+
+/* The model with this name; NULL: there is none. */
+const struct view_model *view_model_find(const struct view *view, const char *name);
+
+/* The first version behind `row` (NULL: of all) that nobody has removed; NULL: there is none. */
+const struct view_model *view_model_version_next(const struct view_model *model, const struct view_model *row);
+
+/* The number of a version, for ever its own. That which it claims, unless a version with a smaller id claims the same one (each was
+ * given its number in another part of the mesh): then the claimed number, followed by six digits of the version's id. */
+uint64_t view_model_version_number(const struct view_model *model, const struct view_model *version);
+
+/* The version that has the number, or the id, now; NULL: none. */
+const struct view_model *view_model_version(const struct view_model *model, uint64_t number);
+const struct view_model *view_model_version_by_id(const struct view_model *model, const uint8_t id[FACT_VERSION_BYTES]);
+
+/* The id of a version, also of the one that a register is about (zeros: of the model). */
+const uint8_t *view_model_id(const struct view_model *row);
+enum fact_model_subject view_model_subject(const struct view_model *row);
+
+/* A number that no version of the model has claimed, `model` NULL: 1; 0: all are claimed. */
+uint64_t view_model_free_number(const struct view_model *model);
+
+/* The first register behind `row` (NULL: of all), of the model or its versions, whose value counts, is set, and is of a version that is
+ * there; NULL: there is none. Not EXISTS. */
+const struct view_model *view_model_value_next(const struct view_model *model, const struct view_model *row);
+
+/* The row that counts of a register of a model, which need not exist; it may have been taken back. NULL: never written. */
+const struct view_model *view_model_register(const struct view *view, const char *name, enum fact_model_subject subject,
+                                             const uint8_t version[FACT_VERSION_BYTES], const char *field);
+
+/* The clock to write next in a register. */
+uint64_t view_model_clock(const struct view *view, const char *name, enum fact_model_subject subject,
+                          const uint8_t version[FACT_VERSION_BYTES], const char *field, node_id self);
+
+/* Whether a version is the checkpoint `blob`, or anything, of the experiment. */
+bool view_pins_checkpoint(const struct view_experiment *experiment, uint32_t trial, hash256 blob);
+bool view_pins_any(const struct view_experiment *experiment);
 
 /* ---- groups.c: the group of an attempt as it is now --------------------------------------------------------------------- */
 

@@ -90,6 +90,29 @@ static void answer_token(struct daemon *daemon, struct client *client, struct ch
     client_reply_send(daemon, client, &reply, -1);
 }
 
+/* Of a model: its name, and the number of the version, if the request was about one. */
+static void answer_model(struct daemon *daemon, struct client *client, const struct change_waiting *waiting, const struct node_effect *effect)
+{
+    const struct view_model *model = view_model_find(node_core_view(daemon->core), waiting->model);
+    const struct view_model *version = model != NULL ? view_model_version_by_id(model, waiting->invite_key) : NULL;
+    struct client_reply reply;
+    if (!client_reply_begin(&reply, waiting->id, true, version != NULL ? 5 : 3)) {
+        return;
+    }
+    pack_text(&reply.writer, "model");
+    pack_text(&reply.writer, waiting->model);
+    if (version != NULL) {
+        char hex[2 * FACT_VERSION_BYTES + 1];
+        bytes_to_hex(hex, waiting->invite_key, FACT_VERSION_BYTES);
+        pack_text(&reply.writer, "version");
+        pack_u64(&reply.writer, view_model_version_number(model, version));
+        pack_text(&reply.writer, "version_id");
+        pack_text(&reply.writer, hex);
+    }
+    put_stored_on(daemon, effect, &reply.writer);
+    client_reply_send(daemon, client, &reply, -1);
+}
+
 /* Answers the waiting request at `link` and takes it off the list. */
 static void answer(struct daemon *daemon, struct change_waiting **link, const struct node_effect *effect)
 {
@@ -108,6 +131,8 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
             client_reply_send(daemon, client, &reply, -1);
         } else if (waiting->is_token) {
             answer_token(daemon, client, waiting, effect);
+        } else if (waiting->is_model) {
+            answer_model(daemon, client, waiting, effect);
         } else if (waiting->is_secret && client_reply_begin(&reply, waiting->id, true, 3)) {
             pack_text(&reply.writer, "secret");
             pack_text(&reply.writer, waiting->name);

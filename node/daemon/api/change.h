@@ -12,10 +12,11 @@ struct change_waiting {
     uint64_t key;        /* the core's name for the request (its "client") */
     uint64_t serial, id; /* the client and the id of its request */
     experiment_id experiment;
-    bool is_submit, is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots, is_trial, is_token, is_secret, is_webhook;
+    bool is_submit, is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots, is_trial, is_token, is_secret, is_webhook, is_model;
     uint32_t trial; /* is_trial */
     node_id node; /* is_eviction, is_drain */
-    uint8_t invite_key[PUBLIC_KEY_BYTES]; /* is_invite, is_revoke; is_token: the token's hash */
+    uint8_t invite_key[PUBLIC_KEY_BYTES]; /* is_invite, is_revoke; is_token: the token's hash; is_model: the version's id, or zeros */
+    char model[FACT_MODEL_NAME_BYTES];    /* is_model */
     char secret[80];                      /* is_token: the new token; "": it is revoked */
     char name[FACT_NAME_BYTES];           /* is_secret */
     uint64_t slots; /* is_slots: bit i for slot i */

@@ -28,7 +28,7 @@ struct shown shown_of(struct daemon *daemon, const struct view_experiment *exper
 /* What the document is about, as it is now. False: that is gone. */
 static bool look(struct daemon *daemon, const struct document *document, struct shown *out)
 {
-    *out = (struct shown){.trial = document->trial, .queue = document->queue};
+    *out = (struct shown){.trial = document->trial, .queue = document->queue, .model = document->model};
     if (experiment_id_is_none(document->experiment)) {
         return true;
     }

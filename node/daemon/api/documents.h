@@ -19,6 +19,7 @@ struct shown {
     bool is_page;                /* `page` has the trials to show; else all are */
     struct render_choice page;
     struct render_queue queue;
+    const char *model; /* of the model registry, "": all */
 };
 
 /* Writes the next part, as in render/render.h. */
@@ -38,6 +39,7 @@ struct document {
     bool has_curves, is_page;
     struct render_choice page;
     struct render_queue queue;
+    char model[FACT_MODEL_NAME_BYTES]; /* of the model registry; "": all */
     void *memory; /* of the page or the queue; owned */
     bool end;     /* `end` of the last part */
 };

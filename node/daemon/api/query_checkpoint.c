@@ -426,7 +426,7 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request,
     bool is_set_named = request_text(&request->map, "set", asked_name, sizeof asked_name);
     while (is_found && is_set_named) {
         bytes_to_hex(set_name, found.blob.bytes, HASH_BYTES);
-        if (found.set != NULL && strcmp(set_name, asked_name) == 0) {
+        if (strcmp(set_name, asked_name) == 0) {
             break;
         }
         is_found = node_core_next_checkpoint(daemon->core, &row, &found);

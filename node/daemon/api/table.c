@@ -4,6 +4,7 @@
 #include "node/daemon/api/change.h"
 #include "node/daemon/api/elsewhere.h"
 #include "node/daemon/api/files.h"
+#include "node/daemon/api/models.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/api/searcher.h"
 #include "node/daemon/api/secrets.h"
@@ -60,6 +61,7 @@ static const struct api_row rows[] = {
     {"session_revoke", API_CHANGES, sessions_revoke, 0},
     {"logout", API_OWN, sessions_end, 0},
     {"webhooks", API_READS, webhooks_list, 0},
+    {"models", API_READS, models_list, 0},
 
     {"login_code", API_LOCAL, tokens_login_code, 0},
     {"node_login_code", API_LOCAL, tokens_node_login_code, 0},
@@ -72,6 +74,13 @@ static const struct api_row rows[] = {
     {"webhook_allow", API_CHANGES, webhooks_allow, NODE_REQUEST_WEBHOOK},
     {"webhook_rm", API_CHANGES, webhooks_change, NODE_REQUEST_WEBHOOK_REMOVE},
     {"webhook_test", API_CHANGES, webhooks_change, NODE_REQUEST_WEBHOOK_TEST},
+    {"model_create", API_CHANGES, models_set, FACT_MODEL_EXISTS},
+    {"model_register", API_CHANGES, models_register, 0},
+    {"model_grant", API_LOCAL, models_grant, 0},
+    {"model_describe", API_CHANGES, models_set, FACT_MODEL_DESCRIPTION},
+    {"model_tag", API_CHANGES, models_set, FACT_MODEL_TAG},
+    {"model_alias", API_CHANGES, models_set, FACT_MODEL_ALIAS},
+    {"model_rm", API_CHANGES, models_set, FACT_MODEL_VERSION},
 
     {"submit", API_CHANGES, submit_request, 0},
     {"cancel", API_CHANGES, change_control, NODE_REQUEST_CANCEL},
@@ -105,6 +114,11 @@ static const struct api_row rows[] = {
     {"forward", API_LOCAL, shells_request, 1},
     {"trial_report", API_TRIAL, api_trial_report, 0},
     {"trial_texts", API_TRIAL, api_trial_texts, 0},
+    {"trial_model_create", API_TRIAL, models_set, FACT_MODEL_EXISTS},
+    {"trial_model_register", API_TRIAL, models_register, 0},
+    {"trial_model_describe", API_TRIAL, models_set, FACT_MODEL_DESCRIPTION},
+    {"trial_model_tag", API_TRIAL, models_set, FACT_MODEL_TAG},
+    {"trial_model_alias", API_TRIAL, models_set, FACT_MODEL_ALIAS},
     {"trial_file_put", API_TRIAL, files_put, 0},
     {"trial_file_keep", API_TRIAL, files_keep, 0},
     {"trial_file_delete", API_TRIAL, files_delete, 0},

@@ -143,7 +143,7 @@ static const struct client_door door = {
 /* What any member may ask of another node. A code for the door is no more than the token that any member can make. */
 static bool is_allowed(const struct request *request)
 {
-    static const char *const ops[] = {"withhold", "return", "node_login_code"};
+    static const char *const ops[] = {"withhold", "return", "node_login_code", "model_grant"};
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         if (pack_text_is(request->op, request->op_bytes, ops[i])) {
             return true;

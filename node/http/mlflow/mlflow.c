@@ -438,12 +438,6 @@ static bool server_info(struct work *work)
     return true;
 }
 
-static bool no_models(struct work *work)
-{
-    work->answer = json_pack("{s:[], s:[]}", "registered_models", "model_versions");
-    return true;
-}
-
 /* A row; `method` NULL: any. A path that ends in a star stands for all that begin so, and `rest` is what follows. */
 static const struct row {
     const char *method, *path;
@@ -460,8 +454,13 @@ static const struct row {
     {"GET", ARTIFACTS, artifacts_list},
     {"GET", ARTIFACTS "/*", artifacts_get},
     {"DELETE", ARTIFACTS "/*", artifacts_delete},
-    {NULL, API "registered-models/search", no_models},
-    {NULL, API "model-versions/search", no_models},
+    {NULL, API "registered-models/search", registry_search_models},
+    {NULL, API "registered-models/get", registry_get_model},
+    {NULL, API "registered-models/get-latest-versions", registry_latest},
+    {"GET", API "registered-models/alias", registry_get_by_alias},
+    {NULL, API "model-versions/search", registry_search_versions},
+    {NULL, API "model-versions/get", registry_get_version},
+    {NULL, API "model-versions/get-download-uri", registry_download_uri},
     {NULL, "/api/3.0/mlflow/server-info", server_info},
     {"POST", API "experiments/create", write_create_experiment},
     {"POST", API "experiments/delete", write_lifecycle},
@@ -483,8 +482,20 @@ static const struct row {
     {"POST", API "logged-models", models_create},
     {"POST", API "logged-models/search", models_search},
     {NULL, API "logged-models/*", models_one},
-    {"POST", API "registered-models/create", write_nothing},
-    {"POST", API "model-versions/create", write_nothing},
+    {"POST", API "registered-models/create", registry_create_model},
+    {"PATCH", API "registered-models/update", registry_describe},
+    {"DELETE", API "registered-models/delete", registry_remove},
+    {"POST", API "registered-models/rename", registry_refuse},
+    {"POST", API "registered-models/set-tag", registry_set_tag},
+    {"DELETE", API "registered-models/delete-tag", registry_set_tag},
+    {"POST", API "registered-models/alias", registry_set_alias},
+    {"DELETE", API "registered-models/alias", registry_set_alias},
+    {"POST", API "model-versions/create", registry_create_version},
+    {"PATCH", API "model-versions/update", registry_describe},
+    {"DELETE", API "model-versions/delete", registry_remove},
+    {"POST", API "model-versions/set-tag", registry_set_tag},
+    {"DELETE", API "model-versions/delete-tag", registry_set_tag},
+    {"POST", API "model-versions/transition-stage", registry_refuse},
 };
 
 bool mlflow_has(const char *path)

@@ -232,12 +232,37 @@ static bool change(struct work *work, json_t *own, const char *below)
     return strcmp(method, "DELETE") == 0 && below[0] == '\0';
 }
 
+/* Whether the request sets only the tag in which MLflow's client, after register_model, notes the versions that are a model. */
+static bool notes_versions(const struct work *work, const char *below)
+{
+    size_t i;
+    const json_t *tag, *tags = json_object_get(work->body, "tags");
+    bool is_it = strcmp(work->call->method, "PATCH") == 0 && strcmp(below, "/tags") == 0 && json_array_size(tags) > 0;
+    json_array_foreach(tags, i, tag)
+    {
+        const char *key = json_string_value(json_object_get(tag, "key"));
+        is_it = is_it && key != NULL && strcmp(key, "mlflow.modelVersions") == 0;
+    }
+    return is_it;
+}
+
+/* The caller may change the registry, and is no trial. False after an error, too. */
+static bool is_registrar(struct work *work)
+{
+    msgpack_object session;
+    return work_ask(work, "session", NULL, -1, &session) && !document_has(&session, "trial") && !document_true(&session, "read_only");
+}
+
 bool models_one(struct work *work)
 {
     struct work_run run, writer;
     char id[40];
     const char *below = work->rest + strcspn(work->rest, "/");
     bool reads = strcmp(work->call->method, "GET") == 0 && below[0] == '\0';
+    reads = reads || (notes_versions(work, below) && is_registrar(work)); /* the registry has that, so the tag is not kept */
+    if (work->status != 200) {
+        return false;
+    }
     (void)snprintf(id, sizeof id, "%.*s", (int)(below - work->rest < 39 ? below - work->rest : 39), work->rest);
     json_t *own = !reads && !work_own_or_refuse(work, &writer) ? NULL : read_model(work, id, &run);
     if (own == NULL) {

@@ -119,6 +119,25 @@ bool models_one(struct work *work); /* what is below logged-models/ID */
 bool models_search(struct work *work);
 bool models_outputs_of_run(struct work *work);
 
+/* ---- registry.c
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* The model registry: requests below registered-models and model-versions. */
+bool registry_search_models(struct work *work);
+bool registry_get_model(struct work *work);
+bool registry_latest(struct work *work);
+bool registry_get_by_alias(struct work *work);
+bool registry_search_versions(struct work *work);
+bool registry_get_version(struct work *work);
+bool registry_download_uri(struct work *work);
+bool registry_create_model(struct work *work);
+bool registry_create_version(struct work *work);
+bool registry_describe(struct work *work);
+bool registry_remove(struct work *work);
+bool registry_set_tag(struct work *work);
+bool registry_set_alias(struct work *work);
+bool registry_refuse(struct work *work);
+
 /* ---- write.c
  * --------------------------------------------------------------------------------------------------------- */
 
