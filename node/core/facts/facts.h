@@ -370,7 +370,7 @@ struct fact_slot {
     bool withheld;          /* the owner takes the slot back: its worker has been asked to leave */
     uint64_t withheld_s;    /* seconds from the request or the owner's restart on; 0: until the owner returns it */
     uint64_t since_s;       /* since when the slot is as the record says, in seconds since 1970 by the owner's clock, for display
-                             * only; of a slot that is withheld anew from the new request on. 0: records of older versions */
+                             * only; of a slot that is withheld anew from the new request on. 0: a free slot, and records of older versions */
 };
 
 /* A submitted experiment. Key: experiment id. */

@@ -28,9 +28,12 @@ static void token_hash(lease_token token, uint8_t out[16])
     }
 }
 
-/* Since when the slot is as the record will say. */
+/* Since when the slot is as the record will say. 0 of a free one: a node that restarts says the same of it as before. */
 static uint64_t slot_since(const struct node_core *core, uint32_t slot, const struct fact_slot *fact)
 {
+    if (fact->state == LEASE_FREE && !fact->withheld) {
+        return 0;
+    }
     struct fact_key key = fact_key_slot(slot);
     const struct records_entry *entry =
         records_find(&core->records, record_ident_of(core->options.self, FACT_SLOT, key.bytes, key.count));

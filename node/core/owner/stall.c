@@ -19,16 +19,24 @@ static void shift_usage(struct core_usage_slot *slot, uint64_t gap_ms)
     time_shift(&slot->counted_ms, gap_ms);
 }
 
+/* Of struct core_slot_wait until_ms and look_ms move on, and so does until_ms of struct core_passed. */
+static void shift_waits(struct core_owner *owner, uint64_t gap_ms)
+{
+    for (uint32_t slot = 0; slot < LEASE_SLOTS_MAX; slot++) {
+        time_shift(&owner->waits[slot].until_ms, gap_ms);
+        time_shift(&owner->waits[slot].look_ms, gap_ms);
+    }
+    for (uint32_t i = 0; i < CORE_PASSED_MAX; i++) {
+        time_shift(&owner->passed[i].until_ms, gap_ms);
+    }
+}
+
 void core_owner_shift(struct node_core *core, uint64_t gap_ms)
 {
     lease_shift(&core->owner->lease, gap_ms);
     for (uint32_t slot = 0; slot < LEASE_SLOTS_MAX; slot++) {
         shift_usage(&core->owner->usage.slots[slot], gap_ms);
         shift_worker(&core->owner->workers[slot], gap_ms);
-        time_shift(&core->owner->waits[slot].until_ms, gap_ms);
-        time_shift(&core->owner->waits[slot].look_ms, gap_ms);
     }
-    for (uint32_t i = 0; i < CORE_PASSED_MAX; i++) {
-        time_shift(&core->owner->passed[i].until_ms, gap_ms);
-    }
+    shift_waits(core->owner, gap_ms);
 }
