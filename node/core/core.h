@@ -20,6 +20,7 @@
 #include "gossip/message.h"
 #include "node/core/facts/config.h"
 #include "node/core/facts/facts.h"
+#include "node/core/facts/policy.h"
 
 #define NODE_MEMBERS_MAX 1024 /* nodes of a mesh */
 #define NODE_REPLY_BYTES 512  /* the sentence of a reply, with its NUL */
@@ -86,6 +87,7 @@ enum node_event_kind {
     NODE_EVENT_DISK,           /* u.disk: the disk is full, or is no longer */
     NODE_EVENT_KEY,            /* u.key: the answer to NODE_EFFECT_NEW_KEY */
     NODE_EVENT_SLOT_BUSY,      /* u.busy: whether a program outside Shoal uses the slot's device; repeated now and then */
+    NODE_EVENT_LOOK,           /* u.look: what the machine shows (node/core/facts/policy.h); repeated every some seconds */
     NODE_EVENT_PROGRAMS,       /* bytes: which programs this machine has, the body of a record (fact_programs_pack); repeated
                                   now and then */
     NODE_EVENT_SEARCHER_STARTED, /* u.searcher: the process of the program runs; its first words are to come */
@@ -122,6 +124,7 @@ enum node_request_kind {
     NODE_REQUEST_EVICT,  /* node; with_vouched: nodes without another voucher are evicted, too */
     NODE_REQUEST_WITHHOLD, /* slots, for_s: the owner of the machine takes the slots back */
     NODE_REQUEST_RETURN,   /* slots: the mesh may use them again */
+    NODE_REQUEST_POLICY,   /* bytes: what the owner says of its slots, the body of a record (fact_policy_pack) */
     NODE_REQUEST_DRAIN,    /* node (any of the mesh), at_once: the node gets no new work */
     NODE_REQUEST_UNDRAIN,  /* node */
     NODE_REQUEST_LEAVE,  /* the node leaves the mesh; answered once no worker runs here and all other nodes know */
@@ -291,6 +294,7 @@ struct node_event {
             uint32_t slot;
             bool is_busy;
         } busy;
+        struct policy_look look;
         struct {
             bool ok; /* false: the disk refused it */
             uint8_t public_key[PUBLIC_KEY_BYTES];

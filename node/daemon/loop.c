@@ -369,6 +369,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     daemon_outputs_tick(daemon, now_ms);
     daemon_gpu_busy_tick(daemon, now_ms);
     daemon_look_tick(daemon, now_ms);
+    daemon_owner_look_tick(daemon, now_ms);
     daemon_count_tick(daemon, now_ms);
     daemon_event_files_tick(daemon, now_ms);
     daemon_programs_tick(daemon, now_ms);

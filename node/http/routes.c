@@ -87,6 +87,8 @@ static const struct route rows[] = {
 
     {"POST", "/slots/withhold", "withhold", ROUTE_DOCUMENT, "slots:n for_s:u", "Take slots of this node back", NULL},
     {"POST", "/slots/return", "return", ROUTE_DOCUMENT, "slots:n", "Give slots of this node to the mesh", NULL},
+    {"POST", "/owner/policy", "owner_policy", ROUTE_DOCUMENT, "hours:t load_percent:u activity:b back_after_s:u",
+     "Say when this node's slots are its owner's", NULL},
     {"POST", "/nodes/{node}/withhold", "node_withhold", ROUTE_DOCUMENT, "slots:n for_s:u", "Take slots of a node back", NULL},
     {"POST", "/nodes/{node}/return", "node_return", ROUTE_DOCUMENT, "slots:n", "Give slots of a node to the mesh", NULL},
     {"POST", "/nodes/{node}/drain", "drain", ROUTE_DOCUMENT, "now:b", "Give a node no new work", NULL},

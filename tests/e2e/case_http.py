@@ -110,6 +110,7 @@ def every_route_answers_about_finished_and_running_work(lab):
             ("POST", f"/experiments/{finished}/archive", None), ("POST", f"/experiments/{finished}/pin", None),
             ("POST", f"/experiments/{finished}/pin", {"remove": True}), ("POST", f"/experiments/{running}/cancel", None),
             ("POST", "/slots/withhold", {"slots": [1], "for_s": 60}), ("POST", "/slots/return", {"slots": [1]}),
+            ("POST", "/owner/policy", {"hours": "9-18 mon-fri", "load_percent": 90}), ("POST", "/owner/policy", {}),
             ("POST", f"/nodes/{own}/withhold", {"slots": [1]}), ("POST", f"/nodes/{own}/return", {"slots": [1]}),
             ("POST", f"/nodes/{own}/drain", None), ("POST", f"/nodes/{own}/undrain", None),
             ("POST", "/models/API_KEY/alias", {"key": "best", "version": 1}), ("POST", "/models/API_KEY/tag", {"key": "a", "value": "b"}),

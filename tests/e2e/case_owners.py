@@ -1,6 +1,11 @@
 """Owners take their slots back, and nodes are emptied, under running trials: work moves, and nothing is run again."""
 
+import getpass
+import os
+import re
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -120,9 +125,70 @@ def what_runs_on_a_machine_is_told(lab):
     again = wait_until(lambda: told(alder, "birch")["withheld"]["until_s"] - held["since_s"] >= 7200, 20, "the longer time")
     expect(again, "the time of the second request does not count")
     line = next(line for line in alder.run("owner", "birch").splitlines() if "trial" in line)
-    expect(f"leased, trial 0 of guest ({identity[:8]}) from alder since " in line, f"the line is: {line}")
+    expect(f"leased, trial 0 of guest ({identity[:8]}) by {getpass.getuser()} from alder since " in line, f"the line is: {line}")
     birch.kill_machine()
     wait_until(lambda: "birch is dead: this is what was known last" in alder.run("owner", "birch"), 30, "birch to be known dead")
+
+
+BUSY = "while True: pass"
+
+
+@case(limit_s=150)
+def a_policy_takes_the_slot_back_while_others_compute(lab):
+    """Other processes compute: the trial goes on elsewhere, no step lost; without the policy the slot is the mesh's again."""
+    mesh = lab.mesh(2, slots="cpu:1")
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], single(log, **LENGTH | {"epochs": LONG * LENGTH["epochs"]}) | {"resources": {"slots_per_trial": 1}})
+    wait_step(log, identity, 60)
+    host = mesh.by_name(hosts(mesh, identity).pop())
+    other = next(node for node in mesh.nodes if node is not host)
+    expect("has no policy" in host.run("owner", "policy"), "a node has a policy from the beginning")
+    others = [subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) for _ in range(os.cpu_count())]
+    lab.at_end += [process.kill for process in others]
+    host.run("owner", "policy", "--load", "1%", "--back-after", "1h")
+    wait_until(lambda: slots_of(other, host.name) == {0: "withheld"}, 60, "the slot to be its owner's")
+    for process in others:  # an hour has to pass now
+        process.kill()
+    policy = host.json("owner")["policy"]
+    expect((policy["why"], policy["load_percent"], policy["back_after_s"]) == ("load", 1, 3600), f"the policy is {policy}")
+    expect(policy == other.json("owner", host.name)["policy"] == node_row(other, host.name)["policy"], "the nodes tell other policies")
+    for words in (["nodes"], ["owner", host.name], ["owner", "policy"]):
+        viewer = host if words[-1] == "policy" else other
+        expect("its owner's since" in viewer.run(*words), f"shoal {' '.join(words)} tells no reason: {viewer.run(*words)}")
+    expect("withheld: load" in other.run("slots"), f"shoal slots tells no reason: {other.run('slots')}")
+    wait_step(log, identity, 70, attempt=2)
+    expect(hosts(mesh, identity) == {other.name}, "the second attempt runs where the owner is")
+    host.kill_daemon(signal.SIGTERM)
+    host.start()
+    is_kept = slots_of(host, host.name) == {0: "withheld"} and host.json("owner")["policy"]["why"] == "load"
+    expect(is_kept, "after a restart the slot is the mesh's")
+    steps = [step.step for step in read_steps(log, identity)]
+    expect(steps == list(range(steps[0], steps[0] + len(steps))), f"steps are lost or run again: {steps}")
+    other.run("cancel", identity)
+    host.run("owner", "policy", "--off")
+    wait_until(lambda: slots_of(other, host.name) == {0: "free"}, 20, "the slot to be the mesh's again")
+    expect(host.json("owner")["policy"] is None, "a policy that was ended is shown")
+
+
+@case(limit_s=90)
+def what_a_person_wants_counts_before_the_policy(lab):
+    """Hours that never end: a slot returned by hand stays the mesh's, and one withheld by hand stays withheld beyond the policy."""
+    node = lab.mesh(1, slots="cpu:3").nodes[0]
+    node.run("withhold", "2")
+    node.run("owner", "policy", "--hours", "0-24")
+    wait_until(lambda: slots_of(node, node.name) == {0: "withheld", 1: "withheld", 2: "withheld"}, 20, "the slots to be their owner's")
+    line = node.run("owner").splitlines()[0]
+    expect(re.search(r"is its owner's until .* 00:00:00: these are its hours \(0-24\)", line), f"the line is: {line}")
+    node.run("withhold", "0", "--return")
+    node.run("withhold", "1")
+    time.sleep(3)  # one look at the machine, and more
+    expect(slots_of(node, node.name) == {0: "free", 1: "withheld", 2: "withheld"}, f"{slots_of(node, node.name)}")
+    node.run("owner", "policy", "--off")
+    wait_until(lambda: node.json("owner")["policy"] is None, 20, "the policy to end")
+    expect(slots_of(node, node.name) == {0: "free", 1: "withheld", 2: "withheld"}, "the end of the policy returns what a person withholds")
+    for words, code in ((["--hours", "9-18 someday"], 2), (["--load", "0%"], 2), (["--load", "101"], 2), (["--back-after", "5m"], 2),
+                        (["--off", "--activity"], 2), (["--activity", "--back-after", "8d"], 2)):
+        refusal(node, "owner", "policy", *words, code=code)
 
 
 @case(limit_s=90)

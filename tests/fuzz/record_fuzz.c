@@ -20,6 +20,7 @@ union fact {
     struct fact_invite invite;
     struct fact_token token;
     struct fact_secret secret;
+    struct fact_policy policy;
     struct fact_webhook webhook;
     struct fact_delivery delivery;
     struct fact_usage usage;
@@ -44,7 +45,7 @@ union fact {
 
 /* Each kind's reader, and its packer on what was read. */
 #define KINDS(X)                                                                                                         \
-    X(FACT_MEMBER, member) X(FACT_NODE, node) X(FACT_INVITE, invite) X(FACT_TOKEN, token) X(FACT_SECRET, secret) X(FACT_WEBHOOK, webhook) X(FACT_DELIVERY, delivery) X(FACT_USAGE, usage) X(FACT_MODEL, model) X(FACT_SLOT, slot) X(FACT_EXPERIMENT, experiment)    \
+    X(FACT_MEMBER, member) X(FACT_NODE, node) X(FACT_INVITE, invite) X(FACT_TOKEN, token) X(FACT_SECRET, secret) X(FACT_POLICY, policy) X(FACT_WEBHOOK, webhook) X(FACT_DELIVERY, delivery) X(FACT_USAGE, usage) X(FACT_MODEL, model) X(FACT_SLOT, slot) X(FACT_EXPERIMENT, experiment)    \
     X(FACT_CONTROL, control) X(FACT_CLAIM, claim) X(FACT_ATTEMPT, attempt) X(FACT_WORKER, worker)                         \
     X(FACT_VERDICT, verdict) X(FACT_MANIFEST, manifest) X(FACT_PART, part) X(FACT_OUTPUT, output) X(FACT_EXPERIMENT_LARGE, experiment_large) \
     X(FACT_ATTEMPT_LARGE, attempt_large) X(FACT_GENERATION_LARGE, generation_large) X(FACT_STOP, stop)     \

@@ -28,6 +28,9 @@ static void say_members(struct maker *maker, const struct person people[2])
     say(maker, people[0].id, FACT_INVITE, fact_key_public_key(people[1].public_key), &invite);
     struct fact_token token = {.expires_s = 2000000000, .read_only = true, .created_s = 1700000000, .name = "grafana"};
     say(maker, people[0].id, FACT_TOKEN, fact_key_public_key(people[1].public_key), &token);
+    struct fact_policy policy = {.hours_count = 1, .hours = {{31, 540, 1080}}, .load_percent = 50, .activity = true,
+                                 .back_after_s = 600, .why = FACT_POLICY_HOURS, .since_s = 1700000000, .until_s = 1700003600, .slots = 3};
+    say(maker, people[0].id, FACT_POLICY, fact_key_empty(), &policy);
     static const uint8_t bytes[2 * FACT_SECRET_COPY_BYTES] = {1, 2, 3};
     struct fact_secret secret = {.lamport = 1, .set_s = 1700000000, .sealed = bytes, .sealed_bytes = 80, .copies = bytes, .copy_count = 2};
     say(maker, people[0].id, FACT_SECRET, fact_key_secret("API_KEY", 0), &secret);

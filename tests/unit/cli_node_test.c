@@ -62,7 +62,7 @@ static void what_is_on_a_node_is_a_line_for_each_slot(void **state)
         {"owner",
          {OWNER "\"state\":\"alive\",\"slots\":["
                 "{\"index\":0,\"state\":\"leased\",\"since_s\":1763700000,\"until_s\":null,\"experiment\":\"a1b2c3d4e5f60718\","
-                "\"name\":\"sweep\",\"trial\":3,\"attempt\":1,\"submitter\":\"alpha\"},"
+                "\"name\":\"sweep\",\"trial\":3,\"attempt\":1,\"user\":\"anna\",\"submitter\":\"alpha\"},"
                 "{\"index\":1,\"state\":\"withheld\",\"since_s\":1763700000,\"until_s\":1763707200,\"experiment\":null},"
                 "{\"index\":2,\"state\":\"withheld\",\"since_s\":null,\"until_s\":null,\"experiment\":null}]"},
          NULL},
@@ -70,7 +70,7 @@ static void what_is_on_a_node_is_a_line_for_each_slot(void **state)
     static const struct answer dead[] = {{"owner", {OWNER "\"state\":\"dead\",\"slots\":[]"}, NULL}, {NULL, {NULL}, NULL}};
     fake_start(answers);
     assert_int_equal(RUN("owner"), CLI_DONE);
-    assert_has(out_text, "slot 0: leased, trial 3 of sweep (a1b2c3d4) from alpha since 2025-11-2");
+    assert_has(out_text, "slot 0: leased, trial 3 of sweep (a1b2c3d4) by anna from alpha since 2025-11-2");
     assert_has(out_text, "slot 1: withheld since 2025-11-2");
     assert_has(out_text, ", withheld until 2025-11-2");
     assert_has(out_text, "slot 2: withheld, until it is returned\n");
@@ -78,6 +78,49 @@ static void what_is_on_a_node_is_a_line_for_each_slot(void **state)
     fake_start(dead);
     assert_int_equal(RUN("owner"), CLI_DONE);
     assert_string_equal(out_text, "beta is dead: this is what was known last\nbeta has no slots\n");
+    fake_stop();
+}
+
+#define POLICY(hours, why)                                                                                                    \
+    "\"policy\":{\"hours\":" hours ",\"load_percent\":50,\"activity\":true,\"back_after_s\":600,\"why\":" why                    \
+    ",\"since_s\":1763700000,\"until_s\":1763707200}"
+
+static void an_owner_says_when_a_machine_is_its_own(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"owner_policy", {"\"ok\":true,\"end\":true,\"node\":\"01\",\"stored_on\":2,\"nodes_alive\":3"}, NULL},
+        {"owner", {OWNER "\"state\":\"alive\"," POLICY("\"9-18 mon-fri\"", "\"hours\"") ",\"slots\":[]"}, NULL},
+        {"nodes", {"\"ok\":true,\"end\":true,\"nodes\":[{\"id\":\"01\",\"name\":\"beta\",\"state\":\"alive\"," POLICY("null", "\"load\"") "}]"}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("owner", "policy", "--hours", "9-18 mon-fri", "--load", "50%", "--activity", "--back-after", "10m"), CLI_DONE);
+    assert_string_equal(out_text, "the policy is set, stored on 2 nodes\n");
+    msgpack_object request = last_request();
+    char hours[32];
+    document_text(&request, "hours", hours, sizeof hours);
+    assert_string_equal(hours, "9-18 mon-fri");
+    assert_int_equal(document_number(&request, "load_percent"), 50);
+    assert_int_equal(document_number(&request, "back_after_s"), 600);
+    assert_true(document_true(&request, "activity"));
+    assert_int_equal(RUN("owner", "policy", "--off"), CLI_DONE);
+    request = last_request();
+    assert_false(document_true(&request, "activity") || document_has(&request, "hours") || document_has(&request, "load_percent"));
+    assert_int_equal(RUN("owner", "policy"), CLI_DONE);
+    assert_has(out_text, "hours       9-18 mon-fri\nload        50%\nactivity    yes\nback after  10m\nbeta is its owner's until 2025-11-2");
+    assert_has(out_text, ": these are its hours (9-18 mon-fri)\n");
+    assert_int_equal(RUN("nodes"), CLI_DONE);
+    assert_has(out_text, "beta is its owner's since 2025-11-2");
+    assert_has(out_text, ": other processes use 50% of its processors or more, or did less than 10m ago\n");
+    assert_int_equal(RUN("owner", "policy", "--load", "0"), CLI_USAGE);
+    assert_sentence("--load 0 is no part of the processors");
+    assert_int_equal(RUN("owner", "policy", "--load", "150%"), CLI_USAGE);
+    assert_int_equal(RUN("owner", "policy", "--off", "--activity"), CLI_USAGE);
+    assert_sentence("--off goes with no other option");
+    assert_int_equal(RUN("owner", "policy", "--hours", "9-18", "--back-after", "5m"), CLI_USAGE);
+    assert_sentence("--back-after goes with --load or --activity");
+    assert_int_equal(RUN("owner", "policy", "--load", "5", "--back-after", "8d"), CLI_USAGE);
+    assert_sentence("--back-after 8d is no time");
     fake_stop();
 }
 
@@ -328,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(owners_take_their_slots_back, stop_what_runs),
         cmocka_unit_test_teardown(what_is_on_a_node_is_a_line_for_each_slot, stop_what_runs),
+        cmocka_unit_test_teardown(an_owner_says_when_a_machine_is_its_own, stop_what_runs),
         cmocka_unit_test_teardown(nodes_are_drained_by_name_or_id, stop_what_runs),
         cmocka_unit_test_teardown(drain_waits_for_the_nodes_own_word, stop_what_runs),
         cmocka_unit_test_teardown(events_and_invites_are_lines, stop_what_runs),

@@ -21,7 +21,7 @@ static const struct {
     {20, "output", true},     {22, "programs", false}, {25, "experiment_large", true},
     {26, "attempt_large", true}, {27, "generation_large", true}, {28, "stop", true}, {29, "annotation", true}, {30, "result", true},
     {31, "search_log", true}, {32, "search_stop", true}, {35, "search_pause", true}, {37, "searcher", true},
-    {39, "part", true},      {40, "token", false}, {43, "secret", false},
+    {39, "part", true},      {40, "token", false}, {41, "policy", false}, {43, "secret", false},
     {44, "webhook", false},  {45, "delivery", true}, {46, "model", false}, {47, "usage", false},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])

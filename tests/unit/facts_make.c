@@ -247,6 +247,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_LINKS:
         fact_links_pack(writer, fact);
         break;
+    case FACT_POLICY:
+        fact_policy_pack(writer, fact);
+        break;
     case FACT_PROGRAMS:
         fact_programs_pack(writer, fact);
         break;

@@ -18,7 +18,7 @@
 static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE,  FACT_SLOT,     FACT_EXPERIMENT,
                                        FACT_CONTROL, FACT_CLAIM,   FACT_ATTEMPT, FACT_WORKER,   FACT_VERDICT,
                                        FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE,
-                                       FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS,
+                                       FACT_GENERATION, FACT_ADDRESSES, FACT_LINKS, FACT_OUTPUT, FACT_PROGRAMS, FACT_POLICY,
                                        FACT_EXPERIMENT_LARGE, FACT_ATTEMPT_LARGE, FACT_GENERATION_LARGE, FACT_STOP,
                                        FACT_RESULT, FACT_SEARCH_LOG, FACT_SEARCH_STOP, FACT_SEARCH_PAUSE, FACT_SEARCHER, FACT_ANNOTATION,
                                        FACT_PART, FACT_TOKEN, FACT_SECRET, FACT_WEBHOOK, FACT_DELIVERY, FACT_USAGE, FACT_MODEL};
@@ -58,6 +58,7 @@ union any_fact {
     struct fact_addresses addresses;
     struct fact_links links;
     struct fact_programs programs;
+    struct fact_policy policy;
 };
 
 static void random_bytes(struct random *random, void *out, size_t count)
@@ -597,6 +598,20 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
             out->links.unreached[i].networks = 1 + below(random, 255);
         }
         return fact_key_empty();
+    case FACT_POLICY:
+        memset(&out->policy, 0, sizeof out->policy);
+        out->policy.hours_count = below(random, FACT_HOURS_MAX + 1);
+        for (uint32_t i = 0; i < out->policy.hours_count; i++) {
+            out->policy.hours[i] = (struct fact_hours){1 + below(random, 127), below(random, FACT_DAY_MINUTES), below(random, FACT_DAY_MINUTES)};
+        }
+        out->policy.load_percent = below(random, 101);
+        out->policy.activity = below(random, 2) == 1;
+        out->policy.back_after_s = below(random, FACT_BACK_AFTER_S_MAX + 1);
+        out->policy.why = (enum fact_policy_why)below(random, FACT_POLICY_LOAD + 1);
+        out->policy.since_s = random_number(random);
+        out->policy.until_s = random_number(random);
+        out->policy.slots = random_number(random);
+        return fact_key_empty();
     case FACT_PROGRAMS:
         out->programs.count = below(random, FACT_PROGRAMS_MAX + 1);
         for (uint32_t i = 0; i < out->programs.count; i++) {
@@ -683,6 +698,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_death_read(record, &out->death);
     case FACT_GENERATION:
         return fact_generation_read(record, &out->generation);
+    case FACT_POLICY:
+        return fact_policy_read(record, &out->policy);
     case FACT_PROGRAMS:
         return fact_programs_read(record, &out->programs);
     case FACT_GENERATION_LARGE:
@@ -857,6 +874,9 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return memcmp(&a->addresses, &b->addresses, sizeof a->addresses) == 0;
     case FACT_LINKS:
         return memcmp(&a->links, &b->links, sizeof a->links) == 0;
+    case FACT_POLICY:
+        return SAME(policy.hours_count) && SAME(policy.hours) && SAME(policy.load_percent) && SAME(policy.activity) &&
+               SAME(policy.back_after_s) && SAME(policy.why) && SAME(policy.since_s) && SAME(policy.until_s) && SAME(policy.slots);
     case FACT_PROGRAMS:
         return SAME(programs.count) && memcmp(a->programs.items, b->programs.items, sizeof a->programs.items) == 0;
     case FACT_TOMBSTONE:
@@ -983,6 +1003,13 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         assert_true(fact->links.network_count <= FACT_NETWORKS_MAX && fact->links.unreached_count <= FACT_UNREACHED_MAX);
         for (uint32_t i = 0; i < fact->links.network_count; i++) {
             check_text(fact->links.networks[i], FACT_NETWORK_BYTES);
+        }
+        break;
+    case FACT_POLICY:
+        assert_true(fact->policy.hours_count <= FACT_HOURS_MAX && fact->policy.load_percent <= 100);
+        for (uint32_t i = 0; i < fact->policy.hours_count; i++) {
+            const struct fact_hours *hours = &fact->policy.hours[i];
+            assert_true(hours->days > 0 && hours->days < 128 && hours->from < FACT_DAY_MINUTES && hours->until < FACT_DAY_MINUTES);
         }
         break;
     case FACT_PROGRAMS:

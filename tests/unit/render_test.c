@@ -200,7 +200,7 @@ static void nodes_are_listed_with_their_states(void **state)
     assert_false(render_nodes(f->core, &from, &writer));
     const char *text = json_of(&writer);
     assert_has(text, "\"name\":\"a\",\"address\":\"a.host:7400\",\"state\":\"alive\",\"slots\":2,\"version\":\"9.9.9\","
-                     "\"protocol\":{\"min\":1,\"max\":1,\"common\":1},\"drained\":false,\"emptied\":false,\"quarantined\":null,\"https\":null,\"voucher\":");
+                     "\"protocol\":{\"min\":1,\"max\":1,\"common\":1},\"drained\":false,\"emptied\":false,\"policy\":null,\"quarantined\":null,\"https\":null,\"voucher\":");
     assert_has(text, "\"name\":\"b\",\"address\":\"b.host:7400\",\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\"");
     assert_has(text, "\"name\":\"c\",\"address\":null,\"state\":\"dead\",\"slots\":0,\"version\":null,\"protocol\":null");
     assert_int_equal(render_nodes_alive(f->core), 1);
@@ -260,7 +260,7 @@ static void the_evicted_are_listed_but_count_nowhere(void **state)
     bytes_to_hex(voucher, f->a.id.bytes, NODE_ID_BYTES);
     (void)snprintf(row, sizeof row, "\"state\":\"evicted\",\"slots\":1,\"version\":\"9.9.9\","
                                     "\"protocol\":{\"min\":1,\"max\":1,\"common\":1},\"drained\":false,"
-                                    "\"emptied\":false,\"quarantined\":null,\"https\":null,\"voucher\":\"%s\",\"evictor\":\"%s\"",
+                                    "\"emptied\":false,\"policy\":null,\"quarantined\":null,\"https\":null,\"voucher\":\"%s\",\"evictor\":\"%s\"",
                    voucher, evictor);
     assert_has(json_of(&writer), row);
     from = 0;
@@ -325,17 +325,17 @@ static void slots_show_whose_they_are(void **state)
     assert_false(render_slots(f->core, &from, &writer));
     const char *text = json_of(&writer);
     assert_has(text, "\"node_name\":\"b\",\"node_state\":\"dead\",\"index\":0,\"uuid\":\"cpu-b-0\",\"kind\":\"cpu\",\"model\":\"test\","
-                     "\"memory_bytes\":1073741824,\"state\":\"leased\",\"experiment\":\"e0e0e0e000000001\",\"trial\":3,"
+                     "\"memory_bytes\":1073741824,\"state\":\"leased\",\"why\":null,\"experiment\":\"e0e0e0e000000001\",\"trial\":3,"
                      "\"attempt\":2");
     assert_has(text, "\"node_name\":\"a\",\"node_state\":\"alive\",\"index\":1,\"uuid\":\"cpu-a-1\",\"kind\":\"cpu\",\"model\":\"test\","
-                     "\"memory_bytes\":1073741824,\"state\":\"free\",\"experiment\":null,\"trial\":null,\"attempt\":null");
+                     "\"memory_bytes\":1073741824,\"state\":\"free\",\"why\":null,\"experiment\":null,\"trial\":null,\"attempt\":null");
 
     fact.withheld = true; /* its owner takes it back, and the worker has been asked to leave */
     load(f, &f->b, FACT_SLOT, fact_key_slot(0), &fact);
     from = 0;
     open_map(&writer, RENDER_SLOTS_PAIRS);
     assert_false(render_slots(f->core, &from, &writer));
-    assert_has(json_of(&writer), "\"state\":\"releasing\",\"experiment\":\"e0e0e0e000000001\",\"trial\":3,");
+    assert_has(json_of(&writer), "\"state\":\"releasing\",\"why\":null,\"experiment\":\"e0e0e0e000000001\",\"trial\":3,");
 }
 
 static void what_is_on_a_node_is_told_slot_by_slot(void **state)
@@ -349,20 +349,31 @@ static void what_is_on_a_node_is_told_slot_by_slot(void **state)
     open_map(&writer, RENDER_OWNER_PAIRS);
     render_owner(f->core, f->b.id, &writer);
     const char *text = json_of(&writer);
-    assert_has(text, "\"name\":\"b\",\"label\":\"b\",\"state\":\"dead\",\"drained\":false,\"slots\":[{\"index\":0,\"state\":\"leased\","
+    assert_has(text, "\"name\":\"b\",\"label\":\"b\",\"state\":\"dead\",\"drained\":false,\"policy\":null,\"slots\":[{\"index\":0,\"state\":\"leased\",\"why\":null,"
                      "\"since_s\":1700000000,\"until_s\":null,\"experiment\":\"e0e0e0e000000001\",\"name\":null,\"trial\":3,"
-                     "\"attempt\":2,\"submitter\":null}");
+                     "\"attempt\":2,\"user\":null,\"submitter\":null}");
     fact = (struct fact_slot){.state = LEASE_WITHHELD, .withheld = true, .withheld_s = 60, .since_s = 1700000000};
     load(f, &f->b, FACT_SLOT, fact_key_slot(0), &fact);
     open_map(&writer, RENDER_OWNER_PAIRS);
     render_owner(f->core, f->b.id, &writer);
-    assert_has(json_of(&writer), "\"state\":\"withheld\",\"since_s\":1700000000,\"until_s\":1700000060,\"experiment\":null,\"name\":null,"
-                                 "\"trial\":null,\"attempt\":null,\"submitter\":null}");
+    assert_has(json_of(&writer), "\"state\":\"withheld\",\"why\":null,\"since_s\":1700000000,\"until_s\":1700000060,\"experiment\":null,\"name\":null,"
+                                 "\"trial\":null,\"attempt\":null,\"user\":null,\"submitter\":null}");
+    struct fact_policy policy = {.hours_count = 1, .hours = {{31, 540, 1080}}, .load_percent = 50, .back_after_s = 600,
+                                 .why = FACT_POLICY_LOAD, .since_s = 1700000000, .slots = 1};
+    load(f, &f->b, FACT_POLICY, fact_key_empty(), &policy);
+    open_map(&writer, RENDER_OWNER_PAIRS);
+    render_owner(f->core, f->b.id, &writer);
+    text = json_of(&writer);
+    assert_has(text, "\"policy\":{\"hours\":\"9-18 mon-fri\",\"load_percent\":50,\"activity\":false,\"back_after_s\":600,\"why\":\"load\","
+                     "\"since_s\":1700000000,\"until_s\":null}");
+    assert_has(text, "\"state\":\"withheld\",\"why\":\"load\",");
+    policy = (struct fact_policy){.hours_count = 0}; /* it has ended */
+    load(f, &f->b, FACT_POLICY, fact_key_empty(), &policy);
     fact = (struct fact_slot){.state = LEASE_WITHHELD, .withheld = true, .withheld_s = 60}; /* of a node of an older version */
     load(f, &f->b, FACT_SLOT, fact_key_slot(0), &fact);
     open_map(&writer, RENDER_OWNER_PAIRS);
     render_owner(f->core, f->b.id, &writer);
-    assert_has(json_of(&writer), "\"state\":\"withheld\",\"since_s\":null,\"until_s\":null,");
+    assert_has(json_of(&writer), "\"policy\":null,\"slots\":[{\"index\":0,\"state\":\"withheld\",\"why\":null,\"since_s\":null,\"until_s\":null,");
 }
 
 /* The slots of a node that is away may come back; those of one that has left do not. */

@@ -222,6 +222,14 @@ static const struct option_rule withhold_options[] = {
     {"return", NULL, "give the slots back to the mesh"},
     {NULL, NULL, NULL},
 };
+static const struct option_rule policy_options[] = {
+    {"hours", "TIMES", "by this machine's clock: 9-18 mon-fri, 22-6, or several: '9-12 sat,sun; 14-18 mon'"},
+    {"load", "PERCENT", "other processes than workers use so much of all processors, for 10 s: 50%"},
+    {"activity", NULL, "the keyboard, the mouse or a terminal is used"},
+    {"back-after", "TIME", "the slots return so long after the last load or activity; default: 10m"},
+    {"off", NULL, "no policy"},
+    {NULL, NULL, NULL},
+};
 static const struct option_rule drain_options[] = {
     {"now", NULL, "the node's workers save a checkpoint and move; default: they finish there"},
     {"wait", NULL, "return when no worker runs there any more"},
@@ -548,6 +556,11 @@ const struct command cli_commands[] = {
      "its experiment's preemption_timeout; its trial goes on elsewhere. Slots stay withheld when the daemon is restarted;\n"
      "the time of --for then begins anew.\n",
      withhold_options, 0, OPERANDS_MAX, command_withhold},
+    {"owner policy", "", "when this machine is its owner's, and its slots are withheld",
+     "The options are the whole policy; without any the policy is shown. While a reason holds, all slots of this machine are withheld\n"
+     "as by shoal withhold: workers save and leave within their preemption_timeout, and trials go on elsewhere. Slots that you\n"
+     "withhold or return yourself stay as you want them until the next reason.\n",
+     policy_options, 0, 0, command_owner_policy},
     {"owner", "[NODE]", "what runs on a node, since when, and until when its slots are withheld", node_details, no_options, 0, 1,
      command_owner},
     {"drain", "[NODE]", "give a node no new work; its data stays available", node_details, drain_options, 0, 1,

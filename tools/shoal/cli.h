@@ -88,6 +88,7 @@ int command_usage(struct cli *cli, const struct arguments *arguments); /* comman
 int command_top(struct cli *cli, const struct arguments *arguments); /* command_top.c */
 int command_events(struct cli *cli, const struct arguments *arguments);
 int command_withhold(struct cli *cli, const struct arguments *arguments); /* command_owner.c */
+int command_owner_policy(struct cli *cli, const struct arguments *arguments);
 int command_owner(struct cli *cli, const struct arguments *arguments);
 int command_drain(struct cli *cli, const struct arguments *arguments);
 int command_undrain(struct cli *cli, const struct arguments *arguments);

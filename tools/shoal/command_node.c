@@ -182,6 +182,11 @@ static void render_nodes(struct cli *cli, const msgpack_object *document)
                           (unsigned long long)document_number(quarantine, "minutes"), reason);
         }
     }
+    for (uint32_t i = 0; i < list.size; i++) {
+        char label[128];
+        document_text(&list.ptr[i], document_has(&list.ptr[i], "label") ? "label" : "name", label, sizeof label);
+        print_policy(cli->out, label, document_find(&list.ptr[i], "policy"));
+    }
     print_blocked(cli->out, document, "blocked: ");
     for (uint32_t i = 0; i < list.size; i++) {
         char name[128], apart[RENDER_UNIT_BYTES];
@@ -244,13 +249,14 @@ static void render_slots(struct cli *cli, const msgpack_object *document)
         print_cell_text(&table, item, "model");
         render_bytes(memory, document_number(item, "memory_bytes"));
         table_cell(&table, RENDER_PLAIN, "%s", document_number(item, "memory_bytes") == 0 ? "-" : memory);
-        char node_state[32];
+        char node_state[32], why[32];
         document_text(item, "state", text, sizeof text);
+        document_text(item, "why", why, sizeof why);
         document_text(item, "node_state", node_state, sizeof node_state);
         /* Older daemons send no node_state: alive. */
         bool is_there = node_state[0] == '\0' || strcmp(node_state, "alive") == 0;
-        table_cell(&table, render_state_colour(is_there ? text : node_state), "%s%s%s", text, is_there ? "" : ", node ",
-                   is_there ? "" : node_state);
+        table_cell(&table, render_state_colour(is_there ? text : node_state), "%s%s%s%s%s", text, why[0] != '\0' ? ": " : "", why,
+                   is_there ? "" : ", node ", is_there ? "" : node_state);
         print_cell_text(&table, item, "experiment");
         print_cell_text(&table, item, "trial");
         print_cell_text(&table, item, "attempt");

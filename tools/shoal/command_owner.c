@@ -108,24 +108,27 @@ static void write_time(struct cli *cli, const char *word, const msgpack_object *
 
 static void write_slot(struct cli *cli, const msgpack_object *slot)
 {
-    char state[32], name[256], experiment[64], submitter[128];
+    char state[32], why[32], name[256], experiment[64], user[64], submitter[128];
     document_text(slot, "state", state, sizeof state);
     document_text(slot, "name", name, sizeof name);
     document_text(slot, "experiment", experiment, sizeof experiment);
+    document_text(slot, "user", user, sizeof user);
     document_text(slot, "submitter", submitter, sizeof submitter);
+    document_text(slot, "why", why, sizeof why);
     (void)fprintf(cli->out, "slot %llu: ", (unsigned long long)document_number(slot, "index"));
     render_text(cli->out, cli->colours, render_state_colour(state), state);
+    (void)fprintf(cli->out, "%s%s", why[0] != '\0' ? " by the policy: " : "", why);
     if (experiment[0] != '\0') {
         (void)fprintf(cli->out, ", trial %llu of %s%s%.8s%s", (unsigned long long)document_number(slot, "trial"), name,
                       name[0] != '\0' ? " (" : "", experiment, name[0] != '\0' ? ")" : "");
     }
     if (submitter[0] != '\0') {
-        (void)fprintf(cli->out, " from %s", submitter);
+        (void)fprintf(cli->out, "%s%s from %s", user[0] != '\0' ? " by " : "", user, submitter);
     }
     write_time(cli, " since ", slot, "since_s");
     if (document_number(slot, "until_s") != 0) {
         write_time(cli, ", withheld until ", slot, "until_s");
-    } else if (strcmp(state, "withheld") == 0) {
+    } else if (strcmp(state, "withheld") == 0 && why[0] == '\0') {
         (void)fputs(", until it is returned", cli->out);
     }
     (void)fputc('\n', cli->out);
@@ -143,6 +146,7 @@ static void render_owner(struct cli *cli, const msgpack_object *document)
     if (document_true(document, "drained")) {
         (void)fprintf(cli->out, "%s is drained: it gets no new work\n", label);
     }
+    print_policy(cli->out, label, document_find(document, "policy"));
     for (uint32_t i = 0; i < slots.size; i++) {
         write_slot(cli, &slots.ptr[i]);
     }
@@ -168,6 +172,112 @@ int command_owner(struct cli *cli, const struct arguments *arguments)
             pack_text(&client.request, node);
         }
         code = print_reply(&client, render_owner);
+    }
+    client_close(&client);
+    return code;
+}
+
+/* ---- owner policy -------------------------------------------------------------------------------------------------- */
+
+static void render_rules(struct cli *cli, const msgpack_object *document)
+{
+    const msgpack_object *policy = document_find(document, "policy");
+    char hours[512], label[128], back[UNITS_BYTES];
+    uint64_t load = document_number(policy, "load_percent");
+    bool is_active = document_true(policy, "activity");
+    document_text(policy, "hours", hours, sizeof hours);
+    document_text(document, "label", label, sizeof label);
+    if (hours[0] == '\0' && load == 0 && !is_active) {
+        (void)fprintf(cli->out, "%s has no policy: its slots are the mesh's unless they are withheld\n", label);
+    }
+    if (hours[0] != '\0') {
+        (void)fprintf(cli->out, "hours       %s\n", hours);
+    }
+    if (load != 0) {
+        (void)fprintf(cli->out, "load        %llu%%\n", (unsigned long long)load);
+    }
+    if (is_active) {
+        (void)fputs("activity    yes\n", cli->out);
+    }
+    if (load != 0 || is_active) {
+        units_write_time(back, document_number(policy, "back_after_s"));
+        (void)fprintf(cli->out, "back after  %s\n", back);
+    }
+    print_policy(cli->out, label, policy);
+}
+
+static void render_policy_set(struct cli *cli, const msgpack_object *document)
+{
+    uint64_t stored_on = document_number(document, "stored_on");
+    (void)fprintf(cli->out, "the policy is set, stored on %llu %s\n", (unsigned long long)stored_on, nodes_text(stored_on));
+}
+
+/* Reads "50" and "50%". */
+static bool read_percent(const char *text, uint64_t *out)
+{
+    char digits[8];
+    size_t length = strlen(text);
+    length -= length > 0 && text[length - 1] == '%' ? 1 : 0;
+    if (length == 0 || length >= sizeof digits) {
+        return false;
+    }
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    return options_number(digits, 100, out) == 0 && *out > 0;
+}
+
+static int set_policy(struct cli *cli, struct client *client, const struct arguments *arguments)
+{
+    const char *hours = options_value(arguments, "hours"), *load = options_value(arguments, "load"),
+               *back = options_value(arguments, "back-after");
+    bool activity = options_has(arguments, "activity");
+    uint64_t percent = 0, back_s = 0;
+    if (options_has(arguments, "off") && (hours != NULL || load != NULL || back != NULL || activity)) {
+        return cli_fail(cli, CLI_USAGE, "--off goes with no other option: it ends the policy");
+    }
+    if (load != NULL && !read_percent(load, &percent)) {
+        return cli_fail(cli, CLI_USAGE, "--load %.40s is no part of the processors; allowed are 1%% to 100%%", load);
+    }
+    if (back != NULL && (units_read_time(back, FACT_BACK_AFTER_S_MAX, &back_s) != 0 || (load == NULL && !activity))) {
+        return load == NULL && !activity
+                   ? cli_fail(cli, CLI_USAGE, "--back-after goes with --load or --activity: hours end by the clock")
+                   : cli_fail(cli, CLI_USAGE, "--back-after %.40s is no time; allowed are 90s, 15m, 2h, up to 7d", back);
+    }
+    client_begin(client, "owner_policy", 1u + (hours != NULL) + (load != NULL) + (back != NULL));
+    pack_text(&client->request, "activity");
+    pack_bool(&client->request, activity);
+    if (hours != NULL) {
+        pack_text(&client->request, "hours");
+        pack_text(&client->request, hours);
+    }
+    if (load != NULL) {
+        pack_text(&client->request, "load_percent");
+        pack_u64(&client->request, percent);
+    }
+    if (back != NULL) {
+        pack_text(&client->request, "back_after_s");
+        pack_u64(&client->request, back_s);
+    }
+    return print_reply(client, render_policy_set);
+}
+
+int command_owner_policy(struct cli *cli, const struct arguments *arguments)
+{
+    static const char *const settings[] = {"hours", "load", "activity", "back-after", "off"};
+    struct client client;
+    bool sets = false;
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        sets |= options_has(arguments, settings[i]) || options_value(arguments, settings[i]) != NULL;
+    }
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    if (sets) {
+        code = set_policy(cli, &client, arguments);
+    } else {
+        client_begin(&client, "owner", 0);
+        code = print_reply(&client, render_rules);
     }
     client_close(&client);
     return code;

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/document.h"
+#include "base/units.h"
 #include "base/visible.h"
 
 #define NAME_BYTES 65 /* of a metric or hyperparameter, with the NUL */
@@ -58,6 +59,25 @@ void print_nodes(const msgpack_object *document, char out[PRINT_SUMMARY_BYTES])
                         (unsigned long long)document_number(document, "nodes"));
     if (drained > 0 && used > 0) {
         (void)snprintf(out + used, PRINT_SUMMARY_BYTES - (size_t)used, ", %llu drained", drained);
+    }
+}
+
+void print_policy(FILE *out, const char *label, const msgpack_object *policy)
+{
+    char why[32], hours[512], since[RENDER_UNIT_BYTES], until[RENDER_UNIT_BYTES], back[UNITS_BYTES];
+    document_text(policy, "why", why, sizeof why);
+    document_text(policy, "hours", hours, sizeof hours);
+    render_time(since, document_number(policy, "since_s") * 1000);
+    render_time(until, document_number(policy, "until_s") * 1000);
+    units_write_time(back, document_number(policy, "back_after_s"));
+    if (strcmp(why, "hours") == 0) {
+        (void)fprintf(out, "%s is its owner's until %s: these are its hours (%s)\n", label, until, hours);
+    } else if (strcmp(why, "load") == 0) {
+        (void)fprintf(out, "%s is its owner's since %s: other processes use %llu%% of its processors or more, or did less than %s ago\n",
+                      label, since, (unsigned long long)document_number(policy, "load_percent"), back);
+    } else if (strcmp(why, "activity") == 0) {
+        (void)fprintf(out, "%s is its owner's since %s: its keyboard, mouse or a terminal is used, or was less than %s ago\n", label, since,
+                      back);
     }
 }
 

@@ -85,6 +85,9 @@ void print_tails(FILE *out, const msgpack_object *experiment, uint32_t trials_ma
 /* Writes the last lines of one trial's log, from its row. */
 void print_trial_tail(FILE *out, const msgpack_object *trial);
 
+/* Writes a line if a reason of a node's policy holds now: that the machine is its owner's, until when, and why. `policy` may be nil. */
+void print_policy(FILE *out, const char *label, const msgpack_object *policy);
+
 /* Writes a line for each item of `blocked`: `before`, the sentence, and since when. */
 void print_blocked(FILE *out, const msgpack_object *document, const char *before);
 

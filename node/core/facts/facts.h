@@ -47,6 +47,7 @@
     ROW(SEARCHER, 37, searcher, true, fold_searcher) /* a coordinator about the program that decides in a search */ \
     ROW(PART, 39, part, true, fold_part) /* one part of a checkpoint of several parts, and its holders */ \
     ROW(TOKEN, 40, token, false, fold_nothing) /* the hash of a token that opens the HTTP door */ \
+    ROW(POLICY, 41, policy, false, fold_policy) /* a node about itself: when its machine is its owner's */ \
     ROW(SECRET, 43, secret, false, fold_secret) /* a value that only the nodes with a copy can open */ \
     ROW(WEBHOOK, 44, webhook, false, fold_webhook) /* an address that is told of the mesh's events */ \
     ROW(DELIVERY, 45, delivery, true, fold_delivery) /* what became of telling a webhook of an event */ \
@@ -116,6 +117,8 @@ struct fact_slot_info {
                                                  * and begins no trial without the checkpoint of checkpoint.begin_from */
 #define FACT_READS_DRAWN_PROMOTION (UINT64_C(1) << 10) /* the sampler tpe in searches that promote paused trials */
 #define FACT_READS_PARTS (UINT64_C(1) << 11) /* PART: the node keeps, copies and begins with checkpoints of several parts */
+
+#define FACT_READS_POLICY (UINT64_C(1) << 12) /* POLICY: the node tells why and until when its slots are its owner's */
 
 #define FACT_READS_CUSTOM (UINT64_C(1) << 9) /* SEARCHER, `answer` of logs: searches in which a program of the user's decides (config_is_custom) */
 
@@ -728,6 +731,33 @@ struct fact_quarantine {
     char why[128];    /* one sentence, for users */
 };
 
+#define FACT_HOURS_MAX 8
+#define FACT_DAY_MINUTES 1440
+#define FACT_BACK_AFTER_S_MAX (7u * 86400)
+
+/* A time of the day, by the node's clock and time zone, in minutes since midnight. `until` below or equal to `from`: of the next
+ * day; 0 is midnight. */
+struct fact_hours {
+    uint32_t days; /* on which it begins: bit 0 Monday ... bit 6 Sunday; never 0 */
+    uint32_t from, until; /* 0 ... FACT_DAY_MINUTES - 1 */
+};
+
+/* Why the slots of a machine are its owner's. */
+enum fact_policy_why { FACT_POLICY_NONE, FACT_POLICY_HOURS, FACT_POLICY_ACTIVITY, FACT_POLICY_LOAD };
+
+/* A node about itself: the reasons for which it takes its slots back by itself, and whether one of them holds now. Key: empty. */
+struct fact_policy {
+    uint32_t hours_count;
+    struct fact_hours hours[FACT_HOURS_MAX];
+    uint32_t load_percent;  /* of all processors, which the other processes of the machine use; 1 ... 100; 0: no reason */
+    bool activity;          /* somebody uses the keyboard, the mouse or a terminal */
+    uint32_t back_after_s;  /* the slots return so long after the last load or activity */
+    enum fact_policy_why why;
+    uint64_t since_s;       /* since when, in seconds since 1970 by the node's clock, for display only; 0 without a reason */
+    uint64_t until_s;       /* HOURS: until when; 0: not known */
+    uint64_t slots;         /* bit i: the policy has taken slot i back, and nobody else */
+};
+
 #define FACT_PROGRAM_BYTES 64 /* a program's name */
 #define FACT_PROGRAM_VERSION_BYTES 32
 #define FACT_PROGRAMS_MAX 24
@@ -930,6 +960,7 @@ void fact_generation_large_pack(struct pack_writer *writer, const struct fact_ge
 void fact_quarantine_pack(struct pack_writer *writer, const struct fact_quarantine *fact);
 void fact_addresses_pack(struct pack_writer *writer, const struct fact_addresses *fact);
 void fact_links_pack(struct pack_writer *writer, const struct fact_links *fact);
+void fact_policy_pack(struct pack_writer *writer, const struct fact_policy *fact);
 void fact_programs_pack(struct pack_writer *writer, const struct fact_programs *fact);
 void fact_tombstone_pack(struct pack_writer *writer);
 
@@ -972,6 +1003,7 @@ int fact_generation_large_read(const struct record *record, struct fact_generati
 int fact_quarantine_read(const struct record *record, struct fact_quarantine *out);
 int fact_addresses_read(const struct record *record, struct fact_addresses *out);
 int fact_links_read(const struct record *record, struct fact_links *out);
+int fact_policy_read(const struct record *record, struct fact_policy *out);
 int fact_programs_read(const struct record *record, struct fact_programs *out);
 int fact_tombstone_read(const struct record *record);
 

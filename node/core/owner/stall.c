@@ -33,7 +33,11 @@ static void shift_waits(struct core_owner *owner, uint64_t gap_ms)
 
 void core_owner_shift(struct node_core *core, uint64_t gap_ms)
 {
+    struct policy_memory *memory = &core->owner->policy_memory;
     lease_shift(&core->owner->lease, gap_ms);
+    time_shift(&memory->over_ms, gap_ms);
+    time_shift(&memory->loaded_ms, gap_ms);
+    time_shift(&memory->active_ms, gap_ms);
     for (uint32_t slot = 0; slot < LEASE_SLOTS_MAX; slot++) {
         shift_usage(&core->owner->usage.slots[slot], gap_ms);
         shift_worker(&core->owner->workers[slot], gap_ms);

@@ -11,6 +11,7 @@
 #include "node/core/ground/publish.h"
 #include "node/core/members/members.h"
 #include "node/core/members/twin.h"
+#include "node/core/owner/own_policy.h"
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 #include "node/core/requests/members.h"
@@ -734,6 +735,7 @@ static void hold_slots(struct node_core *core, const struct node_event *event)
                    "Too many requests wait for a second node; look at what they did, and try again in some seconds.");
         return;
     }
+    core_owner_policy_leaves(core, wanted);
     for (uint32_t slot = 0; slot < count; slot++) {
         if ((wanted >> slot & 1) == 0) {
             continue;
@@ -744,6 +746,22 @@ static void hold_slots(struct node_core *core, const struct node_event *event)
         if (!core_ack_begin(core, client, pending, no_blob, no_blob)) {
             return; /* the client has been told that memory is full; a later answer reaches no client */
         }
+    }
+}
+
+/* Sets the policy of this machine's owner, and answers once its record is on two disks. */
+static void set_policy(struct node_core *core, const struct node_event *event)
+{
+    struct core_pending *pending;
+    if (core->owner->lease.count == 0) {
+        core_reply(core, event->u.request.client, ERR_NOT_FOUND, 0, "This node has no slots; the owner of a slot is the node it is in.");
+    } else if (!core_owner_set_policy(core, event->bytes, event->byte_count, &pending)) {
+        core_reply(core, event->u.request.client, ERR_USAGE, 0, "The policy is malformed; `shoal owner policy --help` shows what it has.");
+    } else if (core->members->syncing) {
+        core_reply(core, event->u.request.client, ERR_AGAIN, 0,
+                   "This node is still catching up with the mesh, and perhaps has an older policy; try again in some seconds.");
+    } else {
+        (void)core_ack_begin(core, event->u.request.client, pending, no_blob, no_blob);
     }
 }
 
@@ -934,6 +952,9 @@ static void receive(struct node_core *core, const struct node_event *event)
     case NODE_REQUEST_WITHHOLD:
     case NODE_REQUEST_RETURN:
         hold_slots(core, event);
+        break;
+    case NODE_REQUEST_POLICY:
+        set_policy(core, event);
         break;
     case NODE_REQUEST_DRAIN:
     case NODE_REQUEST_UNDRAIN:

@@ -23,6 +23,7 @@
 #include "node/core/members/versions.h"
 #include "node/core/owner/askers.h"
 #include "node/core/owner/restart.h"
+#include "node/core/owner/own_policy.h"
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 #include "node/core/requests/members.h"
@@ -426,6 +427,9 @@ static void step(struct node_core *core, const struct node_event *event)
         break;
     case NODE_EVENT_SLOT_BUSY:
         core_owner_busy(core, event->u.busy.slot, event->u.busy.is_busy);
+        break;
+    case NODE_EVENT_LOOK:
+        core_owner_look(core, &event->u.look);
         break;
     case NODE_EVENT_PROGRAMS:
         core_programs_found(core, event->bytes, event->byte_count);

@@ -17,6 +17,7 @@ int fold_drain(struct view *view, const struct records_entry *entry);
 int fold_quarantine(struct view *view, const struct records_entry *entry);
 int fold_addresses(struct view *view, const struct records_entry *entry);
 int fold_links(struct view *view, const struct records_entry *entry);
+int fold_policy(struct view *view, const struct records_entry *entry); /* ERR_MALFORMED: nothing is known of the policy */
 int fold_programs(struct view *view, const struct records_entry *entry); /* ERR_MALFORMED: nothing is known of the programs */
 
 /* secrets.c */

@@ -198,6 +198,23 @@ int fold_addresses(struct view *view, const struct records_entry *entry)
     return 0;
 }
 
+int fold_policy(struct view *view, const struct records_entry *entry)
+{
+    struct fact_policy fact;
+    struct view_member *member = view_member_row(view, entry->record.writer);
+    if (member == NULL) {
+        return ERR_FULL;
+    }
+    int rc = fact_policy_read(&entry->record, &fact);
+    member->policy = rc == 0 ? entry : NULL;
+    return rc;
+}
+
+bool view_member_policy(const struct view_member *member, struct fact_policy *out)
+{
+    return member->policy != NULL && fact_policy_read(&member->policy->record, out) == 0;
+}
+
 int fold_programs(struct view *view, const struct records_entry *entry)
 {
     struct fact_programs fact;

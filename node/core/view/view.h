@@ -83,6 +83,7 @@ struct view_member {
     struct view_slot *slots; /* [slot_room], at least slot_count; read with view_member_slot */
     struct view_drain *drains;
     struct fact_quarantine quarantine; /* as the node itself publishes it */
+    const struct records_entry *policy; /* the node's own record of its owner's policy; NULL: none, or it does not decode */
     const struct records_entry *programs; /* the node's own record of its programs; NULL: none, or it does not decode */
 };
 
@@ -563,6 +564,9 @@ uint64_t view_network(const char *name);
 
 /* The slot's row, or NULL: no record names the slot. A slot below slot_count always has a row. */
 const struct view_slot *view_member_slot(const struct view_member *member, uint32_t slot);
+
+/* What a node's owner has told it, and whether a reason holds now. False: nothing, or it is not known. */
+bool view_member_policy(const struct view_member *member, struct fact_policy *out);
 
 /* Whether a node has a program (node/core/facts/program.h), by its own record. `*out` is of no use if UNKNOWN. */
 enum view_program { VIEW_PROGRAM_UNKNOWN, VIEW_PROGRAM_LACKING, VIEW_PROGRAM_THERE };

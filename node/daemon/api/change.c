@@ -4,11 +4,14 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "node/config/hours.h"
 #include "node/daemon/api/elsewhere.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/wire/request.h"
+
+#define POLICY_BACK_AFTER_S 600 /* from the last load or activity on, unless the owner says otherwise */
 
 struct change_waiting *change_wait(struct daemon *daemon, const struct client_request *request)
 {
@@ -429,6 +432,49 @@ void change_slots(struct daemon *daemon, struct client_request *request, int kin
         event.u.request.client = waiting->key;
         event.u.request.slots = slots;
         event.u.request.for_s = for_s;
+        daemon_event(daemon, &event);
+    }
+}
+
+/* What the request says; false, and the client has been answered: it makes no sense. */
+static bool read_policy(struct daemon *daemon, struct client_request *request, struct fact_policy *out)
+{
+    char hours[HOURS_BYTES] = "";
+    uint64_t load = 0, back_after_s = POLICY_BACK_AFTER_S;
+    bool has_hours = !pack_find(&request->map, "hours").failed;
+    *out = (struct fact_policy){.activity = request_flag(&request->map, "activity")};
+    if (has_hours && (!request_text(&request->map, "hours", hours, sizeof hours) || hours_read(hours, out->hours, &out->hours_count) != 0)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The hours '%.80s' are none; allowed are " HOURS_WORDS ".", hours);
+        return false;
+    }
+    bool has_load = client_argument_u64(request, "load_percent", &load), has_back = client_argument_u64(request, "back_after_s", &back_after_s);
+    if ((has_load && (load < 1 || load > 100)) || (has_back && back_after_s > FACT_BACK_AFTER_S_MAX)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                           "`load_percent` is a number from 1 to 100, of all processors, and `back_after_s` at most 7 days.");
+        return false;
+    }
+    out->load_percent = (uint32_t)load;
+    out->back_after_s = out->activity || load != 0 ? (uint32_t)back_after_s : 0;
+    return true;
+}
+
+void change_policy(struct daemon *daemon, struct client_request *request, int kind)
+{
+    struct fact_policy policy;
+    uint8_t body[512];
+    struct pack_writer writer;
+    if (!read_policy(daemon, request, &policy)) {
+        return;
+    }
+    struct change_waiting *waiting = change_wait(daemon, request);
+    if (waiting != NULL) {
+        pack_writer_init(&writer, body, sizeof body);
+        fact_policy_pack(&writer, &policy);
+        waiting->is_drain = true; /* the answer names the node */
+        waiting->node = daemon->keys.id;
+        struct node_event event = {.kind = NODE_EVENT_REQUEST, .bytes = body, .byte_count = (uint32_t)writer.used_bytes};
+        event.u.request.kind = (enum node_request_kind)kind;
+        event.u.request.client = waiting->key;
         daemon_event(daemon, &event);
     }
 }

@@ -30,6 +30,7 @@ void change_trial(struct daemon *daemon, struct client_request *request, int kin
 void change_describe_trial(struct daemon *daemon, struct client_request *request, int argument);
 void change_annotate(struct daemon *daemon, struct client_request *request, int subject); /* an enum fact_subject */
 void change_slots(struct daemon *daemon, struct client_request *request, int kind);   /* withhold, return */
+void change_policy(struct daemon *daemon, struct client_request *request, int kind);  /* owner_policy */
 void change_node_slots(struct daemon *daemon, struct client_request *request, int kind); /* the same, of any node */
 void change_drain(struct daemon *daemon, struct client_request *request, int kind);   /* drain, undrain */
 void change_invite(struct daemon *daemon, struct client_request *request, int kind);

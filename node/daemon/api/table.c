@@ -101,6 +101,7 @@ static const struct api_row rows[] = {
     {"return", API_CHANGES, change_slots, NODE_REQUEST_RETURN},
     {"node_withhold", API_CHANGES, change_node_slots, NODE_REQUEST_WITHHOLD},
     {"node_return", API_CHANGES, change_node_slots, NODE_REQUEST_RETURN},
+    {"owner_policy", API_CHANGES, change_policy, NODE_REQUEST_POLICY},
     {"drain", API_CHANGES, change_drain, NODE_REQUEST_DRAIN},
     {"undrain", API_CHANGES, change_drain, NODE_REQUEST_UNDRAIN},
     {"invite", API_CHANGES, change_invite, NODE_REQUEST_INVITE},

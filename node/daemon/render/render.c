@@ -186,7 +186,7 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
     struct fact_drain drain = view_member_drain(member);
-    (void)msgpack_pack_map(packer, 15 + (member->evicted ? 1 : 0));
+    (void)msgpack_pack_map(packer, 16 + (member->evicted ? 1 : 0));
     render_put_string(packer, "id");
     render_put_node_id(packer, member->id);
     render_put_text(packer, "label", render_node_label(core, member->id).text);
@@ -200,6 +200,8 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     put_versions(core, member->id, packer);
     render_put_bool(packer, "drained", drain.drained);
     render_put_bool(packer, "emptied", drain.is_idle);
+    render_put_string(packer, "policy");
+    render_put_policy(member, packer);
     render_put_string(packer, "quarantined");
     if (member->quarantine.is_active) {
         (void)msgpack_pack_map(packer, 2);
@@ -373,7 +375,7 @@ static void put_slot(const struct node_core *core, const struct view_member *mem
 {
     struct view_slot slot = render_slot_now(core, member, index);
     bool is_held = slot.state != LEASE_FREE && slot.state != LEASE_WITHHELD;
-    (void)msgpack_pack_map(packer, 13);
+    (void)msgpack_pack_map(packer, 14);
     render_put_string(packer, "node");
     render_put_node_id(packer, member->id);
     render_put_text(packer, "node_label", render_node_label(core, member->id).text);
@@ -385,6 +387,8 @@ static void put_slot(const struct node_core *core, const struct view_member *mem
     render_put_text(packer, "model", info->model);
     render_put_u64(packer, "memory_bytes", info->memory_bytes);
     render_put_text(packer, "state", render_slot_state(&slot));
+    render_put_string(packer, "why");
+    render_put_text_or_nil(packer, render_slot_why(member, index));
     render_put_string(packer, "experiment");
     if (is_held) {
         render_put_experiment_id(packer, slot.attempt.experiment);

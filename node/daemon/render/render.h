@@ -102,11 +102,12 @@ bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writ
 #define RENDER_SLOTS_PAIRS 1
 bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writer *frame);
 
-/* Writes `node name label state drained slots`: what is on one node. `slots` is an array of maps `index state since_s until_s
- * experiment name trial attempt submitter`: since when, by the node's clock, and until when its owner withholds the slot (nil: the
- * slot is not withheld, or until it is returned); of a worker its trial, and the label of the node where the experiment was
- * submitted, else nil. */
-#define RENDER_OWNER_PAIRS 6
+/* Writes `node name label state drained policy slots`: what is on one node. `policy` is nil, or a map `hours load_percent activity
+ * back_after_s why since_s until_s`: what its owner has said, and which reason holds now. `slots` is an array of maps `index state why
+ * since_s until_s experiment name trial attempt user submitter`: since when, by the node's clock, and until when its owner withholds the slot (nil: the
+ * slot is not withheld, or until it is returned); of a worker its trial, who submitted the experiment and the label of
+ * the node where, else nil. */
+#define RENDER_OWNER_PAIRS 7
 void render_owner(const struct node_core *core, node_id node, struct pack_writer *frame);
 
 /* "alive", "suspect", "dead" or "left": a node of the roster as this node sees it; a node never heard of is dead.

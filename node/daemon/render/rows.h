@@ -43,6 +43,12 @@ struct view_slot render_slot_now(const struct node_core *core, const struct view
  * saved. */
 const char *render_slot_state(const struct view_slot *slot);
 
+/* "hours", "activity" or "load": why the owner's policy has taken a slot back; "": it has not. */
+const char *render_slot_why(const struct view_member *member, uint32_t slot);
+
+/* Writes one value: the policy of a node's owner, as in render_owner; nil: there is none. */
+void render_put_policy(const struct view_member *member, msgpack_packer *packer);
+
 /* Writes one pair: seconds since 1970, nil for 0. */
 void render_put_time(msgpack_packer *packer, const char *key, uint64_t seconds);
 

@@ -124,6 +124,15 @@ struct daemon_gpu {
     uint64_t errors; /* critical ones (XID) since the daemon began */
 };
 
+/* The last look at the machine (owner_look.c). */
+struct daemon_owner_look {
+    uint64_t next_ms;
+    uint64_t busy, all; /* of machine_processors; `all` 0: none yet */
+    uint32_t processors; /* 0: not counted yet */
+    bool has_activity;
+    uint64_t activity;
+};
+
 /* The state of the room, as daemon->workers. */
 struct daemon_workers {
     struct daemon_worker slots[SLOTS_MAX];
@@ -135,6 +144,7 @@ struct daemon_workers {
     struct daemon_ended *ended; /* ended workers whose directories still exist */
     struct daemon_gpu_busy *gpu_busy;
     struct daemon_look *look;
+    struct daemon_owner_look owner_look;
     struct slots_usage usage;
     struct daemon_gpu gpus[SLOTS_MAX];
     struct tally tally; /* ground/tally.h */
@@ -205,6 +215,11 @@ void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Frees the state of the jobs. Call after the last job. */
 void daemon_gpu_busy_close(struct daemon *daemon);
+
+/* ---- owner_look.c ------------------------------------------------------------------------------------------------ */
+
+/* Once a second: tells the core now and then what the machine shows, if its owner has a policy. */
+void daemon_owner_look_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* ---- look.c ------------------------------------------------------------------------------------------------------ */
 
