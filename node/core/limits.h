@@ -106,6 +106,7 @@
 #define CORE_USAGE_MS 60000    /* between two writings of what slots were used for */
 #define CORE_USAGE_END_MS 5000 /* the same where a worker has ended since */
 
+#define CORE_RUNTIME_MS 20000       /* between two records of how long a trial has run (max_runtime) */
 #define CORE_STATUS_MS 2000         /* between two progress records of one worker */
 #define CORE_KILL_GRACE_MS 3000     /* from SIGTERM to SIGKILL */
 #define CORE_QUICK_MS 10000         /* a program that fails so soon without a step may fail again in the same way (option retry) */

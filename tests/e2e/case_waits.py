@@ -105,3 +105,21 @@ def an_experiment_begins_at_its_time_also_after_a_restart(lab):
     expect(over(show(mesh, never)) is None, "the other one waits")
     alder.run("cancel", never)
     wait_over(mesh, never, 20, state="cancelled")
+
+
+@case(limit_s=90)
+def a_trial_ends_when_it_has_run_for_its_time(lab):
+    mesh = lab.mesh(["alder", "birch"], slots="cpu:1")
+    alder, birch = mesh.nodes
+    identity = submit(lab, alder, "limited", "trap 'echo saved; exit 0' TERM; echo begun; while true; do sleep 0.1; done", max_runtime="8s")
+    wait_until(lambda: "begun" in birch.run("logs", f"{identity}/0", check=False), 30, "the trial to begin")
+    before = time.monotonic()
+    final = wait_over(mesh, identity, 40)
+    expect(time.monotonic() - before > 4, "it had its time")
+    trial = final["trials"][0]
+    expect(trial["state"] == "stopped" and trial["reason"] == "the trial has run for its max_runtime", f"the trial: {trial}")
+    expect("saved" in birch.run("logs", f"{identity}/0"), "the program was asked to save")
+    expect("the trial has run for its max_runtime" in birch.run("why", f"{identity}/0"), "shoal why tells it")
+    alder.run("retry", f"{identity}/0")
+    final = wait_over(mesh, identity, 60)
+    expect(final["trials"][0]["attempt"] == 2 and final["trials"][0]["state"] == "stopped", f"after a retry: {final['trials'][0]}")

@@ -99,6 +99,56 @@ static void a_stop_is_refused_where_it_would_end_nothing(void **state)
     world_free(world);
 }
 
+static struct world *begin_limited(uint32_t nodes, uint32_t trials, uint32_t max_runtime_s)
+{
+    struct world *world = world_new(nodes, 1);
+    struct config config;
+    make_config(&config, trials, 5);
+    config.max_runtime_s = max_runtime_s;
+    story_begin_with(world, &config, 20000);
+    return world;
+}
+
+static void a_trial_that_has_run_for_its_time_is_stopped_and_keeps_its_checkpoint(void **state)
+{
+    (void)state;
+    struct world *world = begin_limited(2, 2, 60);
+    world_request(world, 0, NODE_REQUEST_PAUSE); /* that time does not count */
+    world_run(world, 300000);
+    world_request(world, 0, NODE_REQUEST_RESUME);
+    world_run(world, 25000);
+    assert_int_equal(state_at(world, 1, 0), VIEW_TRIAL_RUNNING); /* for some 45 s now */
+    assert_line(world, 25000, "trial 0 attempt 2: stopped, the trial has run for its max_runtime");
+    world_run(world, 10000);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(state_at(world, i, 0), VIEW_TRIAL_STOPPED);
+        assert_true(view_trial_stop(view_find_trial(world_experiment(world, i), 0)).overran);
+        assert_int_equal(view_experiment_state(world_experiment(world, i)), VIEW_COMPLETED);
+    }
+    assert_true(view_find_trial(world_experiment(world, 0), 0)->manifests->is_kept);
+    world_retry(world, 1, 0);
+    world_run(world, 50000);
+    assert_int_equal(state_at(world, 0, 0), VIEW_TRIAL_RUNNING); /* it has all of its time again */
+    assert_line(world, 30000, "trial 0 attempt 3: stopped, the trial has run for its max_runtime");
+    world_free(world);
+}
+
+/* The node that has counted dies, and the time is in its records. */
+static void the_time_of_an_attempt_counts_whose_node_died(void **state)
+{
+    (void)state;
+    struct world *world = begin_limited(4, 1, 300);
+    world_run(world, 200000);
+    uint32_t lost = node_of(world, 0), other = lost == 3 ? 2 : 3;
+    world_die(world, lost);
+    world_run(world, 60000);
+    const struct view_attempt *second = view_trial_highest(view_find_trial(world_experiment(world, other), 0));
+    assert_true(second->id.number > 1 && view_attempt_verdict(second) == NULL);
+    world_run(world, 80000); /* for some 130 s, and not for 300 */
+    assert_int_equal(state_at(world, other, 0), VIEW_TRIAL_STOPPED);
+    world_free(world);
+}
+
 /* The answer may have been lost, so the request can be repeated. */
 static void a_stop_can_be_repeated(void **state)
 {
@@ -279,6 +329,8 @@ int main(void)
         cmocka_unit_test(a_stopped_trial_that_waits_never_begins),
         cmocka_unit_test(a_stop_is_refused_where_it_would_end_nothing),
         cmocka_unit_test(a_stop_can_be_repeated),
+        cmocka_unit_test(a_trial_that_has_run_for_its_time_is_stopped_and_keeps_its_checkpoint),
+        cmocka_unit_test(the_time_of_an_attempt_counts_whose_node_died),
         cmocka_unit_test(a_stop_outlives_the_coordinator),
         cmocka_unit_test(a_stop_reaches_what_runs_beyond_a_cut_after_the_heal),
         cmocka_unit_test(a_completion_before_the_stop_is_known_counts),

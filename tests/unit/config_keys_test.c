@@ -273,6 +273,8 @@ static const struct row {
         {"start_after", NULL, "tomorrow", "start_after is 'tomorrow'; allowed is " START},
         {"start_after", NULL, "3600", "start_after is '3600'; allowed is " START},
         {"start_after", NULL, "2026-02-29", "start_after is '2026-02-29'; allowed is " START},
+        {"max_runtime", NULL, "long", "max_runtime is 'long'; allowed are 0 ... 31536000 seconds, and numbers with the units s, m, h and d, such as 90s, 5m or 1h30m"},
+        {"max_runtime", NULL, "366d", "max_runtime is '366d'; allowed are 0 ... 31536000 seconds, and numbers with the units s, m, h and d, such as 90s, 5m or 1h30m"},
         {"logs.max_bytes", NULL, "10K", "logs.max_bytes is '10K'; allowed are 1048576 ... 1099511627776 bytes, and numbers with the units K, M, G and T (of 1,024; also KiB, MiB, GiB and TiB), such as 512M or 16G"},
         {"logs.max_bytes", NULL, "much", "logs.max_bytes is 'much'; allowed are 1048576 ... 1099511627776 bytes, and numbers with the units K, M, G and T (of 1,024; also KiB, MiB, GiB and TiB), such as 512M or 16G"},
         {"logs.keep", NULL, "soon", "logs.keep is 'soon'; allowed are 0 ... 3153600000 seconds, and numbers with the units s, m, h and d, such as 90s, 5m or 1h30m"},

@@ -156,6 +156,7 @@ static struct fact_key random_worker(struct random *random, const attempt_id *id
     out->cause = (enum fact_cause)below(random, FACT_CAUSES);
     out->failure = random_u64(random);
     out->error_ms = random_u64(random);
+    out->ran_s = below(random, 2) == 1 ? random_number(random) : 0;
     return fact_key_worker(id, below(random, FACT_MEMBERS_MAX));
 }
 
@@ -479,7 +480,7 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         out->control = (struct fact_control){random_number(random), below(random, 2) == 1, below(random, 2) == 1, below(random, 2) == 1};
         return fact_key_experiment(id.experiment);
     case FACT_STOP:
-        out->stop = (struct fact_stop){1 + random_number(random) / 2, below(random, 2) == 1, (uint32_t)random_number(random)};
+        out->stop = (struct fact_stop){1 + random_number(random) / 2, below(random, 2) == 1, (uint32_t)random_number(random), below(random, 2) == 1};
         return fact_key_trial(id.experiment, id.trial);
     case FACT_RESULT:
         out->result = (struct fact_result){random_number(random), random_number(random), (double)below(random, 1000) / 7,
@@ -748,7 +749,7 @@ static bool same_worker(const struct fact_worker *a, const struct fact_worker *b
     return SAME(state) && SAME(host) && SAME(master_port) && SAME(data_port) && SAME(generation) && SAME(step) &&
            SAME(reason) && SAME(exit_code) && SAME(started_s) && SAME(tail) && SAME(is_elastic) && SAME(waits) &&
            SAME(has_state) && SAME(applied_step) && SAME(stall) && SAME(stall_s) && SAME(is_overdue) && SAME(is_past_barrier) && SAME(ended_s) &&
-           SAME(cause) && SAME(failure) && SAME(error_ms) &&
+           SAME(cause) && SAME(failure) && SAME(error_ms) && SAME(ran_s) &&
            bytes_same(a->metrics, a->metrics_bytes, b->metrics, b->metrics_bytes);
 }
 
@@ -822,7 +823,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_CONTROL:
         return SAME(control.lamport) && SAME(control.paused) && SAME(control.cancelled) && SAME(control.waived);
     case FACT_STOP:
-        return SAME(stop.lamport) && SAME(stop.stopped) && SAME(stop.since);
+        return SAME(stop.lamport) && SAME(stop.stopped) && SAME(stop.since) && SAME(stop.overran);
     case FACT_RESULT:
         return SAME(result.step) && SAME(result.length) && SAME(result.metric) && SAME(result.draw);
     case FACT_SEARCH_LOG:

@@ -111,7 +111,7 @@ static void add_experiments(struct set *set, struct random *random, const struct
         }
     }
     for (uint32_t count = below(random, 4); count > 0; count--) {
-        struct fact_stop stop = {some_clock(random, 3) | 1, below(random, 3) > 0, below(random, 3)};
+        struct fact_stop stop = {some_clock(random, 3) | 1, below(random, 3) > 0, below(random, 3), below(random, 4) == 0};
         add(set, people[below(random, PEOPLE)].id, FACT_STOP,
             fact_key_trial(make_experiment_id(below(random, 2)), below(random, 4)), &stop);
         const struct fact_search_stop search_stop = {.number = 1 + below(random, 3)};

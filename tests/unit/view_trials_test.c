@@ -255,8 +255,8 @@ static void a_stopped_trial_is_over_once_its_attempt_has_ended(void **state)
     struct mesh *mesh = *state;
     const struct view_experiment *experiment = submit(mesh, 0, 3, 5, 1);
     attempt_id first = assign(mesh, 0, 1);
-    stop_says(mesh, 3, 0, (struct fact_stop){1, true, 1});
-    stop_says(mesh, 3, 1, (struct fact_stop){1, true, 0});
+    stop_says(mesh, 3, 0, (struct fact_stop){1, true, 1, false});
+    stop_says(mesh, 3, 1, (struct fact_stop){1, true, 0, false});
     assert_true(view_trial_stopped(view_find_trial(experiment, 0)));
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_RUNNING); /* the worker saves */
     assert_int_equal(view_trial_state(experiment, 1), VIEW_TRIAL_STOPPED); /* it never began */
@@ -274,9 +274,9 @@ static void an_experiment_of_stopped_trials_alone_is_completed(void **state)
 {
     struct mesh *mesh = *state;
     const struct view_experiment *experiment = submit(mesh, 0, 2, 5, 1);
-    stop_says(mesh, 3, 0, (struct fact_stop){1, true, 0});
+    stop_says(mesh, 3, 0, (struct fact_stop){1, true, 0, false});
     assert_int_equal(view_experiment_state(experiment), VIEW_QUEUED);
-    stop_says(mesh, 2, 1, (struct fact_stop){1, true, 0});
+    stop_says(mesh, 2, 1, (struct fact_stop){1, true, 0, false});
     assert_int_equal(view_experiment_state(experiment), VIEW_COMPLETED);
 }
 
@@ -285,7 +285,7 @@ static void a_completion_outlives_a_stop_and_a_stop_a_failure(void **state)
     struct mesh *mesh = *state;
     const struct view_experiment *experiment = submit(mesh, 0, 1, 0, 1);
     attempt_id first = assign(mesh, 0, 1);
-    stop_says(mesh, 3, 0, (struct fact_stop){1, true, 0});
+    stop_says(mesh, 3, 0, (struct fact_stop){1, true, 0, false});
     judge(mesh, 1, &first, FACT_FAILED, 0); /* beyond a cut, where no node knew of the stop */
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_STOPPED);
     assert_int_equal(view_experiment_state(experiment), VIEW_COMPLETED);
@@ -297,17 +297,17 @@ static void of_the_values_of_a_stop_register_the_highest_clock_counts(void **sta
 {
     struct mesh *mesh = *state;
     const struct view_experiment *experiment = submit(mesh, 0, 1, 5, 1);
-    stop_says(mesh, 1, 0, (struct fact_stop){1, true, 0});
+    stop_says(mesh, 1, 0, (struct fact_stop){1, true, 0, false});
     const struct view_trial *trial = view_find_trial(experiment, 0);
-    stop_says(mesh, 2, 0, (struct fact_stop){2, false, 0});
+    stop_says(mesh, 2, 0, (struct fact_stop){2, false, 0, false});
     assert_false(view_trial_stopped(trial));
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
-    stop_says(mesh, 3, 0, (struct fact_stop){2, true, 4}); /* concurrent: the stop wins, whatever the ids */
+    stop_says(mesh, 3, 0, (struct fact_stop){2, true, 4, false}); /* concurrent: the stop wins, whatever the ids */
     assert_true(view_trial_stopped(trial));
-    stop_says(mesh, 0, 0, (struct fact_stop){2, false, 7});
+    stop_says(mesh, 0, 0, (struct fact_stop){2, false, 7, false});
     assert_true(view_trial_stopped(trial));
     assert_int_equal(view_trial_stop(trial).since, 7);
-    stop_says(mesh, 4, 0, (struct fact_stop){5 + LAMPORT_JUMP_MAX, false, 0}); /* a jump: not counted */
+    stop_says(mesh, 4, 0, (struct fact_stop){5 + LAMPORT_JUMP_MAX, false, 0, false}); /* a jump: not counted */
     assert_true(view_trial_stopped(trial));
     assert_int_equal(mesh->core->view.jump_count, 1);
     say(mesh, 0, FACT_TOMBSTONE, fact_key_experiment(make_experiment_id(0)), NULL);
@@ -332,7 +332,7 @@ static void failures_before_a_retry_count_no_more(void **state)
         judge(mesh, 1, &id, FACT_FAILED, 0);
     }
     assert_int_equal(view_experiment_state(experiment), VIEW_FAILED);
-    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 2});
+    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 2, false});
     assert_int_equal(view_trial_failures(experiment->trials[0]), 0);
     assert_int_equal(view_trial_retried(experiment->trials[0]), 1);
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
@@ -345,7 +345,7 @@ static void failures_before_a_retry_count_no_more(void **state)
         assert_int_equal(view_trial_failures(experiment->trials[0]), number - 2);
     }
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_FAILED);
-    stop_says(mesh, 2, 0, (struct fact_stop){2, false, 4}); /* once more */
+    stop_says(mesh, 2, 0, (struct fact_stop){2, false, 4, false}); /* once more */
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
 }
 
@@ -357,7 +357,7 @@ static void a_quarantine_ends_with_a_retry(void **state)
         fail_on(mesh, 0, number, number, 7);
     }
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_FAILED);
-    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 3});
+    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 3, false});
     assert_int_equal(view_trial_quarantine(experiment->trials[0], CONFIG_RETRY_ANY, NULL, NULL), VIEW_NO_QUARANTINE);
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
 }
@@ -369,7 +369,7 @@ static void failures_without_knowledge_of_a_retry_do_not_undo_it(void **state)
     const struct view_experiment *experiment = submit(mesh, 0, 1, 0, 1);
     attempt_id first = assign(mesh, 0, 1);
     judge(mesh, 1, &first, FACT_FAILED, 0);
-    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 1});
+    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 1, false});
     attempt_id again = assign_knowing(mesh, 1, 2, 1);
     for (uint32_t number = 2; number <= 5; number++) {
         attempt_id id = assign_knowing(mesh, 4, number, 0);
@@ -388,7 +388,7 @@ static void a_completion_outlives_a_retry(void **state)
     const struct view_experiment *experiment = submit(mesh, 0, 1, 0, 1);
     attempt_id first = assign(mesh, 0, 1);
     judge(mesh, 1, &first, FACT_FAILED, 0);
-    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 1});
+    stop_says(mesh, 3, 0, (struct fact_stop){1, false, 1, false});
     attempt_id second = assign_knowing(mesh, 1, 2, 1);
     judge(mesh, 4, &first, FACT_COMPLETED, 0.5); /* beyond a cut */
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_COMPLETED);
@@ -401,11 +401,11 @@ static void cancel_and_stop_win_over_a_retry_beside_them(void **state)
 {
     struct mesh *mesh = *state;
     const struct view_experiment *experiment = submit(mesh, 0, 1, 0, 1);
-    stop_says(mesh, 3, 0, (struct fact_stop){4, false, 0});
-    stop_says(mesh, 2, 0, (struct fact_stop){4, true, 0});
+    stop_says(mesh, 3, 0, (struct fact_stop){4, false, 0, false});
+    stop_says(mesh, 2, 0, (struct fact_stop){4, true, 0, false});
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_STOPPED);
     assert_int_equal(view_trial_retried(experiment->trials[0]), 0);
-    stop_says(mesh, 3, 0, (struct fact_stop){5, false, 0});
+    stop_says(mesh, 3, 0, (struct fact_stop){5, false, 0, false});
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
     assert_int_equal(view_trial_retried(experiment->trials[0]), 5);
     cancel(mesh, 1);
@@ -441,8 +441,8 @@ static void a_stopped_trial_can_be_the_best(void **state)
     double value = 0;
     assert_true(view_experiment_best(&mesh->core->view, experiment, &trial, &value));
     assert_int_equal(trial, 0); /* the other one goes on later */
-    stop_says(mesh, 3, 1, (struct fact_stop){1, true, 1});
-    stop_says(mesh, 3, 2, (struct fact_stop){1, true, 0}); /* without a metric */
+    stop_says(mesh, 3, 1, (struct fact_stop){1, true, 1, false});
+    stop_says(mesh, 3, 2, (struct fact_stop){1, true, 0, false}); /* without a metric */
     assert_true(view_experiment_best(&mesh->core->view, experiment, &trial, &value));
     assert_int_equal(trial, 1);
 }

@@ -376,7 +376,9 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
     } else if (is_stopped && (ended + sight.away == attempt->member_count || is_stop_over)) {
         /* After that time also for nodes that may be beyond a cut, or of a version that does not obey a stop. */
-        attempts_put_verdict(core, attempt, FACT_STOPPED, is_paused ? "the search has paused the trial" : "the trial is stopped");
+        attempts_put_verdict(core, attempt, FACT_STOPPED, is_paused                          ? "the search has paused the trial"
+                             : view_trial_stop(trial).overran ? "the trial has run for its max_runtime"
+                                                              : "the trial is stopped");
     } else if (has_lost_address && sight.away == 0) {
         MARK(group_lost_an_address);
         attempts_put_verdict(core, attempt, FACT_LOST, "the address of a node changed under its group");

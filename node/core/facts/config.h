@@ -102,6 +102,7 @@ struct config {
     char begin_from[CONFIG_BEGIN_BYTES]; /* checkpoint.begin_from, of a single trial; "": from nothing. Read with config_begin */
     char depends_on[CONFIG_DEPENDS_BYTES]; /* ids of experiments; "": of none. Read with config_dependencies */
     char start_after[CONFIG_START_BYTES];  /* "2026-12-01T17:00:00Z"; "": at once. Read with config_start_after */
+    uint32_t max_runtime_s; /* for how long a trial may run, with all its attempts; 0: no limit */
     uint64_t start_in_s; /* of a file only: start_after is so long after its submission, and its time is not known yet; 0: no */
     enum config_on_partition on_partition;
     enum config_retry retry;

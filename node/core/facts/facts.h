@@ -126,7 +126,8 @@ struct fact_slot_info {
                                                 * and it reads event files (config.tensorboard) */
 
 #define FACT_READS_USAGE (UINT64_C(1) << 16) /* USAGE: the node counts what its slots are used for */
-#define FACT_READS_WAITS (UINT64_C(1) << 18) /* depends_on and start_after (config_needs_waits), `waived` of CONTROL: the node begins no trial early */
+#define FACT_READS_WAITS (UINT64_C(1) << 18) /* what config_needs_waits tells, `waived` of CONTROL, `overran` of STOP: the node begins no trial early,
+                                              * and ends those that have run for their max_runtime */
 #define FACT_READS_MODELS (UINT64_C(1) << 13) /* MODEL: the node keeps the checkpoints and files of model versions */
 
 #define FACT_CERTIFICATE_HASH_BYTES 32
@@ -407,6 +408,7 @@ struct fact_stop {
     bool stopped; /* false: a retry */
     uint32_t since; /* the highest number of an attempt that the writer knew; 0: none. A retry takes back the stops
                      * of a search up to it (struct fact_search_stop). Versions without FACT_READS_RETRY count failures behind it */
+    bool overran; /* stopped, since the trial has run for its max_runtime */
 };
 
 /* The first validation report of an attempt at or beyond the length of a rung (train/search/asha.h). Key: attempt key, coordinator id,
@@ -698,6 +700,7 @@ struct fact_worker {
                          without the digits in it, so that two tries can be compared; 0: not such a failure */
     uint64_t error_ms; /* ENDED, FAILED: milliseconds since 1970 when the program met its error, as its error.json says by the
                           host's clock; 0: it does not */
+    uint64_t ran_s; /* rank 0, of an experiment with max_runtime: for how long the trial has run, with earlier attempts (owner/runtime.h) */
 };
 
 /* The end of an attempt. Key: attempt key, coordinator id; one per deciding coordinator. */

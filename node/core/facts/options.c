@@ -304,6 +304,11 @@ const struct config_option config_options[] = {
     {SECONDS("stall_timeout", stall_timeout_s, 0, CONFIG_STALL_S_MAX, 0), SPARSE(23, "stall_timeout"),
      .help = "The time after which an attempt has failed if none of its ranks writes output or reports progress, and one rank "
              "uses no processor time either or is stopped; 0 for no end. Without it show tells of such ranks after 5 minutes."},
+    {SECONDS("max_runtime", max_runtime_s, 0, 31536000, 0), SPARSE(59, "max_runtime"),
+     .standard_words = "0, no limit",
+     .help = "For how long a trial may run, such as 2h: the time for which its program runs, that of all its attempts together, without what it "
+             "waits for slots, is paused or fetches its code. Then it is asked to save and leave, and is stopped, with its checkpoints "
+             "kept; shoal retry gives it as much time again."},
     {WORD("stop_signal", stop_signal, signal_words, CONFIG_SIGTERM), SPARSE(24, "stop_signal"),
      .help = "The signal that asks a program without libshoal to save and leave. Its helper processes get SIGTERM after it."},
     {NUMBER("seed", seed, 0, INT64_MAX, 0), ALWAYS(13, "seed"),

@@ -103,10 +103,13 @@ int fact_control_read(const struct record *record, struct fact_control *out)
 
 void fact_stop_pack(struct pack_writer *writer, const struct fact_stop *fact)
 {
-    pack_array(writer, 3);
+    pack_array(writer, fact->overran ? 4 : 3);
     pack_u64(writer, fact->lamport);
     pack_bool(writer, fact->stopped);
     pack_u64(writer, fact->since);
+    if (fact->overran) {
+        pack_bool(writer, true);
+    }
 }
 
 int fact_stop_read(const struct record *record, struct fact_stop *out)
@@ -118,6 +121,8 @@ int fact_stop_read(const struct record *record, struct fact_stop *out)
     fact.lamport = pack_read_u64(&reader);
     fact.stopped = pack_read_bool(&reader);
     fact.since = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    fact.overran = extra > 0 && pack_read_bool(&reader);
+    extra -= extra > 0;
     if (fact_body_close(&reader, extra) != 0 || fact.lamport == 0) {
         return ERR_MALFORMED;
     }
@@ -526,7 +531,7 @@ void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact
     pack_bool(writer, fact->waits);
     pack_bool(writer, fact->has_state);
     pack_u64(writer, fact->applied_step);
-    pack_array(writer, 8);
+    pack_array(writer, fact->ran_s > 0 ? 9 : 8);
     pack_u64(writer, fact->stall);
     pack_u64(writer, fact->stall_s);
     pack_bool(writer, fact->is_overdue);
@@ -535,6 +540,9 @@ void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact
     pack_u64(writer, fact->failure);
     pack_bool(writer, fact->is_past_barrier);
     pack_u64(writer, fact->error_ms);
+    if (fact->ran_s > 0) {
+        pack_u64(writer, fact->ran_s);
+    }
 }
 
 /* A stall or a cause of a later version reads as none. */
@@ -553,6 +561,10 @@ static void ending_read(struct pack_reader *reader, struct fact_worker *fact)
     if (extra > 0) { /* records of earlier versions end here */
         extra--;
         fact->error_ms = pack_read_u64(reader);
+    }
+    if (extra > 0) { /* and those of experiments without max_runtime here */
+        extra--;
+        fact->ran_s = pack_read_u64(reader);
     }
     fact_element_close(reader, extra);
 }

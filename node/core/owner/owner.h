@@ -83,6 +83,9 @@ struct core_worker {
     uint64_t confirmed_ms; /* when the slot was leased; 0: in an earlier boot */
     uint64_t started_ms;   /* RUNNING and later; 0: in an earlier boot */
     uint64_t wanted_ms;    /* since when the slot is wanted back and the group is to go on without the worker; 0: not */
+    uint64_t ran_since_ms; /* RUNNING: since when this node counts the trial's running time (runtime.h); 0: it does not */
+    uint64_t ran_before_s; /* ... which was this then, */
+    uint64_t ran_s;        /* ... and is this now */
     uint64_t moved_ms;     /* RUNNING: since when this node lacks the address where the worker listens; 0: it has the address */
     enum fact_stall stall; /* RUNNING: as in struct fact_worker */
     uint64_t stall_s;

@@ -14,8 +14,9 @@
 #include "node/core/members/members.h"
 #include "node/core/owner/askers.h"
 #include "node/core/owner/groups.h"
-#include "node/core/owner/usage.h"
+#include "node/core/owner/runtime.h"
 #include "node/core/owner/slots.h"
+#include "node/core/owner/usage.h"
 #include "node/core/owner/workers.h"
 
 /* ---- records of slots and workers ---------------------------------------------------------------------------------- */
@@ -130,6 +131,7 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
                                .cause = worker->cause,
                                .failure = reason == FACT_FAILED ? worker->failure : 0,
                                .error_ms = reason == FACT_FAILED ? worker->error_ms : 0,
+                               .ran_s = worker->ran_s,
                                .metrics = worker->metrics,
                                .metrics_bytes = own_rank(core, slot) == 0 ? worker->metrics_bytes : 0};
     /* The host stays as long as others may connect there: a plain program keeps it to its end. */
@@ -444,6 +446,7 @@ void core_owner_housekeep(struct node_core *core)
         if (is_due && (core->owner->unpublished_slots >> slot & 1) != 0 && core_has_room(core, 256, 1u << 16)) {
             (void)owner_put_slot(core, slot);
         }
+        owner_runtime_follow(core, slot);
         if (!worker->dirty || core->now_ms - worker->published_ms < CORE_STATUS_MS || !core_has_room(core, 256, 1u << 16)) {
             continue;
         }

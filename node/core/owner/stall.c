@@ -10,6 +10,7 @@ static void shift_worker(struct core_worker *worker, uint64_t gap_ms)
     time_shift(&worker->wanted_ms, gap_ms);
     time_shift(&worker->confirmed_ms, gap_ms);
     time_shift(&worker->moved_ms, gap_ms);
+    time_shift(&worker->ran_since_ms, gap_ms); /* a program that stands still does not run */
 }
 
 /* Of struct core_usage_slot the time is not to count the suspend; unsaved_ms, and used_ms and lost_ms of the rows, are lengths of

@@ -12,6 +12,7 @@
 #include "node/core/members/members.h"
 #include "node/core/members/twin.h"
 #include "node/core/owner/own_policy.h"
+#include "node/core/owner/runtime.h"
 #include "node/core/owner/slots.h"
 #include "node/core/owner/workers.h"
 #include "node/core/requests/members.h"
@@ -101,7 +102,9 @@ static bool refused_for_waits(struct node_core *core, uint64_t client, const str
     char text[NODE_REPLY_BYTES];
     if (unable != NULL) {
         format_text(text, sizeof text, "%s runs a version of Shoal that does not know %s; update that node first.",
-                    view_label(&core->view, unable->id).text, config->depends_on[0] != '\0' ? "depends_on" : "start_after");
+                    view_label(&core->view, unable->id).text, config->depends_on[0] != '\0'    ? "depends_on"
+                    : config->start_after[0] != '\0' ? "start_after"
+                                                     : "max_runtime");
         core_reply(core, client, ERR_REFUSED, 0, text);
     }
     return unable != NULL;
@@ -863,7 +866,7 @@ void core_requests_restore(struct node_core *core, const struct core_register *w
         (void)put_drain(core, member, word->is_on, word->at_once);
     } else if (word->kind == FACT_STOP && experiment != NULL) {
         key = fact_key_trial(word->experiment, word->trial);
-        (void)requests_put_stop(core, experiment, word->trial, word->is_on);
+        (void)owner_put_stop(core, experiment, word->trial, word->is_on, false);
     } else {
         return;
     }

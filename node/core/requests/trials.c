@@ -9,6 +9,7 @@
 #include "node/core/ground/effects.h"
 #include "node/core/ground/publish.h"
 #include "node/core/members/members.h"
+#include "node/core/owner/runtime.h"
 #include "node/core/requests/trials.h"
 #include "node/core/view/retention.h"
 
@@ -24,33 +25,6 @@ const struct view_member *requests_find_unable(const struct node_core *core, uin
         }
     }
     return NULL;
-}
-
-struct core_pending *requests_put_stop(struct node_core *core, const struct view_experiment *experiment, uint32_t index, bool stopped)
-{
-    const struct view_trial *trial = view_find_trial(experiment, index);
-    const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
-    struct lamport_top others = {0};
-    uint64_t own = 0;
-    if (trial != NULL) {
-        others = view_stop_top(trial, &core->options.self);
-    }
-    for (const struct view_stop *row = trial != NULL ? trial->stops : NULL; row != NULL; row = row->next) {
-        own = node_id_equal(row->writer, core->options.self) ? row->fact.lamport : own;
-    }
-    uint32_t since = highest != NULL ? highest->id.number : 0;
-    for (const struct view_search_stop *row = trial != NULL ? trial->search_stops : NULL; row != NULL; row = row->next) {
-        since = row->fact.number > since ? row->fact.number : since; /* a retry takes back the search's stop, too */
-    }
-    const struct fact_stop fact = {.lamport = lamport_next(&others, own), .stopped = stopped, .since = since};
-    uint8_t bytes[32];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_stop_pack(&writer, &fact);
-    enum event_kind kind = stopped ? EVENT_TRIAL_STOPPED : EVENT_TRIAL_RETRIED;
-    TRACE_EVENT(&core->options.trace, event_of_trial(kind, experiment->id, index),
-                "%s trial %u is %s", experiment->config->name, index, stopped ? "stopped" : "retried");
-    return core_put(core, FACT_STOP, fact_key_trial(experiment->id, index), &writer);
 }
 
 /* The experiment with the trial that the request is about; NULL: there is none, and the client has been answered. */
@@ -108,7 +82,7 @@ void requests_stop(struct node_core *core, const struct node_event *event)
     uint64_t client = event->u.request.client;
     const struct view_experiment *experiment = find_trial_asked(core, event);
     if (experiment != NULL && !refused_to_stop(core, client, experiment, event->u.request.trial)) {
-        (void)core_ack_begin(core, client, requests_put_stop(core, experiment, event->u.request.trial, true), no_blob, no_blob);
+        (void)core_ack_begin(core, client, owner_put_stop(core, experiment, event->u.request.trial, true, false), no_blob, no_blob);
     }
 }
 
@@ -240,6 +214,6 @@ void requests_retry(struct node_core *core, const struct node_event *event)
     }
     const struct view_trial *trial = view_find_trial(experiment, index);
     if (trial == NULL || !refused_for_copies(core, client, experiment, trial)) {
-        (void)core_ack_begin(core, client, requests_put_stop(core, experiment, index, false), no_blob, no_blob);
+        (void)core_ack_begin(core, client, owner_put_stop(core, experiment, index, false, false), no_blob, no_blob);
     }
 }

@@ -12,8 +12,4 @@ const struct view_member *requests_find_unable(const struct node_core *core, uin
 void requests_stop(struct node_core *core, const struct node_event *event);
 void requests_retry(struct node_core *core, const struct node_event *event);
 
-/* Writes a stop of the trial, or a retry, with a clock above all known clocks. Returns the pending disk write; NULL: memory is
- * full. */
-struct core_pending *requests_put_stop(struct node_core *core, const struct view_experiment *experiment, uint32_t index, bool stopped);
-
 #endif

@@ -227,6 +227,7 @@ int fold_worker(struct view *view, const struct records_entry *entry)
     worker->is_overdue = fact.is_overdue;
     worker->is_past_barrier = fact.is_past_barrier;
     worker->failure = fact.failure;
+    worker->ran_s = fact.ran_s;
     experiment->changed = true;
     return 0;
 }

@@ -144,6 +144,7 @@ struct fact_stop view_trial_stop(const struct view_trial *trial)
         }
         /* of concurrent values (equal lamport) a stop wins */
         now.stopped |= stop->fact.stopped;
+        now.overran |= stop->fact.stopped && stop->fact.overran;
         now.since = stop->fact.since > now.since ? stop->fact.since : now.since;
     }
     return now;

@@ -122,7 +122,7 @@ struct view_worker {
     uint64_t applied_step;
     enum fact_stall stall;
     bool is_overdue, is_past_barrier;
-    uint64_t failure;
+    uint64_t failure, ran_s;
     /* Not from records: observations of this node since its boot, kept by members/quarantine.c. */
     struct {
         uint64_t running_ms; /* when the worker was first seen to run; 0: never */

@@ -257,8 +257,11 @@ static void add_running(const struct node_core *core, const struct view_attempt 
     (void)format_text(text + used, sizeof text - used, " since its start");
     add(why, render_attempt_times(core, shown).started_s, text);
     if (view_trial_stopped(trial)) {
-        bool is_user = view_trial_stop(trial).stopped;
-        add(why, 0, is_user ? "a user has stopped the trial: its workers save and leave" : "the search has stopped the trial: its workers save and leave");
+        const struct fact_stop stop = view_trial_stop(trial);
+        add(why, 0,
+            stop.overran   ? "the trial has run for its max_runtime: its workers save and leave"
+            : stop.stopped ? "a user has stopped the trial: its workers save and leave"
+                           : "the search has stopped the trial: its workers save and leave");
     } else if (view_attempt_is_paused(trial, &shown->id)) {
         add(why, 0, "the search has paused the trial: its workers save and leave");
     }
@@ -328,7 +331,10 @@ void render_put_why(const struct node_core *core, const struct view_experiment *
         add_failed(core, experiment, index, shown, &why);
         break;
     case VIEW_TRIAL_STOPPED:
-        if (view_trial_stop(trial).stopped) {
+        if (view_trial_stop(trial).overran) {
+            add(&why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0,
+                "the trial has run for its max_runtime, and its last worker has ended; shoal retry gives it as much time again");
+        } else if (view_trial_stop(trial).stopped) {
             add(&why, shown != NULL ? render_attempt_times(core, shown).ended_s : 0,
                 shown != NULL ? "a user stopped the trial, and its last worker has ended" : "a user stopped the trial before it began");
         } else if (render_trial_state(experiment, index) == VIEW_TRIAL_COMPLETED) {
