@@ -3,7 +3,7 @@
 #include <string.h>
 
 #define EXPERIMENT "/experiments/{experiment}"
-#define PAGE "from:u limit:u sort:t descending:b states:t "
+#define PAGE "from:u limit:u sort:t descending:b states:t where:t "
 #define TRIAL EXPERIMENT "/trials/{trial}"
 
 static const struct route rows[] = {

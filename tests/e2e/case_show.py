@@ -10,7 +10,8 @@ import struct
 import termios
 import time
 
-from lab import case, expect, show, wait_over, wait_until
+from door import DOOR, Door
+from lab import Refused, case, expect, show, wait_over, wait_until
 
 # Reports a loss that falls with each step, at some steps a second, until the file is there.
 LOOP = """i=0; while [ $i -lt 600 ] && [ ! -e {done} ]; do i=$((i + 1))
@@ -248,3 +249,36 @@ def a_thousand_trials_are_shown_at_once(lab):
     expect(len(text.splitlines()) < 40, f"the summary is short:\n{text}")
     expect(len(node.run("show", identity, "--all", "--columns", "trial,params").splitlines()) > 1000, "--all has all")
     node.run("cancel", identity)
+
+
+@case(limit_s=60)
+def trials_are_found_and_sorted_by_their_hyperparameters(lab):
+    node = lab.mesh(1, slots="cpu:1", options=DOOR).nodes[0]
+    node.run("withhold")  # what is queued has its hyperparameters already
+    spaces = {"hyperparameters": {"rate": {"type": "double", "minval": 0, "maxval": 1}, "net": {"depth": {"type": "categorical", "vals": ["low", "high"]}}}}
+    identity = lab.submit(node, {**search(lab, trials=300, entrypoint="true"), **spaces})
+    rows = node.json("show", identity)["experiment"]["trials"]
+    rates = {row["index"]: row["hyperparameters"]["rate"] for row in rows}
+    few = sorted((index for index, rate in rates.items() if rate < 0.1), key=rates.get)
+    expect(10 < len(few) < 100, f"{len(few)} of {len(rows)} draws are below 0.1")
+    part = node.json("show", identity, "--where", "hp.rate<0.1")["experiment"]
+    expect([row["index"] for row in part["trials"]] == sorted(few) and part["matching"] == len(few), f"--where: {part['matching']}")
+    low = [row["index"] for row in rows if row["hyperparameters"]["net"]["depth"] == "low"]
+    both = node.json("show", identity, "--where", "hp.net.depth = low and hp.rate>=0.5")["experiment"]["trials"]
+    expect([row["index"] for row in both] == [index for index in low if rates[index] >= 0.5], "a text and a number")
+    table = [line.split()[0] for line in node.run("show", identity, "--all", "--where", "hp.rate<0.1", "--sort", "hp.rate").splitlines()]
+    expect([word for word in table if word.isdigit()] == [str(index) for index in few], f"the table: {table}")
+    door = Door(node)
+    page = door.document(f"/experiments/{identity}?sort=hp.rate&descending=true&limit=5&from=2")["experiment"]
+    wanted = sorted(rates, key=rates.get, reverse=True)[2:7]
+    expect([row["index"] for row in page["trials"]] == wanted and page["matching"] == 300, f"{page['trials']}")
+    page = door.document(f"/experiments/{identity}?sort=hp.net.depth&where=hp.rate%3C0.1")["experiment"]
+    expect([row["index"] for row in page["trials"]] == sorted(sorted(few), key=lambda index: index in low), "texts are sorted")
+    for words in ("hp.lr<1", "rate<1", "hp.rate<small", "hp.rate<1 and"):
+        try:
+            node.run("show", identity, "--where", words)
+            raise AssertionError(f"{words} is taken")
+        except Refused as error:
+            expect(error.code == 2 and ("has a hyperparameter lr" in str(error) or "conditions are such as" in str(error)), f"{words}: {error}")
+    answer = door.get(f"/api/v1/experiments/{identity}?sort=hp.lr")
+    expect(answer.status == 400 and "No trial of searched has a hyperparameter lr" in answer.json()["detail"], f"{answer}")

@@ -941,15 +941,19 @@ static void long_lists_come_in_parts(void **state)
 static const char *page_of(struct fixture *f, const struct view_experiment *experiment, struct render_wish wish)
 {
     static char text[128];
-    uint32_t trials[8];
-    double keys[8];
-    assert_true(experiment->trial_count <= 8);
-    struct render_choice choice = render_choose(f->core, experiment, &wish, trials, keys);
+    struct render_chooser *chooser = render_chooser_new(experiment, &wish);
+    assert_non_null(chooser);
+    while (render_chooser_step(chooser, f->core, experiment, experiment->config)) {
+    }
+    struct render_choice choice = *render_chooser_choice(chooser);
+    const char *unknown = render_chooser_unknown(chooser);
     size_t used = 0;
     for (uint32_t i = 0; i < choice.count; i++) {
         used += (size_t)format_text(text + used, sizeof text - used, "%u,", choice.trials[i]);
     }
-    format_text(text + used, sizeof text - used, "of %u", choice.matching);
+    format_text(text + used, sizeof text - used, "of %u%s%s", choice.matching, unknown != NULL ? " without " : "",
+                unknown != NULL ? unknown : "");
+    render_chooser_free(chooser);
     return text;
 }
 
@@ -979,9 +983,106 @@ static void a_page_has_the_wanted_trials_in_the_wanted_order(void **state)
     assert_string_equal(page_of(f, experiment, (struct render_wish){.states = "completed,queued", .from = 3, .limit = 2}), "3,4,of 6");
     assert_string_equal(page_of(f, experiment, (struct render_wish){.states = "queued"}), "4,5,of 2");
     assert_string_equal(page_of(f, experiment, (struct render_wish){.states = "complete,,x"}), "of 0");
-    enum render_sort sort;
-    assert_true(render_sort_of("started_s", &sort) && sort == RENDER_BY_START);
-    assert_false(render_sort_of("", &sort));
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.where = "metric>=0.5"}), "0,1,of 2");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.where = "step>10 and index!=0", .descending = true}), "2,1,of 2");
+    struct render_wish wish;
+    assert_true(render_sort_of("started_s", &wish) && wish.sort == RENDER_BY_START);
+    assert_true(render_sort_of("hp.net.depth", &wish) && wish.sort == RENDER_BY_HYPERPARAMETER);
+    assert_string_equal(wish.hyperparameter, "net.depth");
+    assert_false(render_sort_of("", &wish));
+    assert_false(render_sort_of("hp.", &wish));
+}
+
+/* A search of many trials: each order is that of a plain sort, and a step never takes long. */
+static void trials_are_sorted_and_found_by_their_hyperparameters(void **state)
+{
+    struct fixture *f = *state;
+    enum { TRIALS = 3000 };
+    static double rates[TRIALS];
+    load_experiment(f, 0, TRIALS, 5);
+    const struct view_experiment *experiment = view_find_experiment(&f->core->view, make_experiment_id(0));
+    uint32_t below = 0;
+    for (uint32_t i = 0; i < TRIALS; i++) {
+        uint8_t bytes[1024];
+        struct pack_writer values;
+        pack_writer_init(&values, bytes, sizeof bytes);
+        assert_int_equal(view_attempt_values(experiment->config, NULL, i, &values), 0);
+        rates[i] = where_find(bytes, values.used_bytes, "learning_rate").number;
+        below += rates[i] < 0.01;
+    }
+    assert_true(below > 0 && below < TRIALS);
+    for (int descending = 0; descending < 2; descending++) {
+        struct render_wish wish = {.descending = descending == 1, .where = "hp.learning_rate<0.01"};
+        assert_true(render_sort_of("hp.learning_rate", &wish));
+        struct render_chooser *chooser = render_chooser_new(experiment, &wish);
+        uint32_t steps = 1;
+        for (; render_chooser_step(chooser, f->core, experiment, experiment->config); steps++) {
+        }
+        assert_true(steps >= TRIALS / 16);
+        const struct render_choice *choice = render_chooser_choice(chooser);
+        assert_int_equal(choice->matching, below);
+        for (uint32_t i = 0; i + 1 < choice->count; i++) {
+            double one = rates[choice->trials[i]], two = rates[choice->trials[i + 1]];
+            assert_true(descending ? one >= two : one <= two);
+        }
+        assert_null(render_chooser_unknown(chooser));
+        render_chooser_free(chooser);
+    }
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.where = "hp.rate<1"}), "of 0 without rate");
+    assert_string_equal(page_of(f, experiment, (struct render_wish){.where = "hp.learning_rate>100 and index<3"}), "of 0");
+}
+
+static void conditions_are_read_and_compared(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"hp.lr", "hp.lr<", "lr<1", "hp.<1", "hp.lr<small", "metric=x", "hp.lr<1 and", "hp.lr<1 and ",
+                                      "<1", "hp.lr!1", "and", "hp.a=1 and hp.b"};
+    struct where where;
+    char error[WHERE_ERROR_BYTES];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (where_read(bad[i], &where, error)) {
+            fail_msg("'%s' is read", bad[i]);
+        }
+        assert_non_null(strstr(error, "conditions are such as"));
+    }
+    assert_true(where_read("", &where, error) && where.count == 0);
+    assert_true(where_read(" hp.opt.lr <= 1e-2 and  hp.net = 'a and b' and hp.bias!=true and trial==7", &where, error));
+    assert_int_equal(where.count, 4);
+    assert_string_equal(where.items[0].name, "opt.lr");
+    assert_string_equal(where.items[1].text, "a and b");
+    assert_int_equal(where.items[3].subject, WHERE_INDEX);
+    assert_true(where_passes(&where.items[0], ((struct where_value){.kind = WHERE_NUMBER, .number = 0.01})));
+    assert_false(where_passes(&where.items[0], ((struct where_value){.kind = WHERE_NUMBER, .number = NAN})));
+    assert_false(where_passes(&where.items[0], ((struct where_value){.kind = WHERE_TEXT, .text = "0.001", .bytes = 5})));
+    assert_true(where_passes(&where.items[1], ((struct where_value){.kind = WHERE_TEXT, .text = "a and b", .bytes = 7})));
+    assert_true(where_passes(&where.items[2], ((struct where_value){.kind = WHERE_TEXT, .text = "false", .bytes = 5})));
+    assert_true(where_passes(&where.items[2], ((struct where_value){.kind = WHERE_OTHER})));
+    assert_false(where_passes(&where.items[2], ((struct where_value){.kind = WHERE_ABSENT})));
+
+    uint8_t bytes[256];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_map(&writer, 3); /* {"a": {"b": -3, "c": "x"}, "a.d": true, "e": []} */
+    pack_text(&writer, "a");
+    pack_map(&writer, 2);
+    pack_text(&writer, "b");
+    pack_i64(&writer, -3);
+    pack_text(&writer, "c");
+    pack_text(&writer, "x");
+    pack_text(&writer, "a.d");
+    pack_bool(&writer, true);
+    pack_text(&writer, "e");
+    pack_array(&writer, 0);
+    assert_true(where_find(bytes, writer.used_bytes, "a.b").number < -2.5);
+    assert_int_equal(where_find(bytes, writer.used_bytes, "a.c").kind, WHERE_TEXT);
+    assert_int_equal(where_find(bytes, writer.used_bytes, "a.d").bytes, 4);
+    assert_int_equal(where_find(bytes, writer.used_bytes, "a").kind, WHERE_OTHER);
+    assert_int_equal(where_find(bytes, writer.used_bytes, "e").kind, WHERE_OTHER);
+    assert_int_equal(where_find(bytes, writer.used_bytes, "a.b.c").kind, WHERE_ABSENT);
+    assert_int_equal(where_find(bytes, 3, "a.b").kind, WHERE_ABSENT);
+    struct where_value small = {.kind = WHERE_TEXT, .text = "adam", .bytes = 4}, large = {.kind = WHERE_TEXT, .text = "sgd", .bytes = 3};
+    assert_true(where_key(small) < where_key(large) && where_key(small) > 1e6);
+    assert_true(isnan(where_key(((struct where_value){.kind = WHERE_OTHER}))));
 }
 
 static void the_coordinator_is_the_highest_living_claim(void **state)
@@ -1098,6 +1199,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_checkpoint_that_a_program_left_is_listed_with_its_name, setup, teardown),
         cmocka_unit_test_setup_teardown(long_lists_come_in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(a_page_has_the_wanted_trials_in_the_wanted_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(trials_are_sorted_and_found_by_their_hyperparameters, setup, teardown),
+        cmocka_unit_test_setup_teardown(conditions_are_read_and_compared, setup, teardown),
         cmocka_unit_test_setup_teardown(the_coordinator_is_the_highest_living_claim, setup, teardown),
         cmocka_unit_test_setup_teardown(status_adds_what_the_core_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(blocked_ports_are_named_with_node_and_direction, setup, teardown),

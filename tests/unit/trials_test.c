@@ -133,6 +133,7 @@ static void trials_are_sorted_by_columns_hyperparameters_and_metrics(void **stat
     static const struct { const char *key; uint64_t order[3]; } rows[] = {
         {"best", {2, 0, 1}},      {"-best", {0, 2, 1}}, {"trial", {0, 1, 2}},           {"-trial", {2, 1, 0}},
         {"step", {2, 0, 1}},      {"state", {0, 2, 1}}, {"optimizer.lr", {2, 1, 0}},    {"-optimizer.lr", {0, 1, 2}},
+        {"hp.optimizer.lr", {2, 1, 0}},
         {"elapsed", {0, 2, 1}},   {"rate", {2, 0, 1}},  {"training/loss", {2, 0, 1}},   {"validation/loss", {2, 0, 1}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -140,6 +141,7 @@ static void trials_are_sorted_by_columns_hyperparameters_and_metrics(void **stat
     }
     assert_false(trials_sort(&trials, "accuracy"));
     assert_false(trials_sort(&trials, ""));
+    assert_false(trials_sort(&trials, "hp.best") || trials_sort(&trials, "hp.training/loss") || trials_sort(&trials, "hp."));
     trials_free(&trials);
 }
 

@@ -149,7 +149,8 @@ static const struct option_rule show_options[] = {
     {"all", NULL, "all trials and their last lines, where there are many; default: the best 20"},
     {"columns", "COLUMNS", "these columns in this order, e.g. trial,best,params; default: all that say something"},
     {"packages", NULL, "of one trial the Python packages that it ran with"},
-    {"sort", "KEY", "by a column, a hyperparameter or a metric, e.g. best or lr; --sort=-KEY turns the order around"},
+    {"sort", "KEY", "by a column, a hyperparameter or a metric, e.g. best, hp.lr or lr; --sort=-KEY turns the order around"},
+    {"where", "CONDITIONS", "only the trials that meet them, e.g. 'hp.lr<0.01 and hp.net=small and metric>=0.9'"},
     {NULL, NULL, NULL},
 };
 static const struct option_rule wait_options[] = {

@@ -45,6 +45,7 @@ static void show_sentence(void *context, const char *sentence)
 struct table_wish {
     bool all;
     const char *sort; /* NULL: by number, or the best first where not all are shown */
+    const char *where; /* conditions, which the daemon reads; NULL: none */
     struct trials_choice choice;
 };
 
@@ -107,13 +108,20 @@ static int show_experiment(struct cli *cli, const struct target *target, const s
 {
     struct client client;
     struct reply reply;
-    int code = target_begin(cli, "show", target, 1, &client);
+    int code = target_begin(cli, "show", target, 1u + (wish->where != NULL), &client);
     if (code != CLI_DONE) {
         return code;
+    }
+    if (wish->where != NULL) {
+        pack_text(&client.request, "where");
+        pack_text(&client.request, wish->where);
     }
     pack_text(&client.request, "curves");
     pack_bool(&client.request, true);
     code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
+    if (code == CLI_DONE && wish->where != NULL && !document_has(document_find(&reply.document, "experiment"), "matching")) {
+        code = cli_fail(cli, CLI_REFUSED, "the daemon is of an older version, which knows no --where; restart it");
+    }
     if (code == CLI_DONE) {
         struct tails tails = {0};
         tails_fetch(&client, document_find(&reply.document, "experiment"), &tails);
@@ -474,7 +482,8 @@ static int ask_trial(struct cli *cli, const struct target *target, bool is_why)
 int command_show(struct cli *cli, const struct arguments *arguments)
 {
     struct target target;
-    struct table_wish wish = {.all = options_has(arguments, "all"), .sort = options_value(arguments, "sort")};
+    struct table_wish wish = {.all = options_has(arguments, "all"), .sort = options_value(arguments, "sort"),
+                              .where = options_value(arguments, "where")};
     const char *columns = options_value(arguments, "columns"), *wrong;
     int code = target_read(cli, arguments->operands[0], false, false, &target);
     if (code == CLI_DONE && columns != NULL && !trials_choose(columns, &wish.choice, &wrong)) {
@@ -486,6 +495,9 @@ int command_show(struct cli *cli, const struct arguments *arguments)
     if (options_has(arguments, "packages")) {
         return target.has_trial ? show_packages(cli, &target)
                                 : cli_fail(cli, CLI_USAGE, "--packages is of one trial; name it, as in %.80s/0", target.experiment);
+    }
+    if (target.has_trial && wish.where != NULL) {
+        return cli_fail(cli, CLI_USAGE, "--where chooses among the trials of an experiment; leave /%llu out", (unsigned long long)target.trial);
     }
     return target.has_trial ? ask_trial(cli, &target, false) : show_experiment(cli, &target, &wish);
 }

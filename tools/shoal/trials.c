@@ -422,15 +422,16 @@ bool trials_sort(struct trials *trials, const char *key)
     bool is_turned = key[0] == '-', is_there = false;
     struct sort_item *items = calloc(trials->count > 0 ? trials->count : 1, sizeof *items);
     key += is_turned;
-    const struct parameter *parameter = find_parameter(trials, key);
+    bool is_named = strncmp(key, "hp.", 3) == 0; /* a hyperparameter, even of a column's name */
+    const struct parameter *parameter = find_parameter(trials, is_named ? key + 3 : key);
     for (size_t i = 0; items != NULL && i < trials->count; i++) {
         items[i].facts = trials->items[i];
-        if (take_column(trials, key, &trials->items[i], &items[i])) {
+        if (!is_named && take_column(trials, key, &trials->items[i], &items[i])) {
             is_there = true;
         } else if (parameter != NULL) {
             take_parameter(parameter, &trials->items[i], &items[i]);
             is_there = true;
-        } else {
+        } else if (!is_named) {
             is_there |= take_metric(key, &trials->items[i], &items[i]);
         }
     }

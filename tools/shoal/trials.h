@@ -96,7 +96,7 @@ bool trials_read_one(const msgpack_object *document, uint64_t now_s, struct tria
 
 void trials_free(struct trials *trials);
 
-/* Sorts by a column's name, a hyperparameter or a metric ("validation/loss", or "loss" alone); a "-" before it turns the order
+/* Sorts by a column's name, a hyperparameter ("lr", or "hp.lr") or a metric ("validation/loss", or "loss" alone); a "-" before it turns the order
  * around. Values and bests: the best first; step, elapsed and rate: the highest first; else ascending. Trials without the value come
  * last. False: there is no such key, and nothing has moved. */
 bool trials_sort(struct trials *trials, const char *key);

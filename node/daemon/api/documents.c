@@ -7,6 +7,7 @@
 #include "node/daemon/render/curves.h"
 #include "node/daemon/render/render.h"
 
+#define CHOOSE_US DOCUMENTS_TURN_US /* of one turn of a document */
 #define PART_BYTES RENDER_BYTES_MIN /* one or two milliseconds' work, and enough for any row */
 
 /* A document on its way. */
@@ -25,23 +26,37 @@ struct shown shown_of(struct daemon *daemon, const struct view_experiment *exper
     return (struct shown){.experiment = experiment, .config = whole == NULL && has_space ? experiment->config : whole};
 }
 
-/* What the document is about, as it is now. False: that is gone. */
-static bool look(struct daemon *daemon, const struct document *document, struct shown *out)
+/* Goes on with a choice until daemon_now_us() is `until_us`. True: it is made. */
+static bool choose(const struct daemon *daemon, struct render_chooser *chooser, const struct shown *shown, uint64_t until_us)
+{
+    bool more = true;
+    do {
+        more = render_chooser_step(chooser, daemon->core, shown->experiment, shown->config);
+    } while (more && daemon_now_us() < until_us);
+    return !more;
+}
+
+/* What the document is about, as it is now: it is there, it is gone, or its page is not chosen yet. */
+enum look { LOOK_GONE, LOOK_LATER, LOOK_THERE };
+static enum look look(struct daemon *daemon, const struct document *document, uint64_t until_us, struct shown *out)
 {
     *out = (struct shown){.trial = document->trial, .queue = document->queue, .model = document->model};
     if (experiment_id_is_none(document->experiment)) {
-        return true;
+        return LOOK_THERE;
     }
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), document->experiment);
     if (experiment == NULL || !experiment->known) {
-        return false;
+        return LOOK_GONE;
     }
     *out = shown_of(daemon, experiment);
     out->trial = document->trial;
+    if (document->chooser != NULL && !choose(daemon, document->chooser, out, until_us)) {
+        return LOOK_LATER;
+    }
     out->is_page = document->is_page;
-    out->page = document->page;
+    out->page = document->chooser != NULL ? *render_chooser_choice(document->chooser) : document->page;
     out->curves = document->has_curves ? daemon->api->curves : NULL;
-    return true;
+    return LOOK_THERE;
 }
 
 /* Sends the next part. False: that was the last one, or none can be sent. */
@@ -55,10 +70,17 @@ static bool send_part(struct daemon *daemon, struct client *client, struct docum
         client->broken = true;
         return false;
     }
-    if (!look(daemon, document, &shown)) {
+    enum look found = look(daemon, document, daemon_now_us() + CHOOSE_US, &shown);
+    const char *unknown = found == LOOK_THERE && document->chooser != NULL ? render_chooser_unknown(document->chooser) : NULL;
+    if (found == LOOK_GONE) {
         client_reply_error(daemon, client, run->id, EXIT_NOT_FOUND, "The experiment does not exist any more.");
+    } else if (unknown != NULL) {
+        client_reply_error(daemon, client, run->id, EXIT_USAGE, "No trial of %s has a hyperparameter %s.",
+                           shown.experiment->config->name, unknown);
+    }
+    if (found != LOOK_THERE || unknown != NULL) {
         free(bytes);
-        return false;
+        return found == LOOK_LATER;
     }
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, PART_BYTES);
@@ -84,9 +106,17 @@ static bool send_part(struct daemon *daemon, struct client *client, struct docum
     return more && !client->broken;
 }
 
+void document_free(struct document *document)
+{
+    render_chooser_free(document->chooser);
+    free(document->memory);
+    document->chooser = NULL;
+    document->memory = NULL;
+}
+
 static void run_free(struct document_run *run)
 {
-    free(run->document.memory);
+    document_free(&run->document);
     free(run);
 }
 
@@ -94,7 +124,8 @@ void documents_send(struct daemon *daemon, struct client *client, uint64_t id, c
 {
     struct document_run *run = calloc(1, sizeof *run);
     if (run == NULL) {
-        free(document->memory);
+        struct document unsent = *document;
+        document_free(&unsent);
         client->broken = true;
         return;
     }
@@ -128,7 +159,7 @@ bool documents_render(struct daemon *daemon, const struct document *document, ui
     }
     pack_writer_init(&writer, *bytes, PART_BYTES);
     bool is_whole =
-        look(daemon, document, &shown) && !document->part(daemon->core, &shown, &from, &writer) && !writer.failed;
+        look(daemon, document, UINT64_MAX, &shown) == LOOK_THERE && !document->part(daemon->core, &shown, &from, &writer) && !writer.failed;
     if (!is_whole) {
         free(*bytes);
         *bytes = NULL;

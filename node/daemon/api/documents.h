@@ -38,6 +38,7 @@ struct document {
     uint32_t trial;
     bool has_curves, is_page;
     struct render_choice page;
+    struct render_chooser *chooser; /* of a page that is still to be chosen: `page` follows from it; owned. NULL: none */
     struct render_queue queue;
     char model[FACT_MODEL_NAME_BYTES]; /* of the model registry; "": all */
     void *memory; /* of the page or the queue; owned */
@@ -53,6 +54,9 @@ void documents_send(struct daemon *daemon, struct client *client, uint64_t id, c
 bool documents_render(struct daemon *daemon, const struct document *document, uint8_t **bytes, size_t *count);
 void documents_send_rendered(struct daemon *daemon, struct client *client, uint64_t id, const uint8_t *bytes,
                              size_t count, bool end);
+
+/* Frees what a document that was not sent owns. */
+void document_free(struct document *document);
 
 /* True while parts of such a document wait. */
 bool documents_has(const struct daemon *daemon, const struct client *client, uint64_t id);

@@ -165,7 +165,8 @@ static bool note_curves(struct daemon *daemon, const struct view_experiment *exp
 /* Reads the arguments of a page. False, after an error reply: one is wrong. All zero without such arguments. */
 static bool read_wish(struct daemon *daemon, const struct client_request *request, struct render_wish *out)
 {
-    char sort[16];
+    char sort[RENDER_SORT_BYTES], error[WHERE_ERROR_BYTES];
+    struct where where;
     uint64_t from = 0, limit = 0;
     *out = (struct render_wish){0};
     (void)client_argument_u64(request, "from", &from);
@@ -174,9 +175,17 @@ static bool read_wish(struct daemon *daemon, const struct client_request *reques
     out->limit = limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX;
     out->descending = request_flag(&request->map, "descending");
     (void)request_text(&request->map, "states", out->states, sizeof out->states);
-    if (request_text(&request->map, "sort", sort, sizeof sort) && !render_sort_of(sort, &out->sort)) {
+    if (request_text(&request->map, "sort", sort, sizeof sort) && !render_sort_of(sort, out)) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                           "Trials are sorted by index, state, step, metric or started_s, and not by %s.", sort);
+                           "Trials are sorted by index, state, step, metric, started_s or hp.NAME, a hyperparameter, and not by %s.", sort);
+        return false;
+    }
+    if (!pack_find(&request->map, "where").failed && !request_text(&request->map, "where", out->where, sizeof out->where)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The conditions have more than %d bytes.", WHERE_BYTES - 1);
+        return false;
+    }
+    if (!where_read(out->where, &where, error)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "%s", error);
         return false;
     }
     return true;
@@ -184,21 +193,24 @@ static bool read_wish(struct daemon *daemon, const struct client_request *reques
 
 static bool is_page(const struct render_wish *wish)
 {
-    return wish->from != 0 || wish->limit != 0 || wish->sort != RENDER_BY_INDEX || wish->descending || wish->states[0] != '\0';
+    return wish->from != 0 || wish->limit != 0 || wish->sort != RENDER_BY_INDEX || wish->descending || wish->states[0] != '\0' ||
+           wish->where[0] != '\0';
+}
+
+/* Whether the values of each trial have to be drawn to choose. */
+static bool is_slow(const struct render_wish *wish)
+{
+    return wish->sort == RENDER_BY_HYPERPARAMETER || wish->where[0] != '\0';
 }
 
 /* A document of the experiment's trials, those of the page if one is wished for. */
 static struct document show_document(struct daemon *daemon, const struct view_experiment *experiment, const struct render_wish *wish,
                                      bool has_curves)
 {
-    size_t trials = experiment->trial_count;
-    double *keys = is_page(wish) ? malloc((trials + 1) * (sizeof *keys + sizeof(uint32_t))) : NULL;
-    struct document document = {.part = part_show, .experiment = experiment->id, .memory = keys};
+    struct document document = {.part = part_show, .experiment = experiment->id};
+    document.chooser = is_page(wish) ? render_chooser_new(experiment, wish) : NULL;
+    document.is_page = document.chooser != NULL;
     document.has_curves = note_curves(daemon, experiment, has_curves);
-    if (keys != NULL) {
-        document.page = render_choose(daemon->core, experiment, wish, (uint32_t *)(keys + trials), keys);
-        document.is_page = true;
-    }
     return document;
 }
 
@@ -291,7 +303,7 @@ static void stream_watch(struct daemon *daemon, struct client *client, struct cl
         return;
     }
     uint64_t since = stream->takes_deltas && !over ? stream->version : 0; /* the last one has all */
-    bool is_long = since == 0 && !is_page(&stream->wish) && experiment->trial_count > SHARED_TRIALS_MAX;
+    bool is_long = since == 0 && experiment->trial_count > SHARED_TRIALS_MAX && (!is_page(&stream->wish) || is_slow(&stream->wish));
     bool is_shared = !stream->has_curves && !over && !is_long;
     struct document document = {.memory = NULL};
     struct watched_document *place = is_shared ? watched_place(watched, since, &stream->wish) : NULL;
@@ -309,13 +321,13 @@ static void stream_watch(struct daemon *daemon, struct client *client, struct cl
     stream->version = watched_version(watched);
     stream->last_hash = is_sent ? place->hash : 0;
     if (is_same) {
-        free(document.memory);
+        document_free(&document);
         return;
     }
     watch_begin(daemon, client, stream, since != 0);
     if (is_sent) {
         documents_send_rendered(daemon, client, stream->id, place->bytes, place->count, false);
-        free(document.memory);
+        document_free(&document);
     } else {
         if (document.part == NULL) { /* known to have more parts */
             document = watch_document(daemon, stream, watched, experiment, since);

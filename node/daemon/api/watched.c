@@ -43,7 +43,7 @@ uint64_t watched_version(const struct watched *watched)
 static bool is_same_wish(const struct render_wish *a, const struct render_wish *b)
 {
     return a->sort == b->sort && a->descending == b->descending && a->from == b->from && a->limit == b->limit &&
-           strcmp(a->states, b->states) == 0;
+           strcmp(a->states, b->states) == 0 && strcmp(a->where, b->where) == 0 && strcmp(a->hyperparameter, b->hyperparameter) == 0;
 }
 
 struct watched_document *watched_place(struct watched *watched, uint64_t since, const struct render_wish *wish)

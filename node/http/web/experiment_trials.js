@@ -53,12 +53,12 @@ class TrialsPart {
   setRemote({ trials, counts, matching }) {
     const isPart = trials.length < counts.total;
     this.table.setRemote(isPart ? { count: matching ?? counts.total, total: counts.total, ask: this.pages.ask,
-      choices: STATES, states: this.pages.now().states } : null);
+      choices: STATES, states: this.pages.now().states, where: this.pages.now().where } : null);
     this.whole.hidden = !isPart;
     const { sort, descending } = this.pages.now();
     if (isPart && this.order !== `${sort} ${descending}`) {
       this.order = `${sort} ${descending}`;
-      this.table.sort = COLUMN_OF[sort] ?? "index";
+      this.table.sort = sort?.startsWith("hp.") ? sort : COLUMN_OF[sort] ?? "index";
       this.table.descending = Boolean(descending);
       this.table.drawHead();
     }
@@ -92,7 +92,7 @@ class TrialsPart {
       { id: "metric", title: metric ?? "metric", remote: "metric", numeric: true, value: (row) => row.value,
         text: (row) => number(row.value), hint: "The newest value" },
       { id: "step", remote: "step", title: "Step", numeric: true, value: (row) => row.step, text: (row) => whole(row.step) },
-      ...names.filter((one) => this.visible.has(one)).map((one) => ({ id: `hp.${one}`, title: one,
+      ...names.filter((one) => this.visible.has(one)).map((one) => ({ id: `hp.${one}`, remote: `hp.${one}`, title: one,
         numeric: this.rows.some((row) => typeof row.flat[one] === "number"),
         value: (row) => row.flat[one], text: (row) => parameter(row.flat[one]) })),
       { id: "restarts", title: "Restarts", numeric: true, minor: true, value: (row) => row.restarts ?? 0 },
@@ -156,7 +156,7 @@ class TrialsPart {
 
 export function loadAllButton(pages) {
   return h("button", { type: "button", class: "small", hidden: true,
-    title: "To filter, to sort by hyperparameters, and for the charts", onclick: () => pages.all() }, "Load all trials");
+    title: "To filter by words, and for the charts", onclick: () => pages.all() }, "Load all trials");
 }
 
 function indexColumn(id) {

@@ -48,6 +48,17 @@ function comparison(column, operator, wanted) {
   };
 }
 
+const NODE_NAMES = ["metric", "step", "index", "trial"];
+
+/* The comparisons of a filter as the node takes them: "lr<0.01 net=small" is "hp.lr<0.01 and hp.net=small". */
+export function conditions(text) {
+  const words = text.replace(/\s*(<=|>=|!=|<|>|=)\s*/g, "$1").trim().split(/\s+/);
+  return words.filter((word) => word && word.toLowerCase() !== "and").map((word) => {
+    const name = /^[^<>=!]*/.exec(word)[0];
+    return name.startsWith("hp.") || NODE_NAMES.includes(name) || name === "" ? word : `hp.${word}`;
+  }).join(" and ");
+}
+
 /* Order of two values: numbers by size, texts by alphabet, NaN and what is not known last, whichever way the table is
    sorted. */
 export function order(a, b, descending) {

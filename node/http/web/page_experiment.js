@@ -90,10 +90,12 @@ class ExperimentPage {
 
   /* The page of a large experiment that the address names; without one the best trials. */
   firstPage(smaller) {
-    const sort = REMOTE[this.query.get("sort")];
+    const wanted = this.query.get("sort");
+    const sort = wanted?.startsWith("hp.") ? wanted : REMOTE[wanted];
     const from = FIRST_TRIALS * Math.max(0, Number(this.query.get("page") ?? 1) - 1 || 0);
     return { from, limit: FIRST_TRIALS, sort: sort ?? "metric", descending: sort ? this.query.get("down") === "1" : !smaller,
-      ...(this.query.get("states") && { states: this.query.get("states") }) };
+      ...(this.query.get("states") && { states: this.query.get("states") }),
+      ...(this.query.get("where") && { where: this.query.get("where") }) };
   }
 
   /* What the parts of the page may ask for: another page of a large experiment, or all of it. */

@@ -8,7 +8,7 @@
 
 import { fill, h, icon, setText } from "./dom.js";
 import { plural, whole } from "./format.js";
-import { compile, order } from "./filter.js";
+import { compile, conditions, order } from "./filter.js";
 import { calm } from "./live.js";
 
 const PAGE_ROWS = 100;
@@ -42,6 +42,10 @@ export class Table {
       value: this.filterText, oninput: calm(FILTER_MS, () => this.setFilter(this.input.value)) });
     this.tools = h("span", { class: "tools" });
     this.states = h("select", { "aria-label": `States: ${this.label}`, hidden: true, onchange: () => this.setStates() });
+    this.where = h("input", { type: "search", placeholder: "lr<0.01 metric>0.9",
+      "aria-label": `Conditions: ${this.label}`,
+      title: "Comparisons of hyperparameters, metric, step and index, such as lr<0.01 net=small; Enter asks the node",
+      hidden: true, onchange: () => this.setWhere() });
     this.head = h("tr");
     this.body = h("tbody");
     this.scroll = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": this.label },
@@ -49,7 +53,8 @@ export class Table {
     this.nothing = h("p", { class: "quiet empty", hidden: true });
     this.pager = h("div", { class: "pager", hidden: true });
     this.element = h("div", { class: "table" },
-      h("div", { class: "toolbar" }, filterable && this.input, this.states, this.tools, this.count), this.scroll,
+      h("div", { class: "toolbar" }, filterable && this.input, this.where, this.states, this.tools, this.count),
+        this.scroll,
         this.nothing, this.pager);
     this.drawHead();
   }
@@ -64,25 +69,35 @@ export class Table {
     }
   }
 
-  /* The node sorts, filters and cuts: the rows are one page of the `count` that have one of `states` (null: all do), out of
-     `total`; `ask({ from, limit, sort, descending, states })` asks for another page, and `choices` are the states to choose
-     from. Null: all rows are here. */
+  /* The node sorts, filters and cuts: the rows are one page of the `count` that have one of `states` (null: all do) and meet
+     the conditions `where`, out of `total`; `ask({ from, limit, sort, descending, states, where })` asks for another page,
+     and `choices` are the states to choose from. Null: all rows are here. */
   setRemote(remote) {
     this.remote = remote;
     this.input.hidden = Boolean(remote);
-    this.states.hidden = !remote;
+    this.states.hidden = this.where.hidden = !remote;
     if (remote && this.states.childElementCount === 0) {
       fill(this.states, h("option", { value: "" }, "All states"),
         remote.choices.map((one) => h("option", { value: one }, one)));
     }
     if (remote) {
       this.states.value = remote.states ?? "";
+      if (document.activeElement !== this.where) {
+        this.where.value = remote.where ?? "";
+      }
     }
   }
 
   setStates() {
     this.page = 0;
     this.onState({ states: this.states.value || null, page: null });
+    this.askRemote();
+  }
+
+  setWhere() {
+    this.page = 0;
+    this.where.value = conditions(this.where.value);
+    this.onState({ where: this.where.value || null, page: null });
     this.askRemote();
   }
 
@@ -111,7 +126,8 @@ export class Table {
   askRemote() {
     const column = this.columns.find((one) => one.id === this.sort);
     this.remote.ask({ from: this.page * PAGE_ROWS, limit: PAGE_ROWS, sort: column?.remote ?? "index",
-      descending: this.descending, ...(this.states.value && { states: this.states.value }) });
+      descending: this.descending, ...(this.states.value && { states: this.states.value }),
+      ...(this.where.value && { where: this.where.value }) });
   }
 
   sortBy(column) {
@@ -185,7 +201,7 @@ export class Table {
     setText(this.count, count === all ? plural(all, "row") : `${whole(count)} of ${plural(all, "row")}`);
     this.nothing.hidden = count > 0;
     this.scroll.hidden = count === 0;
-    setText(this.nothing, this.rows.length === 0 && !this.remote?.states ? this.empty
+    setText(this.nothing, this.rows.length === 0 && !this.remote?.states && !this.remote?.where ? this.empty
       : "No row matches the filter.");
     this.drawPager(pages, count);
     this.mark();
