@@ -163,7 +163,8 @@ for body in ({"name": "fruit", "source": f"mlflow-artifacts:/{EXPERIMENT}/{other
 ask("DELETE", "mlflow/registered-models/delete", {"name": "fruit"}, 403)
 ask("DELETE", "mlflow/model-versions/delete", {"name": "fruit", "version": "1"}, 403)
 ask("PATCH", "mlflow/registered-models/update", {"name": "fruit", "description": "mine"}, 403)
-print("registered")
+model = ask("POST", "mlflow/logged-models", {"experiment_id": EXPERIMENT, "name": "net", "source_run_id": RUN})["model"]
+print(json.dumps(model["info"]["model_id"]))
 """
 
 
@@ -194,6 +195,14 @@ def models_are_registered_by_mlflows_requests(lab):
         error = ask(birch, "POST", "model-versions/create", {"name": "fruit", "source": bad}, status=400)
         expect(error["error_code"] == "INVALID_PARAMETER_VALUE", f"{bad}: {error}")
     expect(ask(birch, "POST", "model-versions/create", {"name": "none", "source": source}, status=404)["error_code"] == "RESOURCE_DOES_NOT_EXIST", "no model")
+    logged = json.loads(mesh.nodes[0].run("logs", f"{found}/0").splitlines()[-1])
+    made = ask(birch, "POST", "model-versions/create", {"name": "fruit", "source": f"models:/{logged}", "model_id": logged})["model_version"]
+    expect((made["version"], made["run_id"], made["model_id"]) == ("5", run, logged), f"of a logged model: {made}")
+    expect(ask(birch, "GET", "model-versions/get-download-uri?name=fruit&version=5")["artifact_uri"]
+           == f"mlflow-artifacts:/{decimal}/models/{logged}/artifacts", "the address of a logged model")
+    ask(birch, "PATCH", f"logged-models/{logged}/tags", {"tags": [{"key": "mlflow.modelVersions", "value": "[]"}]})
+    ask(birch, "PATCH", f"logged-models/{logged}/tags", {"tags": [{"key": "other", "value": "x"}]}, status=501)
+    ask(birch, "DELETE", "model-versions/delete", {"name": "fruit", "version": "5"})
     cedar = doors[2]
     wait_until(lambda: cedar.get("/api/2.0/mlflow/model-versions/get?name=fruit&version=4").status == 200, 20, "all versions")
     ask(cedar, "POST", "registered-models/alias", {"name": "fruit", "alias": "champion", "version": "3"})
@@ -215,6 +224,9 @@ def models_are_registered_by_mlflows_requests(lab):
     ask(cedar, "POST", "registered-models/create", {"name": "vegetable"})
     names = [row["name"] for row in ask(cedar, "GET", "registered-models/search?filter=name%20LIKE%20'%25e%25'")["registered_models"]]
     expect(names == ["vegetable"], f"names: {names}")
+    # The client leaves prompts out so, and means models without the tag, too.
+    names = [row["name"] for row in ask(cedar, "GET", "registered-models/search?filter=tag.%60mlflow.prompt.is_prompt%60%20!%3D%20'true'")["registered_models"]]
+    expect(names == ["fruit", "vegetable"], f"no prompts: {names}")
     expect([row["name"] for row in ask(cedar, "GET", "registered-models/search?filter=tags.team%3D'shop'")["registered_models"]] == ["fruit"], "by tag")
     expect(ask(cedar, "GET", "registered-models/search?filter=nonsense", status=400)["error_code"] == "INVALID_PARAMETER_VALUE", "a bad filter")
     latest = ask(cedar, "POST", "registered-models/get-latest-versions", {"name": "fruit", "stages": ["None"]})["model_versions"]

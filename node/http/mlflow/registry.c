@@ -340,7 +340,10 @@ static bool passes(const struct search *search, const json_t *item)
     bool is_good = true;
     for (size_t i = 0; i < search->filter.count && is_good; i++) {
         const struct filter_term *term = &search->filter.terms[i];
-        is_good = filter_passes(term, value_of(item, term->of, term->key));
+        struct filter_value value = value_of(item, term->of, term->key);
+        /* The client asks so for what is no prompt, and means models without the tag, too. */
+        bool is_no_prompt = value.kind == FILTER_ABSENT && term->op == FILTER_UNEQUAL && strcmp(term->key, "mlflow.prompt.is_prompt") == 0;
+        is_good = is_no_prompt || filter_passes(term, value);
     }
     return is_good;
 }
@@ -625,7 +628,7 @@ bool registry_create_version(struct work *work)
     struct work_run run;
     struct change change;
     msgpack_object reply;
-    char path[KEYS_PATH_BYTES + 16];
+    char path[KEYS_PATH_BYTES + 16], made_by[WORK_RUN_BYTES];
     json_t *model = read_model(work);
     if (model == NULL) {
         return false;
@@ -642,7 +645,8 @@ bool registry_create_version(struct work *work)
     put_number(&change, "trial", run.trial);
     put_text(&change, "source", source);
     put_text(&change, "path", path);
-    put_text(&change, "run", run_id != NULL ? run_id : "");
+    work_run_id(&run, made_by);
+    put_text(&change, "run", run_id != NULL && run_id[0] != '\0' ? run_id : made_by);
     put_text(&change, "link", link != NULL ? link : "");
     put_text(&change, "logged_model", logged != NULL ? logged : strncmp(source, "models:/", 8) == 0 ? source + 8 : "");
     if (!apply(work, &change, "model_register", &reply)) {
