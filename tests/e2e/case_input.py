@@ -7,7 +7,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from lab import case, expect, show, wait_over, wait_until
+from lab import Skip, case, expect, show, wait_over, wait_until
 from look import refusal
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -323,3 +323,15 @@ def a_data_directory_has_one_daemon_and_is_local(lab):
     shutil.rmtree(empty, ignore_errors=True)
     gone = subprocess.run([node.bin / "shoal", "status", "--dir", empty], capture_output=True, text=True, timeout=20)
     expect(gone.returncode == 3 and len(gone.stderr.splitlines()) == 1, f"no daemon there: {gone}")
+
+
+@case(limit_s=30)
+def another_account_is_told_whose_the_node_is_not(lab):
+    if os.geteuid() != 0:
+        raise Skip("only root can run a program as another account")
+    node = lab.mesh(1).nodes[0]
+    nobody = 65534
+    done = subprocess.run([node.bin / "shoal", "ls", "--dir", node.dir], capture_output=True, text=True, timeout=20, user=nobody, group=nobody,
+                          extra_groups=[], check=False)
+    expect(done.returncode == 3 and len(done.stderr.splitlines()) == 1, f"{done}")
+    expect("is of another account" in done.stderr and "shoal join TOKEN" in done.stderr, f"{done}")

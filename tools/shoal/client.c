@@ -100,6 +100,12 @@ static int connect_to(struct cli *cli, int *out)
             return cli_fail(cli, CLI_NO_DAEMON, "no daemon runs on %s; start it with: shoald --dir %s", cli->dir,
                             cli->dir);
         }
+        if (reason == EACCES || reason == EPERM) {
+            return cli_fail(cli, CLI_NO_DAEMON,
+                            "the node in %s is of another account, and only this account may use it: run shoal as that account, or make a "
+                            "node of your own with shoal join TOKEN",
+                            cli->dir);
+        }
         return cli_fail(cli, CLI_NO_DAEMON, "the daemon's socket %s/shoald.sock cannot be used: %s", cli->dir,
                         strerror(reason));
     }
