@@ -133,6 +133,11 @@ def experiments_are_found_and_compared_as_tables(lab):
     )
     rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(birch.run("compare", first, second, "--csv")))}
     expect(rows["searcher.max_trials"] == ["3", "2"] and "entrypoint" not in rows, f"compare has {rows}")
+    same = lab.submit(birch, {**search("first", trials=1), "resources": {"slots_per_trial": 2}})
+    wait_over(mesh, same, 60)
+    named = birch.run("compare", first, same).splitlines()
+    expect(f"first/0 ({first[:8]})" in named[0] or f"first ({first[:8]})" in named[0], f"columns of one name are not told apart: {named[0]}")
+    expect(any(line.startswith("slots ") and "2 x " in line for line in named), f"slots of one model are not counted: {named}")
     whole = {row[0]: row[1:] for row in csv.reader(io.StringIO(birch.run("compare", first, second, "--csv", "--all")))}
     expect(whole["searcher.metric"] == ["loss", "loss"], f"compare --all has {whole}")
     for words in (("ls", "--since", "soon"), ("ls", "--columns", "colour"), ("ls", "--state", "asleep")):

@@ -123,24 +123,54 @@ static const msgpack_object *choose_trial(const msgpack_object *experiment, cons
     return NULL;
 }
 
-/* "2 x RTX 3090": the models of the slots that the trial has, or had last. `slots`: all of the mesh. */
+#define MODELS_MAX 8 /* of one trial; slots of further ones are not told */
+
+/* The model of a slot of the trial; false: the mesh has the slot no more. `slots`: all of the mesh. */
+static bool model_of(const msgpack_object *slot, msgpack_object_array slots, char model[64])
+{
+    char node[CLIENT_NODE_TEXT_BYTES], other[CLIENT_NODE_TEXT_BYTES];
+    document_text(slot, "node", node, sizeof node);
+    for (uint32_t i = 0; i < slots.size; i++) {
+        document_text(&slots.ptr[i], "node", other, sizeof other);
+        if (strcmp(node, other) == 0 && document_number(slot, "index") == document_number(&slots.ptr[i], "index")) {
+            document_text(&slots.ptr[i], "model", model, 64);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "2 x RTX 3090, H100": the models of the slots that the trial has, or had last. */
 static void models_text(const msgpack_object *trial, const msgpack_object *slots, char *out, size_t size)
 {
     msgpack_object_array own = document_list(trial, "slots"), all = document_list(slots, "slots");
+    char models[MODELS_MAX][64], model[64];
+    uint32_t counts[MODELS_MAX], model_count = 0;
     size_t used = 0;
-    out[0] = '\0';
-    for (uint32_t i = 0; i < own.size && used < size; i++) {
-        char node[CLIENT_NODE_TEXT_BYTES], other[CLIENT_NODE_TEXT_BYTES], model[64];
-        document_text(&own.ptr[i], "node", node, sizeof node);
-        for (uint32_t k = 0; k < all.size; k++) {
-            document_text(&all.ptr[k], "node", other, sizeof other);
-            if (strcmp(node, other) == 0 && document_number(&own.ptr[i], "index") == document_number(&all.ptr[k], "index")) {
-                document_text(&all.ptr[k], "model", model, sizeof model);
-                int written = snprintf(out + used, size - used, "%s%s", used > 0 ? ", " : "", model);
-                used += written > 0 ? (size_t)written : 0;
-                break;
-            }
+    for (uint32_t i = 0; i < own.size; i++) {
+        uint32_t at = 0;
+        if (!model_of(&own.ptr[i], all, model)) {
+            continue;
         }
+        while (at < model_count && strcmp(models[at], model) != 0) {
+            at++;
+        }
+        if (at < model_count) {
+            counts[at]++;
+        } else if (at < MODELS_MAX) {
+            memcpy(models[at], model, sizeof model);
+            counts[at] = 1;
+            model_count++;
+        }
+    }
+    out[0] = '\0';
+    for (uint32_t at = 0; at < model_count && used < size; at++) {
+        char times[16] = "";
+        if (counts[at] > 1) {
+            (void)snprintf(times, sizeof times, "%u x ", counts[at]);
+        }
+        int written = snprintf(out + used, size - used, "%s%s%s", at > 0 ? ", " : "", times, models[at]);
+        used += written > 0 ? (size_t)written : 0;
     }
 }
 
@@ -247,6 +277,23 @@ static int read_config(struct client *client, const char *id, struct comparison 
     return code;
 }
 
+/* Columns of different experiments with one name get the beginning of their experiment's id: "mlp/0 (4fc1698c)". */
+static void tell_apart(struct comparison *all, char ids[][CLIENT_EXPERIMENT_TEXT_BYTES])
+{
+    bool is_double[THINGS_MAX] = {false};
+    for (size_t i = 0; i < all->count; i++) {
+        for (size_t k = 0; k < all->count; k++) {
+            is_double[i] |= strcmp(all->names[i], all->names[k]) == 0 && strcmp(ids[i], ids[k]) != 0;
+        }
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        size_t used = strlen(all->names[i]);
+        if (is_double[i]) {
+            (void)snprintf(all->names[i] + used, sizeof all->names[i] - used, " (%.8s)", ids[i]);
+        }
+    }
+}
+
 static int read_all(struct cli *cli, const struct arguments *arguments, struct comparison *all)
 {
     struct client client;
@@ -276,6 +323,8 @@ static int read_all(struct cli *cli, const struct arguments *arguments, struct c
     }
     if (code == CLI_DONE && (zone == NULL || all->failed)) {
         code = cli_fail(cli, CLI_REFUSED, "no memory is left");
+    } else if (code == CLI_DONE) {
+        tell_apart(all, ids);
     }
     msgpack_zone_free(zone);
     client_close(&client);
