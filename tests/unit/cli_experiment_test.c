@@ -175,7 +175,7 @@ static void top_shows_what_runs_on_each_slot(void **state)
     assert_has(out_text, "\"experiment\": null, \"experiment_name\": null, \"trial\": null, \"attempt\": null, \"step\": null, \"steps_s\": null, "
                        "\"cpu_percent\": null, \"resident_bytes\": null, \"gpu_percent\": null, \"gpu_memory_bytes\": null}]}");
     assert_int_equal(RUN("top"), CLI_DONE);
-    assert_has(out_text, "nodes: 1 of 2 alive, 1 drained  slots: 1 of 2 in use\n");
+    assert_has(out_text, "nodes: 1 of 2 alive, 1 drained  slots: 1 of 1 in use, 1 on nodes that are away\n");
     assert_has(out_text, "alpha     0  leased           mlp             1     0        0  150%  2.0 GiB  80%  1.0 GiB of 1.0 GiB  cuda        6  H100\n");
     assert_has(out_text, "beta      0  free, node dead  -               -     -        -     -        -    -                   -  cpu         -  Xeon\n");
     fake_stop();
@@ -380,6 +380,19 @@ static void of_many_trials_the_best_are_shown(void **state)
     "{\"attempt\":2,\"state\":\"failed\",\"start_step\":30,\"step\":40,\"workers\":1,\"started_s\":null,\"ended_s\":null,"            \
     "\"reason\":null,\"nodes\":[]}],"                                                                                               \
     "\"checkpoints\":[{\"trial\":3,\"step\":30,\"attempt\":1,\"bytes\":2048,\"durable\":false,\"holders\":[{\"label\":\"elm\"}]}]"
+
+static void metrics_that_nothing_has_reported_are_no_silence(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {{"metrics", {"\"ok\":true,\"end\":true,\"points\":[]"}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("metrics", "a1b2c3d4e5f60718/3"), CLI_DONE);
+    assert_string_equal(out_text, "");
+    assert_sentence("a1b2c3d4e5f60718/3 has no metrics yet: its program has reported none");
+    assert_int_equal(RUN("metrics", "a1b2c3d4e5f60718/3", "--json"), CLI_DONE);
+    assert_string_equal(err_text_written, "");
+    fake_stop();
+}
 
 static void one_trial_is_shown_with_its_attempts_and_checkpoints_in_words(void **state)
 {
@@ -752,6 +765,7 @@ int main(void)
         cmocka_unit_test_teardown(the_last_lines_of_an_earlier_attempt_are_said_to_be_its, stop_what_runs),
         cmocka_unit_test_teardown(show_says_why_a_trial_that_waits_has_ended_before, stop_what_runs),
         cmocka_unit_test_teardown(of_many_trials_the_best_are_shown, stop_what_runs),
+        cmocka_unit_test_teardown(metrics_that_nothing_has_reported_are_no_silence, stop_what_runs),
         cmocka_unit_test_teardown(one_trial_is_shown_with_its_attempts_and_checkpoints_in_words, stop_what_runs),
         cmocka_unit_test_teardown(show_and_ls_say_what_queued_trials_wait_for, stop_what_runs),
         cmocka_unit_test_teardown(experiments_are_found_by_name_and_prefix, stop_what_runs),

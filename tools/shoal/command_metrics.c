@@ -448,6 +448,9 @@ int command_metrics(struct cli *cli, const struct arguments *arguments)
     if (code == CLI_DONE && writer->is_cut) {
         cli_warn(cli, "some sums lack metrics, since a bucket has too many different ones; without --points all are there");
     }
+    if (code == CLI_DONE && !writer->has_any && !cli->json && !wish.is_csv) {
+        cli_warn(cli, "%.80s has no metrics%s", arguments->operands[0], wish.wants_profile ? "" : " yet: its program has reported none");
+    }
     if (code == CLI_DONE && wish.x != NULL && writer->has_any && !writer->has_x) {
         code = cli_fail(cli, CLI_NO_SUCH_THING, "no group has a metric '%.80s', which --x names; --x step and --x time always work", wish.x);
     }

@@ -261,13 +261,22 @@ static int look(struct top *top)
 
 /* ---- showing ----------------------------------------------------------------------------------------------------- */
 
-static uint32_t count_taken(const struct top *top)
+static bool is_on_living_node(const struct top_slot *slot)
 {
-    uint32_t taken = 0;
+    return slot->node_state[0] == '\0' || strcmp(slot->node_state, "alive") == 0;
+}
+
+/* The slots of living nodes; `*taken` of them are. */
+static uint32_t count_living(const struct top *top, uint32_t *taken)
+{
+    uint32_t living = 0;
+    *taken = 0;
     for (uint32_t i = 0; i < top->slot_count; i++) {
-        taken += top->slots[i].is_taken;
+        bool lives = is_on_living_node(&top->slots[i]);
+        living += lives;
+        *taken += lives && top->slots[i].is_taken;
     }
-    return taken;
+    return living;
 }
 
 static bool has_gpus(const struct top *top)
@@ -319,7 +328,7 @@ static void write_table(const struct top *top, FILE *out, bool colours, size_t w
     }
     for (uint32_t i = 0; i < top->slot_count; i++) {
         const struct top_slot *slot = &top->slots[i];
-        bool is_there = slot->node_state[0] == '\0' || strcmp(slot->node_state, "alive") == 0;
+        bool is_there = is_on_living_node(slot);
         table_cell(&table, RENDER_PLAIN, "%s", slot->label);
         table_cell(&table, RENDER_PLAIN, "%llu", (unsigned long long)slot->index);
         table_cell(&table, render_state_colour(is_there ? slot->state : slot->node_state), "%s%s%s", slot->state,
@@ -349,7 +358,11 @@ static void write_page(const struct top *top, FILE *out, bool colours, size_t wi
     if (top->drained_count > 0) {
         used += snprintf(counts + used, sizeof counts - (size_t)used, ", %u drained", (unsigned)top->drained_count);
     }
-    used += snprintf(counts + used, sizeof counts - (size_t)used, "  slots: %u of %u in use", (unsigned)count_taken(top), (unsigned)top->slot_count);
+    uint32_t taken, living = count_living(top, &taken);
+    used += snprintf(counts + used, sizeof counts - (size_t)used, "  slots: %u of %u in use", (unsigned)taken, (unsigned)living);
+    if (living < top->slot_count) {
+        used += snprintf(counts + used, sizeof counts - (size_t)used, ", %u on nodes that are away", (unsigned)(top->slot_count - living));
+    }
     render_time(when, (uint64_t)time(NULL) * 1000);
     bool fits = width == 0 || strlen(when) + 2 + (size_t)used <= width;
     (void)fprintf(out, "%s%s%s\n\n", when, fits ? "  " : "\n", counts);
@@ -416,11 +429,13 @@ static int write_json(const struct top *top)
     uint8_t *bytes = malloc(size);
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, bytes != NULL ? size : 0);
+    uint32_t taken;
+    (void)count_living(top, &taken);
     pack_map(&writer, 5);
     pack_number(&writer, "nodes", true, top->node_count);
     pack_number(&writer, "nodes_alive", true, top->alive_count);
     pack_number(&writer, "nodes_drained", true, top->drained_count);
-    pack_number(&writer, "slots_in_use", true, count_taken(top));
+    pack_number(&writer, "slots_in_use", true, taken);
     pack_text(&writer, "slots");
     pack_array(&writer, top->slot_count);
     for (uint32_t i = 0; i < top->slot_count; i++) {
@@ -466,9 +481,11 @@ static int draw_pages(struct top *top)
 static int write_once(struct top *top)
 {
     int code = CLI_DONE;
+    uint32_t taken = 0; /* without workers there is no speed to wait for */
     for (int i = 0; i < LOOKS_OF_ONE && code == CLI_DONE; i++) {
-        (void)poll(NULL, 0, i > 0 && count_taken(top) > 0 ? LOOK_MS : 0);
+        (void)poll(NULL, 0, taken > 0 ? LOOK_MS : 0);
         code = look(top);
+        (void)count_living(top, &taken);
     }
     if (code != CLI_DONE) {
         return code;
