@@ -219,6 +219,8 @@ static void a_search_without_a_best_trial_says_what_was_reported(void **state)
          "no trial has reported accuracy in group validation; reported are: training/loss, validation/acc\\n\n"},
         {NO_BEST(REPORTS("0", "") "," REPORTS("1", ""), "2"), "no trial has reported accuracy in group validation, nor any other metric\n"},
         {NO_BEST(REPORTS("0", "\"training\":{\"loss\":0.5}"), "1"), "reported are: training/loss\n"},
+        {NO_BEST(REPORTS("0", "\"training\":{\"accuracy\":0.5}"), "1"),
+         "reported are: training/accuracy; run.report(..., group=\"validation\") reports what trials are compared by\n"},
         {NO_BEST(REPORTS("0", ""), "1"), NULL}, /* a program that reports nothing is not compared */
         {NO_BEST(REPORTS("0", "\"validation\":{\"accuracy\":null}") "," REPORTS("1", ""), "2"), NULL},
     };

@@ -406,15 +406,18 @@ void print_no_best(FILE *out, const msgpack_object *experiment)
         return;
     }
     size_t used = 0;
+    bool is_elsewhere = false; /* reported, but in another group */
     for (size_t i = 0; i < reported.count; i++) {
+        is_elsewhere |= strcmp(reported.items[i].name, metric) == 0;
         (void)visible_text(text, sizeof text, reported.items[i].group);
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s/", i > 0 ? ", " : "", text);
         (void)visible_text(text, sizeof text, reported.items[i].name);
         used += (size_t)snprintf(list + used, sizeof list - used, "%s", text);
     }
     (void)visible_text(text, sizeof text, metric);
-    (void)fprintf(out, "no trial has reported %s in group validation%s%s\n", text, reported.count > 0 ? "; reported are: " : ", nor any other metric",
-                  reported.count > 0 ? list : "");
+    (void)fprintf(out, "no trial has reported %s in group validation%s%s%s\n", text,
+                  reported.count > 0 ? "; reported are: " : ", nor any other metric", reported.count > 0 ? list : "",
+                  is_elsewhere ? "; run.report(..., group=\"validation\") reports what trials are compared by" : "");
 }
 
 /* Lines of a program: control characters but tabs become '?'. */

@@ -217,9 +217,11 @@ static void add_unreported(const struct node_core *core, const struct view_exper
         add(why, 0, text);
         return;
     }
+    bool is_in_training = has_any && view_metric(metrics, count, "training", experiment->config->metric, &value);
     (void)format_text(text, sizeof text,
-                      "searcher.metric is %s, and the trial has not reported it in group validation%s%s%s", metric,
+                      "searcher.metric is %s, and the trial has not reported it in group validation%s%s%s%s", metric,
                       has_any ? "; it has reported: " : ", nor any other metric", has_any ? names : "",
+                      is_in_training ? " (run.report(..., group=\"validation\") reports what trials are compared by)" : "",
                       is_over ? "; so it cannot be the best trial" : "");
     add(why, 0, text);
 }
