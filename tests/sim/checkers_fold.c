@@ -145,7 +145,8 @@ static void make_note(const struct sim *sim, struct random *random, uint32_t num
     fact.lamport += random_below(random, 8) == 0 ? UINT64_C(1) << 40 : 0;
     fact.value[0] = (char)('a' + number);
     experiment_id id = {{1 + (uint8_t)random_below(random, 3)}};
-    const char *const *names = subject == FACT_LABEL ? labels : subject == FACT_MAX_TRIALS ? numbers : NULL;
+    bool has_number = subject == FACT_MAX_TRIALS || subject == FACT_TRIAL_DESCRIPTION;
+    const char *const *names = subject == FACT_LABEL ? labels : has_number ? numbers : NULL;
     struct fact_key key = fact_key_annotation(id, subject, names != NULL ? names[random_below(random, 3)] : "");
     uint8_t body[FACT_NOTE_BYTES + 32];
     struct pack_writer writer;
