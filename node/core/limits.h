@@ -105,6 +105,8 @@
 
 #define CORE_USAGE_MS 60000    /* between two writings of what slots were used for */
 #define CORE_USAGE_END_MS 5000 /* the same where a worker has ended since */
+#define CORE_USAGE_LOOK_MS 2000     /* between two looks at the slots of other nodes */
+#define CORE_USAGE_CHECK_MS 3600000 /* what another node has counted is compared after so long */
 
 #define CORE_RUNTIME_MS 20000       /* between two records of how long a trial has run (max_runtime) */
 #define CORE_STATUS_MS 2000         /* between two progress records of one worker */

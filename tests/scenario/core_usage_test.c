@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "node/core/owner/owner.h"
+#include "node/core/owner/usage_check.h"
 #include "tests/scenario/core_story.h"
 
 /* What the records that a node holds have counted of the slots of a writer, or of all (NULL). */
@@ -220,6 +220,46 @@ static void days_and_months_have_records_of_their_own_and_old_ones_give_way(void
     world_free(world);
 }
 
+/* Beside the node's own records: says that its slots were used for so much longer. */
+static void say_more(struct world *world, uint32_t writer, uint64_t ms)
+{
+    struct counted before = count(world, 0, &world->nodes[writer].person.id, FACT_USAGE_MONTH);
+    uint32_t month = fact_usage_month((uint32_t)(node_core_mesh_wall_s(world->nodes[0].core) / 86400));
+    struct fact_usage fact = {.number = month, .row_count = 1, .rows = {before.last}};
+    struct made made;
+    fact.rows[0].used_ms = before.used_ms + ms;
+    make_record(&made, world->nodes[writer].person.id, 99ull << 32, 1, FACT_USAGE, fact_key_usage(FACT_USAGE_MONTH, month), &fact);
+    world_deliver(world, writer, 0, &made);
+}
+
+static void a_node_that_counts_wrongly_is_named(void **state)
+{
+    (void)state;
+    struct world *world = begin(2, 2, 4);
+    world_run(world, 2 * CORE_USAGE_CHECK_MS + 60000);
+    assert_int_equal(world_count(world, "says that its slots were used for"), 0); /* both count well */
+    say_more(world, 1, 30 * 60000);
+    world_run(world, CORE_USAGE_CHECK_MS);
+    assert_int_equal(world_count(world, "a: b says that its slots were used for 15"), 1);
+    world_run(world, CORE_USAGE_CHECK_MS);
+    assert_int_equal(world_count(world, "says that its slots were used for"), 1);
+    world_free(world);
+}
+
+static void a_difference_is_told_beyond_what_records_are_late_by(void **state)
+{
+    (void)state;
+    const uint64_t hour_ms = 3600000;
+    assert_false(usage_check_differs(hour_ms, hour_ms, 1));
+    assert_false(usage_check_differs(hour_ms, hour_ms - 170000, 1));
+    assert_false(usage_check_differs(hour_ms, hour_ms + 290000, 1));
+    assert_true(usage_check_differs(hour_ms, hour_ms - 310000, 1));
+    assert_true(usage_check_differs(hour_ms, hour_ms + 310000, 1));
+    assert_true(usage_check_differs(0, hour_ms, 1));
+    assert_true(usage_check_differs(64 * hour_ms, 0, 64));
+    assert_false(usage_check_differs(60000, 0, 1)); /* less than a slot-hour */
+}
+
 static void a_version_that_does_not_count_writes_nothing(void **state)
 {
     (void)state;
@@ -245,6 +285,8 @@ int main(void)
         cmocka_unit_test(a_cut_and_a_heal_count_nothing_twice),
         cmocka_unit_test(a_suspend_does_not_count),
         cmocka_unit_test(days_and_months_have_records_of_their_own_and_old_ones_give_way),
+        cmocka_unit_test(a_node_that_counts_wrongly_is_named),
+        cmocka_unit_test(a_difference_is_told_beyond_what_records_are_late_by),
         cmocka_unit_test(a_version_that_does_not_count_writes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,8 +148,19 @@ struct core_usage {
     } rows[CORE_USAGE_ROWS];
 };
 
+/* What the slots of another node did, as this node sees it. */
+struct core_usage_check {
+    struct core_usage_check *next; /* by id, ascending */
+    node_id node;
+    uint64_t since_ms;  /* when the hour began; 0: it begins with the next look */
+    uint64_t looked_ms;
+    uint64_t seen_ms;   /* since then the node's slots were held for so long */
+    uint64_t said_ms;   /* what its records had then */
+};
+
 struct core_owner {
     struct core_usage usage;
+    struct core_usage_check *usage_checks;
     struct lease lease;
     struct core_slot_wait waits[LEASE_SLOTS_MAX];
     struct core_passed passed[CORE_PASSED_MAX];

@@ -17,6 +17,7 @@
 #include "node/core/owner/runtime.h"
 #include "node/core/owner/slots.h"
 #include "node/core/owner/usage.h"
+#include "node/core/owner/usage_check.h"
 #include "node/core/owner/workers.h"
 
 /* ---- records of slots and workers ---------------------------------------------------------------------------------- */
@@ -437,6 +438,7 @@ static void look_again(struct node_core *core, uint32_t slot)
 void core_owner_housekeep(struct node_core *core)
 {
     usage_housekeep(core);
+    usage_check_housekeep(core);
     for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         struct core_worker *worker = &core->owner->workers[slot];
         bool is_due = core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0;
