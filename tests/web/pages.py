@@ -84,6 +84,7 @@ def pages_of(found):
     yield "mesh", "#/mesh", "Nodes alive"
     yield "calendar", "#/calendar?span=hour", "Experiments in this window"
     yield "usage", "#/usage?span=week", "Over time"
+    yield "queue", "#/queue", "A slot that becomes free"
     yield "experiments", "#/experiments", "Submitted"
     yield "settings", "#/settings", "This session"
     yield "compare-empty", "#/compare", "Pick trials"

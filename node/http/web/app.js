@@ -10,6 +10,7 @@ import { open as comparePage } from "./page_compare.js";
 import { open as experimentPage } from "./page_experiment.js";
 import { open as experimentsPage } from "./page_experiments.js";
 import { open as meshPage } from "./page_mesh.js";
+import { open as queuePage } from "./page_queue.js";
 import { open as settingsPage } from "./page_settings.js";
 import { open as trialPage } from "./page_trial.js";
 import { open as usagePage } from "./page_usage.js";
@@ -21,6 +22,7 @@ const ROUTES = [
   { pattern: ["mesh"], open: meshPage, tab: "mesh" },
   { pattern: ["calendar"], open: calendarPage, tab: "calendar" },
   { pattern: ["usage"], open: usagePage, tab: "usage" },
+  { pattern: ["queue"], open: queuePage, tab: "queue" },
   { pattern: ["experiments"], open: experimentsPage, tab: "experiments" },
   { pattern: ["experiments", null], open: experimentPage, tab: "experiments" },
   { pattern: ["experiments", null, "trials", null], open: trialPage, tab: "experiments" },
@@ -28,8 +30,8 @@ const ROUTES = [
   { pattern: ["settings"], open: settingsPage, tab: "settings" },
 ];
 
-const TABS = [["mesh", "Mesh"], ["calendar", "Calendar"], ["usage", "Usage"], ["experiments", "Experiments"], ["compare", "Compare"],
-  ["settings", "Settings"]];
+const TABS = [["mesh", "Mesh"], ["calendar", "Calendar"], ["usage", "Usage"], ["queue", "Queue"],
+  ["experiments", "Experiments"], ["compare", "Compare"], ["settings", "Settings"]];
 
 const main = document.getElementById("main");
 let shown = null;
