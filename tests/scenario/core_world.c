@@ -409,7 +409,7 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
     }
     options.node.reads = node->is_older ? 0 : FACT_READS_LARGE | FACT_READS_STOP | FACT_READS_ANNOTATION | FACT_READS_SEARCH | FACT_READS_RETRY |
                                                     FACT_READS_DRAWN | FACT_READS_PROMOTION | FACT_READS_EXTENSION |
-                                                    FACT_READS_POPULATION | FACT_READS_DRAWN_PROMOTION | FACT_READS_CUSTOM | FACT_READS_PARTS | FACT_READS_SECRETS | FACT_READS_WAITS;
+                                                    FACT_READS_POPULATION | FACT_READS_DRAWN_PROMOTION | FACT_READS_CUSTOM | FACT_READS_PARTS | FACT_READS_SECRETS | FACT_READS_WAITS | FACT_READS_MODELS;
     options.node.reads |= world->counts_usage ? FACT_READS_USAGE : 0;
     options.node.reads &= ~node->lacks;
     bytes_copy_text(options.node.addresses[0], sizeof options.node.addresses[0], node->address);

@@ -11,7 +11,8 @@
 #include "node/core/members/members.h"
 #include "node/core/requests/trials.h"
 
-#define ENTRIES_MAX 20000 /* records of the registry: models, versions, and what is said of them */
+#define NOTES_MAX 100 /* of a model itself: tags and its description */
+#define ENTRIES_MAX 10000 /* records of the registry: models, versions, and what is said of them */
 
 static const hash256 no_blob = {{0}};
 static const uint8_t no_version[FACT_VERSION_BYTES] = {0};
@@ -77,7 +78,7 @@ void requests_model_version(struct node_core *core, const struct node_event *eve
         return;
     }
     const struct view_model *model = view_model_find(&core->view, fact.name);
-    fact.number = view_model_free_number(model);
+    fact.number = view_model_free_number(&core->view, fact.name);
     if (fact.number == 0) {
         core_reply(core, client, ERR_REFUSED, 0, "The model has a version with the largest number already; begin a new model.");
         return;
@@ -105,11 +106,10 @@ static struct core_pending *remove_version(struct node_core *core, const struct 
     return put(core, FACT_MODEL_VERSION, id, &fact);
 }
 
-/* Takes back the first value of the model. False: no memory. */
+/* Takes a value of the model back. False: no memory. */
 static bool take_back(struct node_core *core, const struct view_model *row)
 {
     struct fact_model fact;
-    uint8_t id[FACT_VERSION_BYTES];
     enum fact_model_subject subject = view_model_subject(row);
     if (fact_model_read(&row->entry->record, &fact) != 0) {
         return false;
@@ -117,21 +117,20 @@ static bool take_back(struct node_core *core, const struct view_model *row)
     fact.removed = true;
     fact.value = NULL;
     fact.value_bytes = 0;
-    memcpy(id, view_model_id(row), sizeof id);
-    return put_value(core, subject, id, fact) != NULL;
+    return put_value(core, subject, no_version, fact) != NULL;
 }
 
-/* Removes what this node knows of a model. A version that another part of the mesh adds meanwhile stays, and the model with it. */
+/* Removes what this node knows of a model. A version that another part of the mesh adds meanwhile stays, and the model with it. What was
+ * said of its versions goes with them. */
 static struct core_pending *remove_model(struct node_core *core, const char *name)
 {
-    const struct view_model *model = view_model_find(&core->view, name), *row = NULL;
-    uint32_t values = 0;
-    while ((row = view_model_value_next(model, row)) != NULL) {
-        values++;
-    }
-    for (; values > 0; values--) { /* rows and records move with each write */
-        row = view_model_value_next(view_model_find(&core->view, name), NULL);
-        if (row != NULL && !take_back(core, row)) {
+    const struct view_model *model, *row;
+    for (uint32_t i = 0; i < NOTES_MAX && (model = view_model_find(&core->view, name)) != NULL; i++) { /* rows and records move with each write */
+        row = view_model_note_next(model, NULL);
+        if (row == NULL) {
+            break;
+        }
+        if (!take_back(core, row)) {
             return NULL;
         }
     }
@@ -141,6 +140,22 @@ static struct core_pending *remove_model(struct node_core *core, const char *nam
         }
     }
     return put_exists(core, name, true);
+}
+
+/* Whether a tag of the model itself is one too many. */
+static bool has_too_many(const struct node_core *core, const struct view_model *model, enum fact_model_subject subject,
+                         const uint8_t version[FACT_VERSION_BYTES], const struct fact_model *fact)
+{
+    uint32_t count = 0;
+    const struct view_model *now = view_model_register(&core->view, fact->name, subject, version, fact->field);
+    bool is_new = !fact->removed && (now == NULL || now->removed);
+    if (subject != FACT_MODEL_TAG || memcmp(version, no_version, FACT_VERSION_BYTES) != 0 || !is_new) {
+        return false;
+    }
+    for (const struct view_model *row = NULL; (row = view_model_note_next(model, row)) != NULL;) {
+        count++;
+    }
+    return count >= NOTES_MAX;
 }
 
 void requests_model_set(struct node_core *core, const struct node_event *event)
@@ -166,6 +181,8 @@ void requests_model_set(struct node_core *core, const struct node_event *event)
         (void)core_ack_begin(core, client, fact.removed ? remove_model(core, fact.name) : put_exists(core, fact.name, false), no_blob, no_blob);
     } else if (subject == FACT_MODEL_VERSION) {
         (void)core_ack_begin(core, client, row != NULL ? remove_version(core, row) : NULL, no_blob, no_blob);
+    } else if (has_too_many(core, model, subject, version, &fact)) {
+        core_reply(core, client, ERR_FULL, 0, "The model has as many tags as it can have, about 100; take one back first, or give versions tags.");
     } else {
         fact.number = subject == FACT_MODEL_ALIAS && row != NULL ? row->number : 0;
         (void)core_ack_begin(core, client, put_value(core, subject, subject == FACT_MODEL_ALIAS ? no_version : version, fact), no_blob, no_blob);

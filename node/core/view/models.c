@@ -54,6 +54,12 @@ enum fact_model_subject view_model_subject(const struct view_model *row)
     return (enum fact_model_subject)row->key[SUBJECT_AT];
 }
 
+static bool is_of_model(const struct view_model *row)
+{
+    static const uint8_t none[FACT_VERSION_BYTES] = {0};
+    return memcmp(view_model_id(row), none, sizeof none) == 0;
+}
+
 static bool is_version(const struct view_model *row)
 {
     return row != NULL && view_model_subject(row) == FACT_MODEL_VERSION;
@@ -163,6 +169,20 @@ static int pin(struct view *view, const struct fact_model *fact, const uint8_t v
     return 0;
 }
 
+/* Two versions that claim one number: that with the smaller id keeps it, also when it is removed: numbers never get another meaning. */
+static void settle_number(struct view *view, struct view_model *version)
+{
+    struct view_model *row = view->models;
+    while (row != NULL && !same_model(row, version)) {
+        row = row->next;
+    }
+    for (; row != NULL && same_model(row, version) && is_version(row); row = row->next) {
+        int order = row->number == version->number ? memcmp(row->key, version->key, sizeof row->key) : 0;
+        row->is_moved |= order > 0;
+        version->is_moved |= order < 0;
+    }
+}
+
 int fold_model(struct view *view, const struct records_entry *entry)
 {
     struct fact_model fact;
@@ -194,7 +214,11 @@ int fold_model(struct view *view, const struct records_entry *entry)
     row->removed = fact.removed;
     row->number = fact.number;
     view_count_jumps(view, before, top_of(first_of(view, &wanted), NULL, &own));
-    return subject == FACT_MODEL_VERSION ? pin(view, &fact, version) : 0;
+    if (subject != FACT_MODEL_VERSION) {
+        return 0;
+    }
+    settle_number(view, row);
+    return pin(view, &fact, version);
 }
 
 /* ---- versions --------------------------------------------------------------------------------------------------- */
@@ -218,15 +242,9 @@ const struct view_model *view_model_version_next(const struct view_model *model,
     return is_version(first) ? first : NULL;
 }
 
-uint64_t view_model_version_number(const struct view_model *model, const struct view_model *version)
+uint64_t view_model_version_number(const struct view_model *version)
 {
-    for (const struct view_model *row = model; is_version(row) && memcmp(row->key, version->key, sizeof row->key) < 0;
-         row = behind(row)) {
-        if (row->number == version->number) { /* also one that is removed: numbers never get another meaning */
-            return version->number * DIGITS + bytes_get_u64(view_model_id(version)) % DIGITS;
-        }
-    }
-    return version->number;
+    return version->is_moved ? version->number * DIGITS + bytes_get_u64(view_model_id(version)) % DIGITS : version->number;
 }
 
 const struct view_model *view_model_version(const struct view_model *model, uint64_t number)
@@ -234,7 +252,7 @@ const struct view_model *view_model_version(const struct view_model *model, uint
     const struct view_model *row = NULL;
     do {
         row = view_model_version_next(model, row);
-    } while (row != NULL && view_model_version_number(model, row) != number);
+    } while (row != NULL && view_model_version_number(row) != number);
     return row;
 }
 
@@ -247,10 +265,23 @@ const struct view_model *view_model_version_by_id(const struct view_model *model
     return row;
 }
 
-uint64_t view_model_free_number(const struct view_model *model)
+/* The first row of the model, whether it exists or not; NULL: none. */
+static const struct view_model *rows_of(const struct view *view, const char *name)
+{
+    static const uint8_t none[FACT_VERSION_BYTES] = {0};
+    struct view_model wanted;
+    make_key(&wanted, name, FACT_MODEL_VERSION, none, "");
+    const struct view_model *row = view->models;
+    while (row != NULL && memcmp(row->key, wanted.key, FACT_MODEL_HASH_BYTES) < 0) {
+        row = row->next;
+    }
+    return row != NULL && same_model(row, &wanted) ? row : NULL;
+}
+
+uint64_t view_model_free_number(const struct view *view, const char *name)
 {
     uint64_t highest = 0;
-    for (const struct view_model *row = model; is_version(row); row = next_of(row)) {
+    for (const struct view_model *row = rows_of(view, name); is_version(row); row = next_of(row)) {
         highest = row->number > highest ? row->number : highest;
     }
     return highest < FACT_MODEL_NUMBER_MAX ? highest + 1 : 0;
@@ -286,32 +317,36 @@ const struct view_model *view_model_next(const struct view *view, const struct v
 
 const struct view_model *view_model_find(const struct view *view, const char *name)
 {
-    static const uint8_t none[FACT_VERSION_BYTES] = {0};
-    struct view_model wanted;
-    make_key(&wanted, name, FACT_MODEL_VERSION, none, "");
-    const struct view_model *row = view->models;
-    while (row != NULL && memcmp(row->key, wanted.key, FACT_MODEL_HASH_BYTES) < 0) {
-        row = row->next;
-    }
-    return row != NULL && same_model(row, &wanted) && exists(row) ? row : NULL;
+    const struct view_model *row = rows_of(view, name);
+    return row != NULL && exists(row) ? row : NULL;
 }
 
-/* Whether the register is of the model, or of a version that is there; of an alias that its version is there. */
-static bool is_held(const struct view_model *model, const struct view_model *row)
+bool view_model_value_is_held(const struct view_model *model, const struct view_model *row)
 {
-    static const uint8_t none[FACT_VERSION_BYTES] = {0};
     struct fact_model fact;
     if (view_model_subject(row) == FACT_MODEL_ALIAS) {
         return fact_model_read(&row->entry->record, &fact) == 0 && view_model_version_by_id(model, fact.target) != NULL;
     }
-    return memcmp(view_model_id(row), none, sizeof none) == 0 || view_model_version_by_id(model, view_model_id(row)) != NULL;
+    return is_of_model(row) || view_model_version_by_id(model, view_model_id(row)) != NULL;
 }
 
 const struct view_model *view_model_value_next(const struct view_model *model, const struct view_model *row)
 {
     for (row = row == NULL ? model : behind(row); row != NULL; row = behind(row)) {
         const struct view_model *now = view_model_subject(row) > FACT_MODEL_EXISTS ? winner(row) : NULL;
-        if (now != NULL && !now->removed && is_held(model, now)) {
+        if (now != NULL && !now->removed) {
+            return now;
+        }
+    }
+    return NULL;
+}
+
+const struct view_model *view_model_note_next(const struct view_model *model, const struct view_model *row)
+{
+    for (row = row == NULL ? model : behind(row); row != NULL; row = behind(row)) {
+        bool is_note = view_model_subject(row) == FACT_MODEL_DESCRIPTION || view_model_subject(row) == FACT_MODEL_TAG;
+        const struct view_model *now = is_note && is_of_model(row) ? winner(row) : NULL;
+        if (now != NULL && !now->removed) {
             return now;
         }
     }

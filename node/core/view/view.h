@@ -336,6 +336,7 @@ struct view_model {
     uint64_t lamport;
     uint64_t number;
     bool removed;
+    bool is_moved; /* of a version: one with a smaller id claims the same number */
     const struct records_entry *entry;
 };
 
@@ -874,7 +875,7 @@ const struct view_model *view_model_version_next(const struct view_model *model,
 
 /* The number of a version, for ever its own. That which it claims, unless a version with a smaller id claims the same one (each was
  * given its number in another part of the mesh): then the claimed number, followed by six digits of the version's id. */
-uint64_t view_model_version_number(const struct view_model *model, const struct view_model *version);
+uint64_t view_model_version_number(const struct view_model *version);
 
 /* The version that has the number, or the id, now; NULL: none. */
 const struct view_model *view_model_version(const struct view_model *model, uint64_t number);
@@ -884,12 +885,17 @@ const struct view_model *view_model_version_by_id(const struct view_model *model
 const uint8_t *view_model_id(const struct view_model *row);
 enum fact_model_subject view_model_subject(const struct view_model *row);
 
-/* A number that no version of the model has claimed, `model` NULL: 1; 0: all are claimed. */
-uint64_t view_model_free_number(const struct view_model *model);
+/* A number above those that versions of the model have claimed, removed ones included; 0: the largest is claimed. */
+uint64_t view_model_free_number(const struct view *view, const char *name);
 
-/* The first register behind `row` (NULL: of all), of the model or its versions, whose value counts, is set, and is of a version that is
- * there; NULL: there is none. Not EXISTS. */
+/* The first register behind `row` (NULL: of all), of the model or its versions, whose value counts and is set; NULL: there is none. Not
+ * EXISTS. It is of no use if the version that it is about, or that an alias stands for, is removed: is_held, which looks through the
+ * versions, is then false. */
 const struct view_model *view_model_value_next(const struct view_model *model, const struct view_model *row);
+bool view_model_value_is_held(const struct view_model *model, const struct view_model *row);
+
+/* The same for the tags and the description of the model itself. */
+const struct view_model *view_model_note_next(const struct view_model *model, const struct view_model *row);
 
 /* The row that counts of a register of a model, which need not exist; it may have been taken back. NULL: never written. */
 const struct view_model *view_model_register(const struct view *view, const char *name, enum fact_model_subject subject,

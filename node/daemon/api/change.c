@@ -108,7 +108,7 @@ static void answer_model(struct daemon *daemon, struct client *client, const str
         char hex[2 * FACT_VERSION_BYTES + 1];
         bytes_to_hex(hex, waiting->invite_key, FACT_VERSION_BYTES);
         pack_text(&reply.writer, "version");
-        pack_u64(&reply.writer, view_model_version_number(model, version));
+        pack_u64(&reply.writer, view_model_version_number(version));
         pack_text(&reply.writer, "version_id");
         pack_text(&reply.writer, hex);
     }

@@ -6,7 +6,7 @@
 #include "node/core/view/view.h"
 #include "node/daemon/render/put.h"
 
-/* Rows of the document so far, and those that earlier parts have had. */
+/* A walk over all that can be a row, of which the first ones are in earlier parts already. */
 struct walk {
     struct render_list list;
     msgpack_packer *packer;
@@ -14,15 +14,18 @@ struct walk {
     bool is_full;
 };
 
-/* Whether the next row is to be written. */
+/* Whether this part has the next one. */
 static bool begins(struct walk *walk)
 {
-    return !walk->is_full && walk->at++ >= walk->from;
+    bool is_here = !walk->is_full && walk->at >= walk->from;
+    walk->at += !walk->is_full;
+    return is_here;
 }
 
 static void ends(struct walk *walk)
 {
     walk->is_full = !render_list_took_row(&walk->list);
+    walk->at -= walk->is_full; /* the next part has it */
 }
 
 static void put_model(struct walk *walk, const struct view *view, const char *name)
@@ -38,7 +41,7 @@ static void put_model(struct walk *walk, const struct view *view, const char *na
     }
 }
 
-static void put_version(struct walk *walk, const struct view *view, const struct view_model *model, const struct view_model *row)
+static void put_version(struct walk *walk, const struct view *view, const struct view_model *row)
 {
     struct fact_model fact;
     msgpack_packer *packer = walk->packer;
@@ -49,7 +52,7 @@ static void put_version(struct walk *walk, const struct view *view, const struct
     (void)msgpack_pack_map(packer, 16);
     render_put_text(packer, "kind", "version");
     render_put_text(packer, "model", fact.name);
-    render_put_u64(packer, "version", view_model_version_number(model, row));
+    render_put_u64(packer, "version", view_model_version_number(row));
     render_put_u64(packer, "claimed", fact.number);
     render_put_string(packer, "version_id");
     render_put_hex(packer, view_model_id(row), FACT_VERSION_BYTES);
@@ -80,7 +83,7 @@ static void put_value(struct walk *walk, const struct view_model *model, const s
     struct fact_model fact;
     msgpack_packer *packer = walk->packer;
     enum fact_model_subject subject = view_model_subject(row);
-    if (!begins(walk) || fact_model_read(&row->entry->record, &fact) != 0) {
+    if (!begins(walk) || !view_model_value_is_held(model, row) || fact_model_read(&row->entry->record, &fact) != 0) {
         return;
     }
     const struct view_model *version =
@@ -88,7 +91,7 @@ static void put_value(struct walk *walk, const struct view_model *model, const s
     (void)msgpack_pack_map(packer, 5);
     render_put_text(packer, "kind", kinds[subject]);
     render_put_text(packer, "model", fact.name);
-    render_put_u64(packer, "version", version != NULL ? view_model_version_number(model, version) : 0);
+    render_put_u64(packer, "version", version != NULL ? view_model_version_number(version) : 0);
     render_put_text(packer, "name", fact.field);
     render_put_string(packer, "value");
     (void)msgpack_pack_str(packer, fact.value_bytes);
@@ -104,7 +107,7 @@ static void put_all(struct walk *walk, const struct view *view, const struct vie
     }
     put_model(walk, view, fact.name);
     for (const struct view_model *row = NULL; !walk->is_full && (row = view_model_version_next(model, row)) != NULL;) {
-        put_version(walk, view, model, row);
+        put_version(walk, view, row);
     }
     for (const struct view_model *row = NULL; !walk->is_full && (row = view_model_value_next(model, row)) != NULL;) {
         put_value(walk, model, row);
@@ -128,6 +131,6 @@ bool render_models(const struct node_core *core, const char *name, uint32_t *fro
         }
     }
     render_list_close(&walk.list);
-    *from += walk.list.count;
+    *from = walk.at;
     return walk.is_full;
 }

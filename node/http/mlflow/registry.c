@@ -100,7 +100,10 @@ static bool read_registry(struct work *work, const char *name, json_t **out)
     }
     json_t *models = json_object(), *model = NULL;
     msgpack_object_array rows = document_list(&document, "registry");
-    for (uint32_t i = 0; i < rows.size; i++) { /* a model is followed by all that belongs to it */
+    for (uint32_t i = 0; i < rows.size; i++) {
+        char of[1024];
+        document_text(&rows.ptr[i], "model", of, sizeof of);
+        model = json_object_get(models, of);
         if (is_kind(&rows.ptr[i], "model")) {
             json_t *text = text_of(&rows.ptr[i], "model");
             json_int_t made_ms = (json_int_t)document_number(&rows.ptr[i], "created_ms");
@@ -108,6 +111,8 @@ static bool read_registry(struct work *work, const char *name, json_t **out)
                               made_ms, "description", "", "tags", "aliases", "versions");
             (void)json_object_set_new(models, json_string_value(text), model);
             json_decref(text);
+        } else if (model == NULL) {
+            continue; /* removed while the list was on its way */
         } else if (is_kind(&rows.ptr[i], "version")) {
             json_t *version = new_version(&rows.ptr[i]);
             json_int_t made_ms = json_integer_value(json_object_get(version, "creation_timestamp"));
