@@ -87,6 +87,16 @@ static void determined_offers_are_those_of_its_tests(void **state)
     assert_int_equal(offers[3], 1);
 }
 
+static void determined_offers_go_round_when_slots_are_few(void **state)
+{
+    (void)state;
+    uint32_t offers[3];
+    week_determined_offers((const uint32_t[]){2, 1, 1}, (const double[]){1, 1, 1}, (const uint32_t[]){1, 1, 1}, 3, 2, offers);
+    assert_int_equal(offers[0], 0);
+    assert_int_equal(offers[1], 1);
+    assert_int_equal(offers[2], 1);
+}
+
 static void a_profile_finds_the_first_gap(void **state)
 {
     (void)state;
@@ -119,6 +129,7 @@ static void two_users_share_one_slot(void **state)
     assert_true(result.got_s[1][0] >= 9 * HOUR_S && result.got_s[1][0] <= result.entitled_s[1][0] * 1.1);
     assert_true(result.deviation < 0.1 && result.utilisation > 0.999);
     assert_true(trials[0].preempted >= 5);
+    assert_true(trials[0].preempted + trials[1].preempted <= 24); /* a turn is about an hour */
     assert_true(trials[1].first_s - 2 * HOUR_S <= HOUR_S);
 
     policy = policy_of(WEEK_FIFO);
@@ -151,6 +162,10 @@ static void a_gang_starts_among_a_trickle(void **state)
     assert_true(trials[100].first_s <= 200 + 1800);
     assert_true(trials[100].is_done && result.completed == 101);
 
+    policy.exempt_s = 2 * HOUR_S; /* what was lent to the gang is not exempt */
+    week_run(world, &policy, &result, trials);
+    assert_true(trials[100].first_s <= 200 + 1800);
+
     policy.preempts = false; /* it waits until eight are free at once, which is at the end */
     week_run(world, &policy, &result, trials);
     assert_true(trials[100].first_s > 10 * 560);
@@ -174,6 +189,66 @@ static void no_more_trials_leave_than_are_needed(void **state)
     assert_int_equal(trials[4].end_s, trials[4].first_s + HOUR_S);
     assert_int_equal(trials[0].preempted + trials[1].preempted + trials[2].preempted + trials[3].preempted, 1);
     NEARLY(result.lost * (result.got_s[0][0] + result.got_s[1][0]), 10 + 30); /* a save and a restart */
+    free(world);
+}
+
+/* A gang of two takes a gang of two, and the trial of one slot that was looked at before goes on; the user with least gives nothing. */
+static void the_fewest_trials_of_the_user_that_has_most_leave(void **state)
+{
+    (void)state;
+    struct week_world *world = world_of(3, 8);
+    for (uint32_t i = 0; i < 3; i++) {
+        submit(world, 0, 0, 1, 12 * HOUR_S);
+    }
+    submit(world, 0, 2, 1, 12 * HOUR_S);
+    submit(world, 0, 2, 1, 12 * HOUR_S);
+    submit(world, 2000, 0, 2, 12 * HOUR_S);
+    submit(world, 2600, 0, 1, 12 * HOUR_S);
+    submit(world, 3000, 1, 2, HOUR_S);
+    struct week_policy policy = policy_of(WEEK_SLOTS);
+    struct week_result result;
+    struct week_trial_result trials[8];
+    week_run(world, &policy, &result, trials);
+    assert_int_equal(trials[7].first_s, 3010);
+    assert_int_equal(trials[5].preempted, 1);
+    NEARLY(result.preemptions, 1);
+    free(world);
+}
+
+/* User 1 lacks two slot-hours, but user 0 has no more than the one slot that it is entitled to. */
+static void the_last_slot_is_not_taken_for_one(void **state)
+{
+    (void)state;
+    struct week_world *world = world_of(2, 2);
+    submit(world, 0, 0, 1, 3500);
+    submit(world, 0, 0, 1, 8 * HOUR_S);
+    submit(world, 10, 1, 1, 8 * HOUR_S);
+    submit(world, 10, 1, 1, 8 * HOUR_S);
+    struct week_policy policy = policy_of(WEEK_DEFICIT);
+    policy.exempt_s = HOUR_S;
+    struct week_result result;
+    struct week_trial_result trials[4];
+    week_run(world, &policy, &result, trials);
+    assert_int_equal(trials[2].first_s, 3500);
+    assert_int_equal(trials[1].preempted, 0);
+    assert_int_equal(trials[1].end_s, 8 * HOUR_S);
+    free(world);
+}
+
+/* A trial that was asked to leave twice within an hour stays for the rest of that hour. */
+static void nobody_is_asked_a_third_time_in_an_hour(void **state)
+{
+    (void)state;
+    struct week_world *world = world_of(2, 1);
+    submit(world, 0, 0, 1, 20 * HOUR_S);
+    submit(world, 0, 1, 1, 20 * HOUR_S);
+    struct week_policy policy = policy_of(WEEK_DEFICIT);
+    policy.horizon_h = 0.02; /* turns of some minutes, if the brakes let it */
+    struct week_result result;
+    struct week_trial_result trials[2];
+    week_run(world, &policy, &result, trials);
+    uint32_t often = trials[0].preempted + trials[1].preempted;
+    assert_true(often > 24 && often <= 2 * 2 * 24);
     free(world);
 }
 
@@ -342,10 +417,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(max_min_meets_small_demands_first),
         cmocka_unit_test(determined_offers_are_those_of_its_tests),
+        cmocka_unit_test(determined_offers_go_round_when_slots_are_few),
         cmocka_unit_test(a_profile_finds_the_first_gap),
         cmocka_unit_test(two_users_share_one_slot),
         cmocka_unit_test(a_gang_starts_among_a_trickle),
         cmocka_unit_test(no_more_trials_leave_than_are_needed),
+        cmocka_unit_test(the_fewest_trials_of_the_user_that_has_most_leave),
+        cmocka_unit_test(the_last_slot_is_not_taken_for_one),
+        cmocka_unit_test(nobody_is_asked_a_third_time_in_an_hour),
         cmocka_unit_test(the_young_are_not_asked),
         cmocka_unit_test(each_user_has_a_floor),
         cmocka_unit_test(a_cut_parts_gangs_and_loses_no_trial),
