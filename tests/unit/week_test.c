@@ -252,6 +252,25 @@ static void nobody_is_asked_a_third_time_in_an_hour(void **state)
     free(world);
 }
 
+/* However many trials a user submits, the other one has its half. */
+static void a_flood_takes_nothing_from_others(void **state)
+{
+    (void)state;
+    struct week_world *world = world_of(2, 10);
+    for (uint32_t i = 0; i < 500; i++) {
+        submit(world, 0, 0, 1, 1000 + (i * 37) % 900);
+    }
+    for (uint32_t i = 0; i < 30; i++) {
+        submit(world, 0, 1, 1, 5 * HOUR_S);
+    }
+    struct week_policy policy = policy_of(WEEK_DEFICIT);
+    struct week_result result;
+    week_run(world, &policy, &result, NULL);
+    assert_true(result.minimum >= 0.95 && result.utilisation > 0.999);
+    NEARLY(result.entitled_s[1][0] / HOUR_S, 120);
+    free(world);
+}
+
 /* Young trials are exempt: a newcomer waits until the first is five minutes old. */
 static void the_young_are_not_asked(void **state)
 {
@@ -425,6 +444,7 @@ int main(void)
         cmocka_unit_test(the_fewest_trials_of_the_user_that_has_most_leave),
         cmocka_unit_test(the_last_slot_is_not_taken_for_one),
         cmocka_unit_test(nobody_is_asked_a_third_time_in_an_hour),
+        cmocka_unit_test(a_flood_takes_nothing_from_others),
         cmocka_unit_test(the_young_are_not_asked),
         cmocka_unit_test(each_user_has_a_floor),
         cmocka_unit_test(a_cut_parts_gangs_and_loses_no_trial),
