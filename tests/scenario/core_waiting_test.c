@@ -226,6 +226,26 @@ static void a_slot_that_has_just_refused_is_asked_again(void **state)
     world_free(world);
 }
 
+/* Its coordinator leaves it alone for a moment after each refusal, and then asks it anew. */
+static void a_node_whose_disk_is_full_is_told_all_the_time(void **state)
+{
+    (void)state;
+    static const char said[] = "it needs 4 slots at once and 2 can be had now: 2 on b, which grants nothing now (its disk or memory may be full)";
+    struct world *world = started(2, 2);
+    struct node_event full = {.kind = NODE_EVENT_DISK};
+    full.u.disk.full = true;
+    world_step(world, 1, &full);
+    submit_gangs(world, 1, 4, 4);
+    assert_int_equal(world_coordinator(world), 0); /* a full node coordinates nothing new */
+    assert_string_equal(reason_at(world, 0, 0), said);
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        placing_back_off(world->nodes[0].core, world->nodes[1].person.id, slot, 60000);
+    }
+    world_run(world, 3000); /* the moment is over, and it is not asked yet */
+    assert_string_equal(reason_at(world, 0, 0), said);
+    world_free(world);
+}
+
 static void a_group_that_may_be_smaller_tells_when_it_begins(void **state)
 {
     (void)state;
@@ -331,6 +351,7 @@ int main(void)
         cmocka_unit_test(a_trial_that_wants_even_hosts_waits_for_them_and_tells_so),
         cmocka_unit_test(an_even_group_never_changes),
         cmocka_unit_test(a_slot_that_has_just_refused_is_asked_again),
+        cmocka_unit_test(a_node_whose_disk_is_full_is_told_all_the_time),
         cmocka_unit_test(a_group_that_may_be_smaller_tells_when_it_begins),
         cmocka_unit_test(an_experiment_that_is_over_waits_for_nothing),
     };

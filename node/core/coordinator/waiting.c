@@ -64,6 +64,23 @@ static enum obstacle obstacle_of_node(const struct node_core *core, const struct
                                                                : UNWILLING;
 }
 
+/* The node has granted nothing since it last refused this one, not long ago. It is asked again and again, each time for a moment. */
+static bool grants_nothing(const struct node_core *core, node_id node)
+{
+    const struct core_peer *peer = core_find_peer(core, node);
+    return peer != NULL && peer->unwilling_ms != 0 && core->now_ms < peer->unwilling_ms + CORE_OWNER_UNWILLING_MS;
+}
+
+static bool has_unwilling(const struct node_core *core, const struct placing_choice *choice)
+{
+    for (uint32_t i = 0; i < choice->member_count; i++) {
+        if (grants_nothing(core, choice->members[i].node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* `node`: the member in the snapshot; NULL: placing does not look at the member. */
 static enum obstacle obstacle_of_slot(const struct view_member *member, uint32_t slot, const struct placing_node *node,
                                       enum placing_omission omission, enum obstacle of_node)
@@ -127,9 +144,11 @@ static void count_slots(const struct node_core *core, const struct view_experime
         }
         enum placing_omission omission = node != NULL ? omissions[at - 1] : PLACING_INCLUDED;
         enum obstacle of_node = obstacle_of_node(core, experiment, member);
+        bool is_unwilling = grants_nothing(core, member->id);
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
             if (queue_slot_fits(experiment->config->slot_kind, member->slot_kinds[slot])) {
-                count_slot(ledger, obstacle_of_slot(member, slot, node, omission, of_node), member, slot);
+                enum obstacle obstacle = obstacle_of_slot(member, slot, node, omission, of_node);
+                count_slot(ledger, obstacle == FREE && is_unwilling ? UNWILLING : obstacle, member, slot);
             }
         }
     }
@@ -260,7 +279,7 @@ static bool write_missing(const struct node_core *core, const struct view_experi
     if (write_even(core, snapshot, out, size)) {
         return true;
     }
-    if (placing_choose(snapshot, &choice) || ledger.free >= wanted) {
+    if ((placing_choose(snapshot, &choice) && !has_unwilling(core, &choice)) || ledger.free >= wanted) {
         return false; /* a slot that has just refused is asked again soon */
     }
     if (ledger.free >= least) {
