@@ -224,6 +224,11 @@ class Daemon:
                 end.close()
             if error.errno is None:  # of the socket module itself: the path is too long
                 raise NoDaemon(f"The path {self._path} is longer than a socket's may be; use a shorter directory.") from error
+            if error.errno in _ABSENT and not os.path.exists(os.path.join(self.directory, "key")):
+                raise Lost(
+                    f"{self.directory} has no node yet: shoal init makes a mesh with a first node here, shoal join TOKEN makes a node of"
+                    " a mesh that there is already; or name the directory of a daemon by Client(directory) or $SHOAL_DIR."
+                ) from error
             if error.errno in _ABSENT:
                 raise Lost(
                     f"No daemon runs on {self.directory}; start it with: shoald --dir {self.directory}, or name the directory"

@@ -168,6 +168,9 @@ def trial(index, state="running", **more):
 
 class Finding(ClientTest):
     def test_without_a_daemon_the_sentence_says_how_to_start_one(self):
+        with self.assertRaisesRegex(shoal.NoDaemon, f"{self.directory} has no node yet: shoal init makes a mesh"):
+            shoal.Client(self.directory)
+        Path(self.directory, "key").touch()  # as after init
         with self.assertRaisesRegex(shoal.NoDaemon, f"No daemon runs on {self.directory}; start it with: shoald --dir"):
             shoal.Client(self.directory)
 
@@ -186,6 +189,7 @@ class Finding(ClientTest):
         gone.wait()
         Path(self.directory, "lock").write_text(f"{gone.pid}\n")
         os.utime(Path(self.directory, "lock"), (1, 1))
+        Path(self.directory, "key").touch()
         with self.assertRaisesRegex(shoal.NoDaemon, "No daemon runs on"):
             shoal.Client(self.directory)
 
