@@ -533,9 +533,9 @@ static int live(struct daemon *daemon, int signal_fd, char error[256])
         char mesh[13];
         bytes_to_hex(mesh, daemon->mesh.bytes, 6);
         daemon_line_of(daemon, event_of_node(EVENT_NODE_STARTED, daemon->keys.id),
-                       "node %s (%s) of mesh %s on %s:%u with %zu slots", daemon->name, id,
+                       "node %s (%s) of mesh %s on %s:%u with %zu slot%s", daemon->name, id,
                        daemon->mesh_name[0] != '\0' ? daemon->mesh_name : mesh, daemon->host,
-                       (unsigned)control_port(daemon->control), daemon->slot_count);
+                       (unsigned)control_port(daemon->control), daemon->slot_count, daemon->slot_count == 1 ? "" : "s");
         struct node_event event = {.kind = NODE_EVENT_START};
         daemon_event(daemon, &event);
         daemon_workers_deliver_ended(daemon);

@@ -131,13 +131,16 @@ int slots_discover(const char *text, const struct slots_options *options, struct
     }
     error[0] = '\0';
     if (wanted == 0) {
-        size_t found = gpu_slots(options, slots, error);
+        char remark[SLOTS_ERROR_BYTES] = "";
+        size_t found = gpu_slots(options, slots, remark);
         if (found > 0) {
+            (void)bytes_copy_text(error, SLOTS_ERROR_BYTES, remark);
             *count = found;
             return 0;
         }
         size_t allowed = processors_allowed();
         wanted = allowed < SLOTS_MAX ? allowed : SLOTS_MAX;
+        (void)snprintf(error, SLOTS_ERROR_BYTES, "the slots are processors, for no GPU is found: %.450s", remark);
     }
     cpu_slots(wanted, options->salt, slots);
     *count = wanted;

@@ -104,6 +104,7 @@ static void auto_without_a_driver_gives_a_slot_per_cpu_and_says_so(void **state)
     (void)state;
     assert_int_equal(slots_discover("auto", &absent, slots, &count, error), 0);
     assert_cpu_slots(cpus());
+    assert_non_null(strstr(error, "the slots are processors, for no GPU is found: "));
     assert_non_null(strstr(error, "/nonexistent/libnvidia-ml.so.1"));
 }
 
