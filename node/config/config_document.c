@@ -107,6 +107,41 @@ static void pack_dependencies(struct pack_writer *writer, const struct config *c
     }
 }
 
+static void pack_constraint_list(struct pack_writer *writer, const struct config *config, bool are_models, uint32_t count)
+{
+    struct config_constraint constraint;
+    pack_text(writer, are_models ? "model" : "labels");
+    pack_array(writer, count);
+    for (uint32_t i = 0; config_constraint(config, i, &constraint); i++) {
+        if (are_models ? constraint.is_model : constraint.is_label) {
+            pack_text(writer, constraint.text);
+        }
+    }
+}
+
+static void pack_constraints(struct pack_writer *writer, const struct config *config)
+{
+    struct config_constraint constraint;
+    uint32_t models = 0, labels = 0;
+    uint64_t memory = 0;
+    for (uint32_t i = 0; config_constraint(config, i, &constraint); i++) {
+        models += constraint.is_model;
+        labels += constraint.is_label;
+        memory = constraint.memory > 0 ? constraint.memory : memory;
+    }
+    pack_map(writer, (models > 0 ? 1u : 0) + (memory > 0 ? 1u : 0) + (labels > 0 ? 1u : 0));
+    if (models > 0) {
+        pack_constraint_list(writer, config, true, models);
+    }
+    if (memory > 0) {
+        pack_text(writer, "memory");
+        pack_u64(writer, memory);
+    }
+    if (labels > 0) {
+        pack_constraint_list(writer, config, false, labels);
+    }
+}
+
 static void pack_value(struct pack_writer *writer, const struct config_option *option, const struct config *config)
 {
     uint32_t count = 0;
@@ -115,6 +150,10 @@ static void pack_value(struct pack_writer *writer, const struct config_option *o
     case OPTION_TEXT:
     case OPTION_NAME:
     case OPTION_LINES:
+        if (is_key(option, "resources.constraints")) {
+            pack_constraints(writer, config);
+            break;
+        }
         if (is_key(option, "depends_on")) {
             pack_dependencies(writer, config);
             break;

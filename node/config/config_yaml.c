@@ -286,6 +286,7 @@ static int read_fields(struct parse *parse)
     (void)fields_read_environment(tree, given(parse, "environment.environment_variables"),
                                   given(parse, "environment.variables"), &parse->packed, config);
     (void)fields_read_depends_on(tree, given(parse, "depends_on"), &parse->packed, config);
+    (void)fields_read_constraints(tree, given(parse, "resources.constraints"), config);
     (void)fields_read_start_after(tree, given(parse, "start_after"), config);
     (void)fields_read_webhooks(tree, given(parse, "webhooks"), &parse->packed, config);
     (void)fields_read_secrets(tree, given(parse, "secrets"), &parse->packed, config);

@@ -1,5 +1,6 @@
 #include "node/config/fields.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -386,6 +387,70 @@ int fields_read_start_after(struct tree *tree, const struct tree_node *node, str
     bool is_time = node->kind == TREE_SCALAR && config_start_read(node->text, &at_s, &is_utc) && (is_utc || here(at_s, &at_s)) &&
                    config_start_write(config->start_after, at_s);
     return is_time ? 0 : fail_option(tree, node, "start_after");
+}
+
+/* ---- constraints ------------------------------------------------------------------------------------------------- */
+
+#define CONSTRAINTS "resources.constraints"
+
+/* Appends "KEY=VALUE" as a line. False: the value is none, or there is no room. */
+static bool append_constraint(struct config *config, const char *key, const struct tree_node *value)
+{
+    size_t used = strlen(config->constraints), size = sizeof config->constraints - used;
+    bool is_good = value->kind == TREE_SCALAR && value->text[0] != '\0' && strlen(value->text) < CONFIG_CONSTRAINT_BYTES &&
+                   scalar_is_clean(value->text, false);
+    int length = is_good ? snprintf(config->constraints + used, size, "%s%s=%s", used > 0 ? "\n" : "", key, value->text) : -1;
+    return length > 0 && (size_t)length < size;
+}
+
+/* One or several values. */
+static bool append_constraints(struct config *config, const char *key, const struct tree_node *value, bool may_be_one)
+{
+    if (value->kind != TREE_LIST) {
+        return may_be_one && append_constraint(config, key, value);
+    }
+    bool is_good = true;
+    for (const struct tree_node *item = value->first; item != NULL && is_good; item = item->next) {
+        is_good = append_constraint(config, key, item);
+    }
+    return is_good;
+}
+
+int fields_read_constraints(struct tree *tree, const struct tree_node *node, struct config *config)
+{
+    static const char *const keys[] = {"model", "memory", "labels"};
+    char digits[32];
+    uint64_t bytes;
+    if (node == NULL) {
+        return 0;
+    }
+    if (node->kind != TREE_MAP) {
+        return fail_option(tree, node, CONSTRAINTS);
+    }
+    for (const struct tree_node *child = node->first; child != NULL; child = child->next) {
+        bool is_good = true;
+        if (tree_is_null(child)) {
+            continue;
+        }
+        if (strcmp(child->key, "memory") == 0) {
+            is_good = child->kind == TREE_SCALAR && units_read_size(child->text, UINT64_C(1) << 50, &bytes) == 0 && bytes > 0;
+            (void)snprintf(digits, sizeof digits, "%llu", is_good ? (unsigned long long)bytes : 0);
+            struct tree_node memory = *child;
+            memory.text = digits;
+            is_good = is_good && append_constraint(config, "memory", &memory);
+        } else if (strcmp(child->key, "model") == 0 || strcmp(child->key, "labels") == 0) {
+            bool is_model = child->key[0] == 'm';
+            is_good = append_constraints(config, is_model ? "model" : "label", child, is_model);
+        } else {
+            char path[TREE_PATH_BYTES];
+            (void)snprintf(path, sizeof path, CONSTRAINTS ".%s", child->key);
+            return tree_fail_unknown(tree, child, path, keys, sizeof keys / sizeof keys[0]);
+        }
+        if (!is_good) {
+            return fail_option(tree, child, CONSTRAINTS);
+        }
+    }
+    return 0;
 }
 
 /* ---- webhooks ---------------------------------------------------------------------------------------------------- */

@@ -27,6 +27,9 @@ int fields_read_secrets(struct tree *tree, const struct tree_node *node, struct 
 /* Reads the names in depends_on and packs them as the labels. `node` may be NULL: no names. */
 int fields_read_depends_on(struct tree *tree, const struct tree_node *node, struct pack_writer *packed, struct config *config);
 
+/* Reads resources.constraints, a map of model, memory and labels. `node` may be NULL: none. */
+int fields_read_constraints(struct tree *tree, const struct tree_node *node, struct config *config);
+
 /* Reads start_after: a time, or how long from now. A time without a Z is one of this process's time zone. `node` may be NULL: at once. */
 int fields_read_start_after(struct tree *tree, const struct tree_node *node, struct config *config);
 

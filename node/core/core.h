@@ -647,9 +647,6 @@ bool node_core_search_trouble(const struct view_experiment *experiment, char *ou
  * all trials that it has created are over. */
 bool node_core_is_halted(const struct node_core *core, const struct view_experiment *experiment);
 
-/* Whether a slot of this kind is one of those that a trial wants. */
-bool node_core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind);
-
 /* ---- readers of the workers here; slot < node_core_lease(core)->count ---- */
 
 /* The attempt has the lease of this slot, its directory is ready and its worker is not started yet. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/bytes.h"
 #include "base/descriptors.h"
 #include "base/err.h"
 #include "node/config/names.h"
@@ -34,6 +35,7 @@ static const char help[] =
     "                        slots of this machine (default auto: NVIDIA GPUs, else one for each CPU)\n"
     "  --peer HOST:PORT      address of another node, as a hint; can be repeated\n"
     "  --name NAME           name of this node (default: what init or join stored)\n"
+    "  --label NAME[=VALUE]  what experiments may ask for by resources.constraints, such as room=12 or fast; can be repeated\n"
     "  --beacon PORT         UDP port of the LAN beacon (default 7411; 0: no beacon)\n"
     "  --http HOST:PORT|off  where the dashboard and the HTTP API are (default " HTTP_DEFAULT "; port 0: any free one); `shoal open`\n"
     "                        opens it. At an address of other machines, such as 0.0.0.0:7412, it speaks HTTPS only; they get\n"
@@ -148,6 +150,15 @@ static void allow_descriptors(void)
     }
 }
 
+static bool label_is_good(const char *label)
+{
+    bool is_good = label[0] != '\0' && label[0] != '=' && strlen(label) < FACT_NODE_LABEL_BYTES;
+    for (const char *at = label; *at != '\0' && is_good; at++) {
+        is_good = (unsigned char)*at >= ' ' && *at != 127;
+    }
+    return is_good;
+}
+
 /* A name in --worker-env that this process does not have is perhaps misspelt, but no reason not to start. */
 static void warn_of_absent(const struct daemon_options *options)
 {
@@ -162,7 +173,7 @@ static void warn_of_absent(const struct daemon_options *options)
 
 int main(int argc, char **argv)
 {
-    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, HTTP, HTTP_HOST, HTTP_PLAIN, BANDWIDTH, POLITE, NO_EXEC, NVML, WORKER_ENV, QUIET,
+    enum { DIR_ = 256, LISTEN, PORTS, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, HTTP, HTTP_HOST, HTTP_PLAIN, BANDWIDTH, POLITE, NO_EXEC, LABEL, NVML, WORKER_ENV, QUIET,
            VERSION, HELP };
     static const struct option names[] = {
         {"dir", required_argument, NULL, DIR_},           {"listen", required_argument, NULL, LISTEN},
@@ -173,7 +184,7 @@ int main(int argc, char **argv)
         {"http", required_argument, NULL, HTTP},          {"http-host", required_argument, NULL, HTTP_HOST},
         {"http-plain", no_argument, NULL, HTTP_PLAIN},
         {"bandwidth", required_argument, NULL, BANDWIDTH}, {"nvml", required_argument, NULL, NVML},
-        {"polite", required_argument, NULL, POLITE},
+        {"polite", required_argument, NULL, POLITE},      {"label", required_argument, NULL, LABEL},
         {"worker-env", required_argument, NULL, WORKER_ENV}, {"no-exec", no_argument, NULL, NO_EXEC},
         {"quiet", no_argument, NULL, QUIET},              {"version", no_argument, NULL, VERSION},
         {"help", no_argument, NULL, HELP},                {NULL, 0, NULL, 0}};
@@ -279,6 +290,12 @@ int main(int argc, char **argv)
             break;
         case NO_EXEC:
             options.no_exec = true;
+            break;
+        case LABEL:
+            if (options.label_count == FACT_NODE_LABELS_MAX || !label_is_good(optarg)) {
+                return usage("--label wants NAME or NAME=VALUE of 1 ... 63 bytes without control characters, 16 times at most, and not ", optarg);
+            }
+            (void)bytes_copy_text(options.labels[options.label_count++], FACT_NODE_LABEL_BYTES, optarg);
             break;
         case NVML:
             options.nvml_path = optarg;

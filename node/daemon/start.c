@@ -318,6 +318,8 @@ static int open_core(struct daemon *daemon, char error[256])
                   FACT_READS_DRAWN | FACT_READS_PROMOTION | FACT_READS_EXTENSION | FACT_READS_POPULATION |
                   FACT_READS_DRAWN_PROMOTION | FACT_READS_PARTS | FACT_READS_POLICY | FACT_READS_CUSTOM | FACT_READS_SECRETS |
                   FACT_READS_USAGE | FACT_READS_WAITS | FACT_READS_MODELS;
+    node->label_count = daemon->options.label_count;
+    memcpy(node->labels, daemon->options.labels, sizeof node->labels);
     node->slot_count = (uint32_t)daemon->slot_count;
     for (uint32_t i = 0; i < node->slot_count; i++) {
         bytes_copy_text(node->slots[i].uuid, sizeof node->slots[i].uuid, daemon->slots[i].uuid);

@@ -2,8 +2,9 @@
 
 import json
 import time
+from pathlib import Path
 
-from lab import case, expect, over, show, wait_over, wait_until
+from lab import Skip, case, expect, over, show, wait_over, wait_until
 from look import refusal
 
 HOLDS = "while [ ! -e \"$GATE\" ]; do sleep 0.1; done; [ -e \"$GATE.good\" ]"
@@ -123,3 +124,33 @@ def a_trial_ends_when_it_has_run_for_its_time(lab):
     alder.run("retry", f"{identity}/0")
     final = wait_over(mesh, identity, 60)
     expect(final["trials"][0]["attempt"] == 2 and final["trials"][0]["state"] == "stopped", f"after a retry: {final['trials'][0]}")
+
+
+@case(limit_s=90)
+def a_trial_runs_where_its_constraints_are_met(lab):
+    library = Path(lab.build) / "libfake_nvml.so"
+    if not library.exists():
+        raise Skip("libfake_nvml.so is not built")
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, alder.options = "cpu:2", ["--label", "room=12"]
+    birch.slots, birch.options = "auto", ["--nvml", str(library), "--label", "room=14", "--label", "fast"]
+    mesh.start()
+    wait_until(lambda: {row["name"]: row["labels"] for row in alder.json("nodes")["nodes"]} ==
+               {"alder": ["room=12"], "birch": ["room=14", "fast"]}, 20, "the labels of both nodes")
+
+    def with_constraints(name, **constraints):
+        return submit(lab, alder, name, resources={"constraints": constraints})
+
+    for name, constraints, where in (("room", {"labels": ["room=12"]}, "alder"), ("fast", {"labels": ["fast", "room"]}, "birch"),
+                                     ("a6000", {"model": "rtx a6000", "memory": "48G"}, "birch"),
+                                     ("mig", {"model": ["H100", "MIG"]}, "birch")):
+        final = wait_over(mesh, with_constraints(name, **constraints), 40)
+        expect([slot["node_name"] for slot in final["trials"][0]["slots"]] == [where], f"{name} ran elsewhere: {final['trials'][0]}")
+    never = with_constraints("never", model="H100", memory="80G")
+    wait_until(lambda: waits_for(birch, never) == "it needs 1 slot that resources.constraints allow (model H100, memory 80G), and all nodes "
+               "together have 0", 20, "the reason")
+    config = birch.json("config", never)["config"]["resources"]["constraints"]
+    expect(config == {"model": ["H100"], "memory": 80 << 30}, f"shoal config: {config}")
+    alder.run("cancel", never)
+    wait_over(mesh, never, 20, state="cancelled")

@@ -307,6 +307,30 @@ static void an_experiment_begins_once_its_time_has_come_by_most_clocks(void **st
     world_free(world);
 }
 
+static void a_trial_runs_only_on_nodes_that_its_constraints_allow(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct config config;
+    make_config(&config, 2, 5);
+    bytes_copy_text(config.constraints, sizeof config.constraints, "label=room=12\nmemory=1073741824");
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, SETTLES_MS);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(world_spawns(world), 0);
+    assert_reason(world, 0, "it needs 1 slot that resources.constraints allow (label room=12, memory 1G), and all nodes together have 0");
+    world_crash(world, 1);
+    world->nodes[1].label = "room=12";
+    world_restart(world, 1, false);
+    world_run(world, 2 * SETTLES_MS);
+    assert_int_equal(world->nodes[1].spawn_count, 1);
+    assert_int_equal(world_spawns(world), 1);
+    assert_reason(world, 1, "no slot is free: 1 taken by this experiment");
+    world_free(world);
+}
+
 static void a_dependency_that_is_deleted_is_told_until_a_user_resumes(void **state)
 {
     (void)state;
@@ -345,6 +369,7 @@ int main(void)
         cmocka_unit_test(whole_gpus_and_mig_devices_are_told_apart),
         cmocka_unit_test(a_pause_is_told),
         cmocka_unit_test(an_experiment_begins_once_its_time_has_come_by_most_clocks),
+        cmocka_unit_test(a_trial_runs_only_on_nodes_that_its_constraints_allow),
         cmocka_unit_test(a_dependency_that_is_deleted_is_told_until_a_user_resumes),
         cmocka_unit_test(a_wait_after_losses_is_told_with_its_length),
         cmocka_unit_test(nodes_without_a_common_network_are_told),

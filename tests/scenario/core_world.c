@@ -412,6 +412,10 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
                                                     FACT_READS_POPULATION | FACT_READS_DRAWN_PROMOTION | FACT_READS_CUSTOM | FACT_READS_PARTS | FACT_READS_SECRETS | FACT_READS_WAITS | FACT_READS_MODELS;
     options.node.reads |= world->counts_usage ? FACT_READS_USAGE : 0;
     options.node.reads &= ~node->lacks;
+    options.node.label_count = node->label != NULL ? 1 : 0;
+    if (node->label != NULL) {
+        bytes_copy_text(options.node.labels[0], sizeof options.node.labels[0], node->label);
+    }
     bytes_copy_text(options.node.addresses[0], sizeof options.node.addresses[0], node->address);
     if (node->speaks.newest != 0) {
         options.node.protocol_min = node->speaks.oldest;

@@ -86,6 +86,7 @@ struct world_node {
         uint32_t count;
     } fences[16];
     uint32_t fence_count;
+    const char *label; /* of its node record; NULL: none */
     uint64_t lacks; /* FACT_READS_... that its version does not have */
     bool is_older; /* its version knows neither large experiments, nor stops and retries, nor searchers that halve */
     struct world_worker workers[WORLD_SLOTS_MAX];

@@ -77,6 +77,8 @@ static void what_it_waits_for_reads_back(void **state)
     struct pack_writer writer;
     struct pack_reader reader;
     assert_has(document_of("entrypoint: x\nstart_after: 2026-12-01 18:00Z\n"), "\"start_after\": \"2026-12-01T18:00:00Z\"");
+    assert_has(document_of("entrypoint: x\nresources: {constraints: {labels: [room=12], memory: 1G, model: A100}}\n"),
+               "\"constraints\": {\"model\": [\"A100\"], \"memory\": 1073741824, \"labels\": [\"room=12\"]}");
     make_config(&config, 1, 1);
     (void)snprintf(config.depends_on, sizeof config.depends_on, "a1b2c3d4e5f60718 00000000000000ff");
     pack_writer_init(&writer, packed, sizeof packed);

@@ -27,6 +27,8 @@
 #define START \
     "a time such as 2026-12-01 18:00, by the clock of the machine that submits, or with a Z behind it by UTC; or how long from now, such as 2h"
 
+#define FITTING "a map with model (a text or a list of texts), memory (a size such as 24G) and labels (a list of NAME or NAME=VALUE)"
+
 static uint8_t scratch[CONFIG_SCRATCH_BYTES];
 static char error_text[CONFIG_ERROR_BYTES];
 
@@ -275,6 +277,11 @@ static const struct row {
         {"start_after", NULL, "2026-02-29", "start_after is '2026-02-29'; allowed is " START},
         {"max_runtime", NULL, "long", "max_runtime is 'long'; allowed are 0 ... 31536000 seconds, and numbers with the units s, m, h and d, such as 90s, 5m or 1h30m"},
         {"max_runtime", NULL, "366d", "max_runtime is '366d'; allowed are 0 ... 31536000 seconds, and numbers with the units s, m, h and d, such as 90s, 5m or 1h30m"},
+        {"resources.constraints", NULL, "A100", "resources.constraints is 'A100'; allowed is " FITTING},
+        {"resources.constraints", NULL, "{memory: much}", "resources.constraints is 'much'; allowed is " FITTING},
+        {"resources.constraints", NULL, "{labels: fast}", "resources.constraints is 'fast'; allowed is " FITTING},
+        {"resources.constraints", NULL, "{model: [[a]]}", "resources.constraints is a list; allowed is " FITTING},
+        {"resources.constraints", NULL, "{modle: A100}", "unknown key 'resources.constraints.modle'; did you mean 'model'? (allowed are model, memory, labels)"},
         {"logs.max_bytes", NULL, "10K", "logs.max_bytes is '10K'; allowed are 1048576 ... 1099511627776 bytes, and numbers with the units K, M, G and T (of 1,024; also KiB, MiB, GiB and TiB), such as 512M or 16G"},
         {"logs.max_bytes", NULL, "much", "logs.max_bytes is 'much'; allowed are 1048576 ... 1099511627776 bytes, and numbers with the units K, M, G and T (of 1,024; also KiB, MiB, GiB and TiB), such as 512M or 16G"},
         {"logs.keep", NULL, "soon", "logs.keep is 'soon'; allowed are 0 ... 3153600000 seconds, and numbers with the units s, m, h and d, such as 90s, 5m or 1h30m"},

@@ -737,6 +737,18 @@ static void a_start_is_a_time_here_or_of_utc_or_some_time_from_now(void **state)
     parse_bad("entrypoint: x\n", "start_after=1970-01-01 01:00", "start_after is '1970-01-01 01:00'");
 }
 
+static void constraints_are_lines_of_the_record(void **state)
+{
+    (void)state;
+    struct config c;
+    parse_good("entrypoint: x\nresources: {constraints: {model: RTX 4090, memory: 24G, labels: [fast, room=12]}}\n", NULL, &c);
+    assert_string_equal(c.constraints, "model=RTX 4090\nmemory=25769803776\nlabel=fast\nlabel=room=12");
+    parse_good("entrypoint: x\n", "resources.constraints={model: [A100, H100]}", &c);
+    assert_string_equal(c.constraints, "model=A100\nmodel=H100");
+    parse_good("entrypoint: x\n", "resources.constraints={}", &c);
+    assert_string_equal(c.constraints, "");
+}
+
 static void the_names_that_it_depends_on_are_kept_for_the_daemon(void **state)
 {
     (void)state;
@@ -953,6 +965,7 @@ int main(void)
         cmocka_unit_test(changed_files_are_refused_with_sentences),
         cmocka_unit_test(a_single_trial_may_begin_from_a_checkpoint),
         cmocka_unit_test(a_start_is_a_time_here_or_of_utc_or_some_time_from_now),
+        cmocka_unit_test(constraints_are_lines_of_the_record),
         cmocka_unit_test(the_names_that_it_depends_on_are_kept_for_the_daemon),
         cmocka_unit_test(every_option_is_described),
     };

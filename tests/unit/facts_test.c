@@ -131,6 +131,10 @@ static struct fact_key random_node(struct random *random, struct fact_node *out)
     if (out->door.address[0] != '\0') {
         random_bytes(random, out->door.certificate, sizeof out->door.certificate);
     }
+    out->label_count = below(random, 2) == 1 ? below(random, FACT_NODE_LABELS_MAX + 1) : 0;
+    for (uint32_t i = 0; i < out->label_count; i++) {
+        random_text(random, out->labels[i], sizeof out->labels[i]);
+    }
     return fact_key_empty();
 }
 
@@ -737,7 +741,7 @@ static bool same_node(const struct fact_node *a, const struct fact_node *b)
 {
     bool same = SAME(name) && SAME(version) && SAME(protocol_min) && SAME(protocol_max) && SAME(address_count) &&
                 SAME(addresses) && SAME(bulk_port) && SAME(left) && SAME(slot_count) && SAME(reads) &&
-                SAME(door.address) && SAME(door.certificate);
+                SAME(door.address) && SAME(door.certificate) && SAME(label_count) && SAME(labels);
     for (uint32_t i = 0; i < FACT_SLOTS_MAX; i++) {
         same = same && SAME(slots[i].uuid) && SAME(slots[i].model) && SAME(slots[i].kind) && SAME(slots[i].memory_bytes);
     }
@@ -933,6 +937,10 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         check_text(fact->node.version, sizeof fact->node.version);
         assert_true(fact->node.address_count <= FACT_ADDRESSES_MAX && fact->node.slot_count <= FACT_SLOTS_MAX);
         assert_true(fact->node.bulk_port <= UINT16_MAX);
+        assert_true(fact->node.label_count <= FACT_NODE_LABELS_MAX);
+        for (uint32_t i = 0; i < fact->node.label_count; i++) {
+            check_text(fact->node.labels[i], sizeof fact->node.labels[i]);
+        }
         for (uint32_t i = 0; i < fact->node.slot_count; i++) {
             check_text(fact->node.slots[i].uuid, sizeof fact->node.slots[i].uuid);
             check_text(fact->node.slots[i].model, sizeof fact->node.slots[i].model);

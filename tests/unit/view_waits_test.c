@@ -85,6 +85,94 @@ static void a_record_with_another_text_never_begins(void **state)
     assert_int_equal(config_dependencies(&config, ids), CONFIG_DEPENDS_MAX);
 }
 
+/* ---- constraints --------------------------------------------------------------------------------------------------------- */
+
+static uint64_t slots_of(const char *constraints, const struct fact_node *node)
+{
+    struct config config;
+    make_config(&config, 1, 1);
+    (void)bytes_copy_text(config.constraints, sizeof config.constraints, constraints);
+    assert_true(config_needs_waits(&config) == (constraints[0] != '\0'));
+    return config_constraints_slots(&config, node) & ((UINT64_C(1) << node->slot_count) - 1);
+}
+
+static void constraints_choose_slots_by_model_memory_and_labels(void **state)
+{
+    (void)state;
+    const struct person person = make_person(1);
+    struct fact_node node = make_node(&person, 3);
+    static const char *const models[] = {"NVIDIA GeForce RTX 4090", "NVIDIA A100-SXM4-40GB", "Tesla T4"};
+    static const uint64_t mib[] = {24564, 40960, 15360};
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)bytes_copy_text(node.slots[i].model, sizeof node.slots[i].model, models[i]);
+        node.slots[i].memory_bytes = mib[i] << 20;
+    }
+    node.label_count = 2;
+    (void)bytes_copy_text(node.labels[0], sizeof node.labels[0], "room=12");
+    (void)bytes_copy_text(node.labels[1], sizeof node.labels[1], "fast");
+    static const struct {
+        const char *text;
+        uint64_t slots;
+    } rows[] = {{"", 7},
+                {"model=rtx 4090", 1},
+                {"model=RTX 4090\nmodel=a100", 3},
+                {"model=H100", 0},
+                {"memory=17179869184", 7},  /* 16 GiB, which a T4 has but for 6.25 % */
+                {"memory=25769803776", 3},  /* 24 GiB */
+                {"memory=42949672961", 2},
+                {"memory=53687091200", 0},
+                {"label=room=12", 7},
+                {"label=room", 7},
+                {"label=fast\nlabel=room=12\nmodel=A100", 2},
+                {"label=room=1", 0},
+                {"label=roo", 0},
+                {"label=fast=1", 0},
+                {"memory=1\nother=2", 0}, /* of a later version */
+                {"memory=x", 0},
+                {"memory=", 0},
+                {"something", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (slots_of(rows[i].text, &node) != rows[i].slots) {
+            fail_msg("'%s' gives %llx", rows[i].text, (unsigned long long)slots_of(rows[i].text, &node));
+        }
+    }
+}
+
+static void constraints_are_told_in_words(void **state)
+{
+    (void)state;
+    struct config config;
+    char text[128];
+    make_config(&config, 1, 1);
+    config_constraints_write(&config, text, sizeof text);
+    assert_string_equal(text, "");
+    (void)bytes_copy_text(config.constraints, sizeof config.constraints, "model=RTX 4090\nmemory=25769803776\nlabel=room=12");
+    config_constraints_write(&config, text, sizeof text);
+    assert_string_equal(text, "model RTX 4090, memory 24G, label room=12");
+}
+
+static void a_member_has_the_slots_that_its_record_tells(void **state)
+{
+    struct mesh *mesh = *state;
+    struct config config;
+    struct fact_node node = make_node(&mesh->people[1], 2);
+    (void)bytes_copy_text(node.slots[1].model, sizeof node.slots[1].model, "NVIDIA A100");
+    node.slots[1].kind = FACT_SLOT_CUDA;
+    make_config(&config, 1, 1);
+    say(mesh, 1, FACT_NODE, fact_key_empty(), &node);
+    const struct view_member *member = view_find_member(&mesh->core->view, mesh->people[1].id);
+    assert_int_equal(view_member_fitting(member, &config), 3);
+    config.slot_kind = CONFIG_SLOT_CPU;
+    assert_int_equal(view_member_fitting(member, &config), 1);
+    (void)bytes_copy_text(config.constraints, sizeof config.constraints, "model=a100");
+    assert_int_equal(view_member_fitting(member, &config), 0);
+    config.slot_kind = CONFIG_SLOT_ANY;
+    assert_int_equal(view_member_fitting(member, &config), 2);
+    (void)bytes_copy_text(node.slots[0].model, sizeof node.slots[0].model, "NVIDIA A100");
+    say(mesh, 1, FACT_NODE, fact_key_empty(), &node);
+    assert_int_equal(view_member_fitting(member, &config), 3);
+}
+
 /* ---- other experiments --------------------------------------------------------------------------------------------------- */
 
 static struct view_wait wait_of(struct mesh *mesh)
@@ -208,6 +296,9 @@ int main(void)
         cmocka_unit_test(every_time_up_to_the_year_9999_reads_back),
         cmocka_unit_test(what_is_no_time_is_refused),
         cmocka_unit_test(a_record_with_another_text_never_begins),
+        cmocka_unit_test(constraints_choose_slots_by_model_memory_and_labels),
+        cmocka_unit_test(constraints_are_told_in_words),
+        cmocka_unit_test_setup_teardown(a_member_has_the_slots_that_its_record_tells, setup, teardown),
         cmocka_unit_test_setup_teardown(an_experiment_waits_until_all_others_are_completed, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_fails_or_is_deleted_is_told_before_one_that_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_user_who_resumes_it_waits_only_for_those_that_run, setup, teardown),

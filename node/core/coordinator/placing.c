@@ -113,12 +113,12 @@ static bool is_doubtful(const struct node_core *core, const struct core_peer *pe
 static void look_at_slots(const struct node_core *core, const struct wish *wish, const struct view_member *member,
                           struct placing_node *out)
 {
+    uint64_t fitting = view_member_fitting(member, wish->experiment->config);
     for (uint32_t slot = 0; slot < member->slot_count; slot++) {
         uint64_t bit = UINT64_C(1) << slot;
         bool is_free = member->slots[slot].state == LEASE_FREE;
         bool is_part = (member->slot_parts & bit) != 0;
-        if (!queue_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
-            member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld) {
+        if ((fitting & bit) == 0 || member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld) {
             continue;
         }
         out->slot_count++;
@@ -140,11 +140,7 @@ static bool is_awaited(const struct node_core *core, const struct wish *wish, co
                        const char *program)
 {
     struct fact_program found;
-    bool has_slot = false;
-    for (uint32_t slot = 0; slot < member->slot_count; slot++) {
-        has_slot |= queue_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]);
-    }
-    return has_slot && member->has_node && member->admitted && !member->left && !core_node_drained(core, member->id) &&
+    return view_member_fitting(member, wish->experiment->config) != 0 && member->has_node && member->admitted && !member->left && !core_node_drained(core, member->id) &&
            view_member_program(member, program, &found) != VIEW_PROGRAM_LACKING;
 }
 
@@ -202,10 +198,10 @@ static bool has_free_slot(const struct node_core *core, const struct view_experi
 {
     for (uint32_t i = 0; i < core->view.member_count && !core->memory.is_short; i++) {
         const struct view_member *member = core->view.members[i];
+        uint64_t fitting = view_member_fitting(member, experiment->config);
         bool has_one = false;
         for (uint32_t slot = 0; slot < member->slot_count && member->slots != NULL && !has_one; slot++) {
-            has_one = member->slots[slot].state == LEASE_FREE &&
-                      queue_slot_fits(experiment->config->slot_kind, member->slot_kinds[slot]);
+            has_one = member->slots[slot].state == LEASE_FREE && (fitting >> slot & 1) != 0;
         }
         if (has_one && core_node_trusted(core, member->id)) {
             return true;

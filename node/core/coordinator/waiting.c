@@ -45,6 +45,7 @@ struct row {
 
 #define ROWS_MAX 64
 #define ROWS_SHOWN 5
+#define CONSTRAINTS_BYTES 400 /* of their words in a sentence */
 
 struct ledger {
     uint32_t total, free;
@@ -145,8 +146,9 @@ static void count_slots(const struct node_core *core, const struct view_experime
         enum placing_omission omission = node != NULL ? omissions[at - 1] : PLACING_INCLUDED;
         enum obstacle of_node = obstacle_of_node(core, experiment, member);
         bool is_unwilling = grants_nothing(core, member->id);
+        uint64_t fitting = view_member_fitting(member, experiment->config);
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
-            if (queue_slot_fits(experiment->config->slot_kind, member->slot_kinds[slot])) {
+            if ((fitting >> slot & 1) != 0) {
                 enum obstacle obstacle = obstacle_of_slot(member, slot, node, omission, of_node);
                 count_slot(ledger, obstacle == FREE && is_unwilling ? UNWILLING : obstacle, member, slot);
             }
@@ -272,8 +274,12 @@ static bool write_missing(const struct node_core *core, const struct view_experi
     size_t used;
     count_slots(core, experiment, snapshot, &ledger);
     if (ledger.total < least) {
-        format_text(out, size, "it needs %s%u %sslot%s, and all nodes together have %u", at_least, least, kind,
-                    least == 1 ? "" : "s", ledger.total);
+        char constraints[CONSTRAINTS_BYTES];
+        bool are_any = config->constraints[0] != '\0';
+        config_constraints_write(config, constraints, sizeof constraints);
+        format_text(out, size, "it needs %s%u %sslot%s%s%s%s, and all nodes together have %u", at_least, least, kind,
+                    least == 1 ? "" : "s", are_any ? " that resources.constraints allow (" : "", constraints, are_any ? ")" : "",
+                    ledger.total);
         return true;
     }
     if (write_even(core, snapshot, out, size)) {

@@ -26,6 +26,9 @@
 #define CONFIG_DEPENDS_MAX 16
 #define CONFIG_DEPENDS_BYTES (CONFIG_DEPENDS_MAX * 17) /* as many ids of 16 digits with a space between, with the NUL */
 #define CONFIG_START_BYTES 24 /* of start_after in a record, with the NUL */
+#define CONFIG_CONSTRAINTS_BYTES 512 /* of resources.constraints in a record, with the NUL */
+#define CONFIG_CONSTRAINT_BYTES 64   /* of one model or label, with the NUL */
+#define CONFIG_MEMORY_LESS_PERCENT 7 /* so much less than constraints.memory is enough: a GPU of 16 GB shows 15 GiB */
 #define CONFIG_BEGIN_BYTES 64 /* of checkpoint.begin_from, with the NUL */
 #define CONFIG_SLOTS_MAX 256
 #define CONFIG_RESTARTS_MAX 1000
@@ -102,6 +105,7 @@ struct config {
     char begin_from[CONFIG_BEGIN_BYTES]; /* checkpoint.begin_from, of a single trial; "": from nothing. Read with config_begin */
     char depends_on[CONFIG_DEPENDS_BYTES]; /* ids of experiments; "": of none. Read with config_dependencies */
     char start_after[CONFIG_START_BYTES];  /* "2026-12-01T17:00:00Z"; "": at once. Read with config_start_after */
+    char constraints[CONFIG_CONSTRAINTS_BYTES]; /* lines "model=TEXT", "memory=BYTES", "label=TEXT"; "": none. Read with config_constraint */
     uint32_t max_runtime_s; /* for how long a trial may run, with all its attempts; 0: no limit */
     uint64_t start_in_s; /* of a file only: start_after is so long after its submission, and its time is not known yet; 0: no */
     enum config_on_partition on_partition;
@@ -228,7 +232,25 @@ bool config_start_write(char out[CONFIG_START_BYTES], uint64_t at_s);
  * from 1970 to that time of day, as if it were UTC. `*is_utc`: a Z follows it. False: the text is something else. */
 bool config_start_read(const char *text, uint64_t *out, bool *is_utc);
 
-/* True if a node needs FACT_READS_WAITS for the experiment: a node without it would begin it at once. */
+/* One line of resources.constraints: a model, a label or the memory of a device. */
+struct config_constraint {
+    bool is_model, is_label;
+    char text[CONFIG_CONSTRAINT_BYTES]; /* of these two */
+    uint64_t memory;                    /* bytes; 0: of these two */
+};
+
+/* The constraint at `index`. False: there are no more. */
+bool config_constraint(const struct config *config, uint32_t index, struct config_constraint *out);
+
+/* Writes "model RTX 4090, memory 24G, label room=12". */
+void config_constraints_write(const struct config *config, char *out, size_t size);
+
+/* The slots of the node that all constraints allow: bit i is slot i. Slots of one of the named models, with enough memory, of a node
+ * with all labels. 0 if the text has a line that this version does not know. */
+struct fact_node;
+uint64_t config_constraints_slots(const struct config *config, const struct fact_node *node);
+
+/* True if a node needs FACT_READS_WAITS for the experiment: a node without it would begin it at once, or anywhere. */
 bool config_needs_waits(const struct config *config);
 
 /* The search space of the configuration; its bytes are borrowed from `config`. */

@@ -138,6 +138,9 @@ struct fact_door {
     uint8_t certificate[FACT_CERTIFICATE_HASH_BYTES]; /* its SHA-256 */
 };
 
+#define FACT_NODE_LABELS_MAX 16
+#define FACT_NODE_LABEL_BYTES 64 /* with the NUL */
+
 /* A node about itself. Key: empty. */
 struct fact_node {
     char name[FACT_NAME_BYTES];
@@ -151,6 +154,8 @@ struct fact_node {
     struct fact_slot_info slots[FACT_SLOTS_MAX];
     uint64_t reads; /* FACT_READS_...: kinds of records that earlier versions do not know; 0 of those versions */
     struct fact_door door;
+    uint32_t label_count;
+    char labels[FACT_NODE_LABELS_MAX][FACT_NODE_LABEL_BYTES]; /* "NAME" or "NAME=VALUE", as its owner has given them */
 };
 
 /* One address of a node. */

@@ -36,7 +36,7 @@ int fact_member_read(const struct record *record, struct fact_member *out)
 void fact_node_pack(struct pack_writer *writer, const struct fact_node *fact)
 {
     bool has_door = fact->door.address[0] != '\0';
-    pack_array(writer, has_door ? 11 : 9);
+    pack_array(writer, fact->label_count > 0 ? 12 : has_door ? 11 : 9);
     pack_text(writer, fact->name);
     pack_text(writer, fact->version);
     pack_u64(writer, fact->protocol_min);
@@ -57,9 +57,15 @@ void fact_node_pack(struct pack_writer *writer, const struct fact_node *fact)
         pack_u64(writer, slot->memory_bytes);
     }
     pack_u64(writer, fact->reads);
-    if (has_door) {
+    if (has_door || fact->label_count > 0) {
         pack_text(writer, fact->door.address);
         pack_bin(writer, fact->door.certificate, sizeof fact->door.certificate);
+    }
+    if (fact->label_count > 0) {
+        pack_array(writer, fact->label_count);
+        for (uint32_t i = 0; i < fact->label_count; i++) {
+            pack_text(writer, fact->labels[i]);
+        }
     }
 }
 
@@ -104,6 +110,16 @@ int fact_node_read(const struct record *record, struct fact_node *out)
         pack_read_text_copy(&reader, out->door.address, sizeof out->door.address);
         pack_read_bin_exact(&reader, out->door.certificate, sizeof out->door.certificate);
         extra -= 2;
+    }
+    if (extra > 0) {
+        out->label_count = pack_read_array(&reader);
+        if (out->label_count > FACT_NODE_LABELS_MAX) {
+            return ERR_MALFORMED;
+        }
+        for (uint32_t i = 0; i < out->label_count; i++) {
+            pack_read_text_copy(&reader, out->labels[i], sizeof out->labels[i]);
+        }
+        extra--;
     }
     return fact_body_close_unkeyed(&reader, extra, record);
 }

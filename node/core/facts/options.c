@@ -238,6 +238,13 @@ const struct config_option config_options[] = {
      .help = "A trial with a lower number goes first in the queue."},
     {WORD("resources.slot_kind", slot_kind, slot_words, CONFIG_SLOT_ANY), ALWAYS(11, "slot_kind"),
      .help = "The kind of slot that a trial needs."},
+    {TEXT("resources.constraints", constraints), SPARSE(60, "constraints"),
+     .type = "map",
+     .allowed = "a map with model (a text or a list of texts), memory (a size such as 24G) and labels (a list of NAME or NAME=VALUE)",
+     .standard_words = "none",
+     .help = "Which slots a trial may have: those of a model whose name contains the text, or one of several, in capitals or not; with at "
+             "least so much memory (7 % less is enough: a GPU of 16 GB shows 15 GiB); on nodes that shoald --label gave all of the labels, "
+             "of which NAME fits any value. A trial waits while no such slot is there, and says so."},
     {NUMBER("checkpoint.replicas", checkpoint_replicas, 1, CONFIG_REPLICAS_MAX, 2), ALWAYS(15, "replicas"),
      .help = "Copies of each checkpoint, on different nodes; 8 at most."},
     {NUMBER("checkpoint.save_experiment_best", save_experiment_best, 0, CONFIG_SAVE_MAX, 0),

@@ -34,7 +34,8 @@ uint32_t config_dependencies(const struct config *config, experiment_id out[CONF
 
 bool config_needs_waits(const struct config *config)
 {
-    return config->depends_on[0] != '\0' || config->start_after[0] != '\0' || config->max_runtime_s > 0;
+    return config->depends_on[0] != '\0' || config->start_after[0] != '\0' || config->max_runtime_s > 0 ||
+           config->constraints[0] != '\0';
 }
 
 /* ---- times --------------------------------------------------------------------------------------------------------------- */

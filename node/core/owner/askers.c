@@ -75,8 +75,8 @@ static void has_asked(struct node_core *core, experiment_id experiment)
     }
 }
 
-/* Slots of the kind that are free on nodes that may give them, as far as records tell; of this node those that are free now. */
-static uint32_t count_free(const struct node_core *core, enum config_slot_kind kind)
+/* Slots that the configuration allows and that are free on nodes that may give them, as far as records tell; of this node those that are free now. */
+static uint32_t count_free(const struct node_core *core, const struct config *config)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < core->view.member_count; i++) {
@@ -85,11 +85,12 @@ static uint32_t count_free(const struct node_core *core, enum config_slot_kind k
         if (member->left || !core_node_trusted(core, member->id) || core_node_drained(core, member->id)) {
             continue;
         }
+        uint64_t fitting = view_member_fitting(member, config);
         for (uint32_t slot = 0; slot < member->slot_count && slot < LEASE_SLOTS_MAX; slot++) {
             const struct view_slot *row = view_member_slot(member, slot);
             bool is_free = is_self ? core->owner->lease.slots[slot].state == LEASE_FREE
                                    : row != NULL && row->state == LEASE_FREE && !row->withheld;
-            count += is_free && queue_slot_fits(kind, member->slot_kinds[slot]);
+            count += is_free && (fitting >> slot & 1) != 0;
         }
     }
     return count;
@@ -118,9 +119,9 @@ static bool find_better(const struct node_core *core, uint32_t slot, const struc
             continue;
         }
         const struct queue_entry other = queue_entry_of(experiment->id, experiment);
-        if (queue_compare(&other, rank) < 0 && queue_slot_fits(experiment->config->slot_kind, self->slot_kinds[slot]) &&
+        if (queue_compare(&other, rank) < 0 && (view_member_fitting(self, experiment->config) >> slot & 1) != 0 &&
             !is_passed(core, experiment->id) && queue_next_trial(experiment) != FACT_NO_TRIAL && can_ask(core, experiment) &&
-            count_free(core, experiment->config->slot_kind) >= experiment->config->min_slots) {
+            count_free(core, experiment->config) >= experiment->config->min_slots) {
             *out = experiment->id;
             return true;
         }

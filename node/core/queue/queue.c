@@ -24,11 +24,6 @@ uint32_t queue_next_trial(const struct view_experiment *experiment)
     return FACT_NO_TRIAL;
 }
 
-bool queue_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
-{
-    return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
-}
-
 struct queue_entry queue_entry_of(experiment_id id, const struct view_experiment *experiment)
 {
     if (experiment == NULL || !experiment->known) {

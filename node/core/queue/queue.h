@@ -13,9 +13,6 @@ uint32_t queue_next_trial(const struct view_experiment *experiment);
 /* What the experiment is compared by. NULL, or not known yet: it comes behind all that are known. */
 struct queue_entry queue_entry_of(experiment_id id, const struct view_experiment *experiment);
 
-/* True if a slot of `kind` will do for the kind `wanted` by a configuration. */
-bool queue_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind);
-
 /* Writes the experiments with such a trial to `out`, the first one first, and returns their number; beyond `max` of them, those
  * with the smallest ids are written. */
 uint32_t queue_list(const struct view *view, struct queue_entry *out, uint32_t max);

@@ -104,7 +104,8 @@ static bool refused_for_waits(struct node_core *core, uint64_t client, const str
         format_text(text, sizeof text, "%s runs a version of Shoal that does not know %s; update that node first.",
                     view_label(&core->view, unable->id).text, config->depends_on[0] != '\0'    ? "depends_on"
                     : config->start_after[0] != '\0' ? "start_after"
-                                                     : "max_runtime");
+                    : config->max_runtime_s > 0       ? "max_runtime"
+                                                      : "resources.constraints");
         core_reply(core, client, ERR_REFUSED, 0, text);
     }
     return unable != NULL;

@@ -291,11 +291,6 @@ bool node_core_quarantine_reason(const struct node_core *core, const struct view
     return core_quarantine_reason(core, trial, retry, out, size);
 }
 
-bool node_core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
-{
-    return queue_slot_fits(wanted, kind);
-}
-
 /* ---- workers here ------------------------------------------------------------------------------------------------ */
 
 bool node_core_is_prepared(const struct node_core *core, uint32_t slot, const attempt_id *attempt)

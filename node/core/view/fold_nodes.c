@@ -71,6 +71,7 @@ int fold_node(struct view *view, const struct records_entry *entry)
         return ERR_FULL;
     }
     member->has_node = true;
+    member->node = entry;
     member->node_boot = record->version.boot;
     member->left = fact.left;
     member->protocol = (struct version_range){fact.protocol_min, fact.protocol_max};
@@ -234,4 +235,20 @@ enum view_program view_member_program(const struct view_member *member, const ch
         return VIEW_PROGRAM_UNKNOWN;
     }
     return out->is_there ? VIEW_PROGRAM_THERE : VIEW_PROGRAM_LACKING;
+}
+
+uint64_t view_member_fitting(const struct view_member *member, const struct config *config)
+{
+    uint64_t fitting = 0;
+    struct fact_node fact;
+    for (uint32_t slot = 0; slot < member->slot_count; slot++) {
+        bool is_cuda = member->slot_kinds[slot] == FACT_SLOT_CUDA;
+        bool fits = config->slot_kind == CONFIG_SLOT_ANY || is_cuda == (config->slot_kind == CONFIG_SLOT_CUDA);
+        fitting |= fits ? UINT64_C(1) << slot : 0;
+    }
+    if (fitting == 0 || config->constraints[0] == '\0') {
+        return fitting;
+    }
+    bool is_known = member->node != NULL && fact_node_read(&member->node->record, &fact) == 0;
+    return is_known ? fitting & config_constraints_slots(config, &fact) : 0;
 }

@@ -83,6 +83,7 @@ struct view_member {
     struct view_slot *slots; /* [slot_room], at least slot_count; read with view_member_slot */
     struct view_drain *drains;
     struct fact_quarantine quarantine; /* as the node itself publishes it */
+    const struct records_entry *node; /* the node's own record; NULL: none */
     const struct records_entry *policy; /* the node's own record of its owner's policy; NULL: none, or it does not decode */
     const struct records_entry *programs; /* the node's own record of its programs; NULL: none, or it does not decode */
 };
@@ -572,6 +573,9 @@ bool view_member_policy(const struct view_member *member, struct fact_policy *ou
 /* Whether a node has a program (node/core/facts/program.h), by its own record. `*out` is of no use if UNKNOWN. */
 enum view_program { VIEW_PROGRAM_UNKNOWN, VIEW_PROGRAM_LACKING, VIEW_PROGRAM_THERE };
 enum view_program view_member_program(const struct view_member *member, const char *name, struct fact_program *out);
+
+/* The node's slots of the experiment's kind that its constraints allow: bit i is slot i. */
+uint64_t view_member_fitting(const struct view_member *member, const struct config *config);
 
 /* The tombstone of a deleted experiment, or NULL. */
 const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id);

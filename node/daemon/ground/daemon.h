@@ -74,6 +74,8 @@ struct daemon_options {
     uint64_t bandwidth_bytes_s; /* cap for sent bulk data; 0: no cap */
     const char *const *worker_env; /* --worker-env: rules of workers/inherited.h */
     size_t worker_env_count;
+    char labels[FACT_NODE_LABELS_MAX][FACT_NODE_LABEL_BYTES]; /* --label */
+    uint32_t label_count;
     bool is_polite; /* workers, and what runs beside them, have the lowest priority */
     bool no_exec; /* nobody runs commands or reaches ports beside the workers here */
     bool quiet;

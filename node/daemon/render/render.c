@@ -186,7 +186,7 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
     struct fact_drain drain = view_member_drain(member);
-    (void)msgpack_pack_map(packer, 16 + (member->evicted ? 1 : 0));
+    (void)msgpack_pack_map(packer, 17 + (member->evicted ? 1 : 0));
     render_put_string(packer, "id");
     render_put_node_id(packer, member->id);
     render_put_text(packer, "label", render_node_label(core, member->id).text);
@@ -211,6 +211,11 @@ static void put_node(const struct node_core *core, const struct view_member *mem
         (void)msgpack_pack_nil(packer);
     }
     put_door(has_fact ? &fact.door : NULL, packer);
+    render_put_string(packer, "labels");
+    (void)msgpack_pack_array(packer, has_fact ? fact.label_count : 0);
+    for (uint32_t i = 0; has_fact && i < fact.label_count; i++) {
+        render_put_string(packer, fact.labels[i]);
+    }
     render_put_string(packer, "voucher");
     render_put_node_id(packer, member->voucher);
     if (member->evicted) {

@@ -153,16 +153,15 @@ void render_waiting(const struct node_core *core, struct pack_writer *frame)
 }
 
 /* The slots that one trial could have if all were free: parts of GPUs and other slots do not go together. */
-static uint32_t slots_of_kind(const struct node_core *core, enum config_slot_kind kind)
+static uint32_t slots_of(const struct node_core *core, const struct config *config)
 {
     uint32_t whole = 0, parts = 0;
     for (uint32_t i = 0; i < node_core_view(core)->member_count; i++) {
         const struct view_member *member = node_core_view(core)->members[i];
         bool counts = member->admitted && !view_member_is_out(member) && !member->left;
-        for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
-            bool is_part = (member->slot_parts >> slot & 1) != 0;
-            *(is_part ? &parts : &whole) += node_core_slot_fits(kind, member->slot_kinds[slot]);
-        }
+        uint64_t fitting = counts ? view_member_fitting(member, config) : 0;
+        parts += (uint32_t)__builtin_popcountll(fitting & member->slot_parts);
+        whole += (uint32_t)__builtin_popcountll(fitting & ~member->slot_parts);
     }
     return whole > parts ? whole : parts;
 }
@@ -172,7 +171,7 @@ void render_lacks(const struct node_core *core, const struct view_experiment *ex
     msgpack_packer packer = render_packer(frame);
     static const char *const kinds[] = {"any", "cpu", "cuda"};
     const struct config *config = experiment->config;
-    uint32_t present = slots_of_kind(core, config->slot_kind);
+    uint32_t present = slots_of(core, config);
     render_put_string(&packer, "lacks");
     if (!view_experiment_live(experiment) || present >= config->min_slots) {
         (void)msgpack_pack_nil(&packer);
@@ -184,13 +183,9 @@ void render_lacks(const struct node_core *core, const struct view_experiment *ex
     render_put_u64(&packer, "present", present);
 }
 
-static bool may_get_work(const struct node_core *core, const struct view_member *member, enum config_slot_kind kind)
+static bool may_get_work(const struct node_core *core, const struct view_member *member, const struct config *config)
 {
-    bool has_slot = false;
-    for (uint32_t slot = 0; slot < member->slot_count; slot++) {
-        has_slot |= node_core_slot_fits(kind, member->slot_kinds[slot]);
-    }
-    return has_slot && member->admitted && !view_member_is_out(member) && !member->left &&
+    return view_member_fitting(member, config) != 0 && member->admitted && !view_member_is_out(member) && !member->left &&
            node_core_is_alive(core, member->id) && !node_core_is_drained(core, member->id);
 }
 
@@ -234,7 +229,7 @@ void render_program(const struct node_core *core, const struct view_experiment *
         struct fact_program program;
         enum view_program state = view_member_program(member, name, &program);
         bool is_turn = (i < view->member_count) == (state == VIEW_PROGRAM_LACKING);
-        if (is_turn && may_get_work(core, member, experiment->config->slot_kind)) {
+        if (is_turn && may_get_work(core, member, experiment->config)) {
             put_program_of(core, member, state, &program, &packer);
             list.count++;
         }
