@@ -110,7 +110,8 @@ static int house_open(struct cli *cli, struct house *house)
             code = cli_fail(cli, CLI_REFUSED, "%s", error);
         } else {
             code = cli_fail(cli, CLI_REFUSED,
-                            "%s has a node of the mesh %s%s%s already; give a node of another mesh a directory of its own with --dir DIR",
+                            "%s has a node of the mesh %s%s%s already, which shoald brings back, also after a leave; a node of another mesh, or one after an "
+                            "eviction, needs a directory of its own: --dir DIR",
                             cli->dir, name, name[0] != '\0' ? " " : "", hex);
         }
     } else {
