@@ -29,6 +29,9 @@ bool keep_polite_session(pid_t pid)
 {
     char path[48], text[64];
     int nice;
+    if (pid != 0 && getsid(pid) == getsid(0)) {
+        return true; /* a child of this process that has no session of its own, or not yet */
+    }
     (void)snprintf(path, sizeof path, "/proc/%d/autogroup", (int)(pid == 0 ? getpid() : pid));
     if (!keep_text_read(text, sizeof text, "%s", path) || sscanf(text, "/autogroup-%*d nice %d", &nice) != 1 || nice == NICE_MAX) {
         return true;

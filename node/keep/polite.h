@@ -11,8 +11,8 @@
 void keep_polite_process(pid_t pid);
 
 /* Where the kernel shares the processor among sessions first (autogroup of sched(7)), the priority of a process counts inside
- * its session only. Gives the session of a process the least share. 0: this process. False: the kernel takes no change just
- * now, since it takes ten in a second from all processes together. */
+ * its session only. Gives the session of a process the least share, unless it is this process's session, too; 0: this
+ * process, and its session in any case. False: the kernel takes no change just now, since it takes ten in a second from all processes together. */
 bool keep_polite_session(pid_t pid);
 
 /* The same for every session of a living descendant of this process. */

@@ -165,6 +165,7 @@ def a_policy_takes_the_slot_back_while_others_compute(lab):
     steps = [step.step for step in read_steps(log, identity)]
     expect(steps == list(range(steps[0], steps[0] + len(steps))), f"steps are lost or run again: {steps}")
     other.run("cancel", identity)
+    wait_until(lambda: not host.json("status")["syncing"], 60, "the node to be in step again")
     host.run("owner", "policy", "--off")
     wait_until(lambda: slots_of(other, host.name) == {0: "free"}, 20, "the slot to be the mesh's again")
     expect(host.json("owner")["policy"] is None, "a policy that was ended is shown")

@@ -158,6 +158,7 @@ static void a_polite_run_has_the_lowest_priority(void **state)
     assert_int_equal(sched_getscheduler(session), SCHED_IDLE);
     assert_int_equal(sched_getscheduler(event.keep_pid), sched_getscheduler(0));
     WAIT_UNTIL(is_least_session(event.worker_pid) && is_least_session(session));
+    assert_true(!is_least_session(event.keep_pid) || access("/proc/self/autogroup", R_OK) != 0);
     assert_int_equal(keep_kill(&link, 0), 0);
     event_wait(&link, KEEP_EVENT_ENDED, &event);
     assert_int_equal(event.status.reason, KEEP_KILLED);
