@@ -179,8 +179,12 @@ def models_are_registered_by_mlflows_requests(lab):
     source = f"mlflow-artifacts:/{decimal}/{run}/artifacts/model"
     doors = [Door(node) for node in mesh.nodes]
     birch = doors[1]
-    wait_until(lambda: birch.get("/api/2.0/mlflow/registered-models/get?name=fruit").status == 200, 20, "the model at another node")
-    model = ask(birch, "GET", "registered-models/get?name=fruit")["registered_model"]
+    def seen_by_birch():  # record by record
+        answer = birch.get("/api/2.0/mlflow/registered-models/get?name=fruit")
+        model = answer.json().get("registered_model")
+        return model if model and model["aliases"] and model["latest_versions"] and model["latest_versions"][0]["tags"] else None
+
+    model = wait_until(seen_by_birch, 20, "the model at another node")
     expect(model["name"] == "fruit" and model["aliases"] == [{"alias": "challenger", "version": "1"}]
            and model["latest_versions"][0]["tags"] == [{"key": "kind", "value": "apple"}] and model["creation_timestamp"] > 1_600_000_000_000, f"{model}")
     error = ask(birch, "POST", "registered-models/create", {"name": "fruit"}, status=400)
@@ -204,7 +208,10 @@ def models_are_registered_by_mlflows_requests(lab):
     ask(birch, "PATCH", f"logged-models/{logged}/tags", {"tags": [{"key": "other", "value": "x"}]}, status=501)
     ask(birch, "DELETE", "model-versions/delete", {"name": "fruit", "version": "5"})
     cedar = doors[2]
-    wait_until(lambda: cedar.get("/api/2.0/mlflow/model-versions/get?name=fruit&version=4").status == 200, 20, "all versions")
+    def known(version):
+        return cedar.get(f"/api/2.0/mlflow/model-versions/get?name=fruit&version={version}").status == 200
+
+    wait_until(lambda: all(known(version) for version in range(1, 5)) and not known(5), 20, "all versions")
     ask(cedar, "POST", "registered-models/alias", {"name": "fruit", "alias": "champion", "version": "3"})
     expect(ask(cedar, "GET", "registered-models/alias?name=fruit&alias=champion")["model_version"]["version"] == "3", "by the alias")
     ask(cedar, "POST", "model-versions/set-tag", {"name": "fruit", "version": "3", "key": "checked", "value": "yes\nby ada"})
