@@ -134,6 +134,8 @@ def slots(page, base):
     """A slot goes to its owner and comes back, one by one and all at once: a free one at once, a busy one after a question."""
     page.goto(f"{base}/#/mesh")
     page.get_by_role("button", name="Withhold", exact=True).first.wait_for(timeout=LIMIT_MS)
+    page.get_by_role("heading", name="Links of this node").wait_for(timeout=LIMIT_MS)
+    page.get_by_role("columnheader", name="Round trip").wait_for(timeout=LIMIT_MS)
     ours = page.locator(".tile", has=page.get_by_role("button", name="Withhold", exact=True))
     free = page.locator(".tile-free", has=page.get_by_role("button", name="Withhold", exact=True))
     is_free = free.count() > 0
@@ -161,6 +163,8 @@ def trials(page, base):
     failed = next((one for one in experiments if one["trials"]["failed"] > 0), None)
     if failed is not None:
         page.goto(f"{base}/#/experiments/{failed['id']}/trials/0")
+        press(page, "Describe…", "note is changed", "Save", [("Note", "<i>odd</i>")])
+        page.get_by_text("<i>odd</i>").wait_for(timeout=LIMIT_MS)
         press(page, "Retry", "goes on from its newest checkpoint")
     running = next((one for one in experiments if one["trials"]["running"] > 0 and one["trials"]["total"] == 1), None)
     if running is not None:

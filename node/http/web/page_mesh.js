@@ -5,7 +5,7 @@ import { actionButton } from "./dialog.js";
 import { fill, h, name, setText } from "./dom.js";
 import { eventList } from "./event_list.js";
 import { duration, plural, whole } from "./format.js";
-import { linkMap } from "./link_map.js";
+import { LinkNumbers, linkMap } from "./link_map.js";
 import { calm, follow, repeat } from "./live.js";
 import { fillButtons, menu } from "./menu.js";
 import { link } from "./router.js";
@@ -26,11 +26,12 @@ class MeshPage {
     this.waiting = h("div");
     this.list = h("div", { class: "nodes" });
     this.links = h("div");
+    this.linkNumbers = new LinkNumbers();
     this.events = eventList("Latest events of this node");
     this.cards = new Map();
     this.usage = new Map();
     this.element = h("div", {}, h("h1", {}, "Mesh"), this.sums, this.waiting, this.list,
-      this.links,
+      this.links, this.linkNumbers.element,
       h("section", {}, h("h2", {}, "Events"), this.events.element));
     this.lists = repeat(LISTS_MS, () => this.load());
     this.use = repeat(USAGE_MS, () => this.loadUsage());
@@ -42,12 +43,14 @@ class MeshPage {
   }
 
   async load() {
-    const [status, nodes, slots] = await Promise.all([get("/status"), get("/nodes"), get("/slots")]);
+    const [status, nodes, slots, stats] = await Promise.all([get("/status"), get("/nodes"), get("/slots"),
+      get("/stats")]);
     this.here = status.node.id;
     this.drawSums(status);
     this.drawWaiting(status.waiting ?? []);
     this.drawNodes(nodes.nodes, slots.slots);
     this.drawLinks(nodes.nodes);
+    this.linkNumbers.draw(stats.links ?? []);
   }
 
   async loadUsage() {
