@@ -4,6 +4,8 @@ import base64
 import hashlib
 import hmac
 import json
+import shutil
+import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -187,3 +189,28 @@ def a_lost_node_is_told_once_and_a_new_best_trial_too(lab):
     lost = wait_until(lambda: receiver.told("node.lost"), 40, "the loss")
     expect(lost[0][1]["data"]["label"] == victim.name, f"{lost[0][1]}")
     expect(len({message for message, *_ in receiver.told("node.lost")}) == 1, "one id")
+
+
+@case(limit_s=60)
+def a_build_without_libcurl_says_that_it_tells_no_webhooks(lab):
+    bare = lab.dir / "bare"
+    bare.mkdir()
+    for name in ("shoal", "shoald", "shoal-keep", "shoal-http"):
+        if (Path(lab.build) / name).exists():
+            shutil.copy2(Path(lab.build) / name, bare / name)
+    built, lab.build = lab.build, bare
+    node = lab.mesh(1, slots="cpu:1").nodes[0]
+    lab.build = built
+    expect(not node.json("status")["tells_webhooks"], "the status says that it tells webhooks")
+    expect("webhooks     not told by this node" in node.run("status"), node.run("status"))
+
+    def warned(*words):
+        done = subprocess.run([node.bin / "shoal", *words, "--dir", node.dir], capture_output=True, text=True, timeout=60, cwd=node.tree)
+        expect(done.returncode == 0, f"{words}: {done.stderr}")
+        return "this node tells no webhooks" in done.stderr
+
+    expect(warned("webhook", "add", "http://receiver.example/", "--on", "failed"), "webhook add does not warn")
+    for name, webhooks in (("plain", None), ("told", [{"url": "http://receiver.example/", "on": ["completed"]}])):
+        config = {"name": name, "entrypoint": "true", "searcher": {"name": "single", "metric": "loss"}}
+        (node.tree / f"{name}.yaml").write_text(json.dumps({**config, **({"webhooks": webhooks} if webhooks else {})}))
+        expect(warned("submit", f"{name}.yaml") == (webhooks is not None), f"submit of {name}")

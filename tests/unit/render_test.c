@@ -1134,7 +1134,7 @@ static void status_adds_what_the_core_refused(void **state)
     assert_has(text, "\"name\":\"a\",\"state\":\"alive\",\"drained\":true},\"version\":\"0.1.0\",\"address\":\"a.host:7400\",\"addresses\":[\"a.host:7400\"],"
                      "\"uptime_s\":5,\"nodes\":3,\"nodes_alive\":1,\"nodes_drained\":1,\"slots\":2,\"slots_free\":2,\"experiments\":1,"
                      "\"experiments_live\":1,");
-    assert_has(text, "\"memory_bytes\":123,\"polite\":true,\"syncing\":true,\"disk_full\":false,\"memory_full\":false,\"refused\":{\"handshakes\":2,"
+    assert_has(text, "\"memory_bytes\":123,\"polite\":true,\"tells_webhooks\":false,\"syncing\":true,\"disk_full\":false,\"memory_full\":false,\"refused\":{\"handshakes\":2,"
                      "\"strangers\":2,\"oversized\":0,");
     assert_has(text, "\"scrub\":{\"checked_bytes\":9,\"passes\":3,\"damaged\":2,\"restored\":1},\"twin\":null,\"was\":null");
     f->core->twin->life = 7;

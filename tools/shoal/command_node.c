@@ -67,6 +67,9 @@ static void render_status(struct cli *cli, const msgpack_object *document)
                       document_true(document, "polite") ? "after this machine's other processes (shoald --polite on)"
                                                         : "beside this machine's other processes (shoald --polite off)");
     }
+    if (document_has(document, "tells_webhooks") && !document_true(document, "tells_webhooks")) {
+        (void)fputs("webhooks     not told by this node: it was built without libcurl (there is no program shoal-webhook)\n", out);
+    }
     (void)fprintf(out, "records      %llu\n", (unsigned long long)document_number(document, "records"));
     write_refused(out, document);
     print_blocked(out, document, "blocked      ");

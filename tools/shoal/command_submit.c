@@ -362,6 +362,7 @@ static void report(struct cli *cli, const struct submission *submission, const m
         cli_warn(cli, "%s", text);
     }
     print_program(document, submission->slots_per_trial, warn, cli);
+    print_untold_webhooks(cli, document);
     if (cli->json) {
         (void)document_write_reply_json(cli->out, document);
         return;

@@ -19,6 +19,7 @@ static void render_change(struct cli *cli, const msgpack_object *document, const
 static void render_added(struct cli *cli, const msgpack_object *document)
 {
     render_change(cli, document, "added");
+    print_untold_webhooks(cli, document);
 }
 
 static void render_removed(struct cli *cli, const msgpack_object *document)

@@ -192,6 +192,14 @@ bool print_metric(const msgpack_object *trial, const char *group, const char *na
     return document_double(document_find(names, name), out);
 }
 
+void print_untold_webhooks(struct cli *cli, const msgpack_object *document)
+{
+    if (document_has(document, "tells_webhooks") && !document_true(document, "tells_webhooks")) {
+        cli_warn(cli, "this node tells no webhooks, since it was built without libcurl (it has no program shoal-webhook); other nodes tell "
+                      "them if they can");
+    }
+}
+
 bool print_lacks(const msgpack_object *map, char out[PRINT_SUMMARY_BYTES])
 {
     const msgpack_object *lacks = document_find(map, "lacks");

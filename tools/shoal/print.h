@@ -53,6 +53,9 @@ bool print_metric(const msgpack_object *trial, const char *group, const char *na
  * lacking. */
 bool print_lacks(const msgpack_object *map, char out[PRINT_SUMMARY_BYTES]);
 
+/* Warns if the document says that the node tells no webhooks; older daemons say nothing. */
+void print_untold_webhooks(struct cli *cli, const msgpack_object *document);
+
 #define PRINT_LACKS_ADVICE "machines must join, or the configuration ask for less"
 
 #define PRINT_TROUBLE_BYTES 640

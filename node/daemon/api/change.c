@@ -7,6 +7,7 @@
 #include "node/config/hours.h"
 #include "node/daemon/api/elsewhere.h"
 #include "node/daemon/api/query.h"
+#include "node/daemon/api/webhooks.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/wire/request.h"
@@ -141,11 +142,13 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
             pack_text(&reply.writer, waiting->name);
             put_stored_on(daemon, effect, &reply.writer);
             client_reply_send(daemon, client, &reply, -1);
-        } else if (waiting->is_webhook && client_reply_begin(&reply, waiting->id, true, 3)) {
+        } else if (waiting->is_webhook && client_reply_begin(&reply, waiting->id, true, 4)) {
             char hook[2 * FACT_HOOK_BYTES + 1];
             bytes_to_hex(hook, waiting->invite_key, FACT_HOOK_BYTES);
             pack_text(&reply.writer, "webhook");
             pack_text(&reply.writer, hook);
+            pack_text(&reply.writer, "tells_webhooks");
+            pack_bool(&reply.writer, webhooks_are_told(daemon));
             put_stored_on(daemon, effect, &reply.writer);
             client_reply_send(daemon, client, &reply, -1);
         } else if (waiting->is_revoke && client_reply_begin(&reply, waiting->id, true, 3)) {
@@ -166,8 +169,12 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
             client_reply_send(daemon, client, &reply, -1);
         } else if (submitted != NULL && submitted->known &&
                    client_reply_begin(&reply, waiting->id, true, 3 + RENDER_LACKS_PAIRS + RENDER_PROGRAM_PAIRS +
-                                          RENDER_BLOCKED_PAIRS)) {
+                                          RENDER_BLOCKED_PAIRS + (submitted->config->webhooks_bytes > 0))) {
             put_experiment_id(waiting->experiment, &reply.writer);
+            if (submitted->config->webhooks_bytes > 0) {
+                pack_text(&reply.writer, "tells_webhooks");
+                pack_bool(&reply.writer, webhooks_are_told(daemon));
+            }
             put_stored_on(daemon, effect, &reply.writer);
             render_lacks(daemon->core, submitted, &reply.writer);
             render_program(daemon->core, submitted, &reply.writer);

@@ -8,6 +8,7 @@
 #include "node/config/config_document.h"
 #include "node/daemon/api/documents.h"
 #include "node/daemon/api/watched.h"
+#include "node/daemon/api/webhooks.h"
 #include "node/daemon/disk/disk.h"
 #include "node/daemon/peers/peers.h"
 #include "node/daemon/render/curves.h"
@@ -63,6 +64,7 @@ void query_status(struct daemon *daemon, struct client_request *request, int arg
                                         .uptime_s = (daemon_now_ms() - daemon->started_ms) / 1000,
                                         .memory_bytes = anonymous_bytes(),
                                         .is_polite = daemon->options.is_polite,
+                                        .tells_webhooks = webhooks_are_told(daemon),
                                         .handshakes = control.refused + control.failed + bulk.failed,
                                         .oversized = control.oversized,
                                         .overrun = control.overrun,

@@ -169,6 +169,12 @@ static bool find_program(const struct daemon *daemon, char *out, size_t size)
     return bytes > 0 && (size_t)bytes < size && access(out, X_OK) == 0;
 }
 
+bool webhooks_are_told(const struct daemon *daemon)
+{
+    char program[KEEP_PATH_BYTES + 32];
+    return find_program(daemon, program, sizeof program);
+}
+
 /* A file in memory, with these bytes; -1: none. */
 static int memory_file(const uint8_t *bytes, size_t count)
 {

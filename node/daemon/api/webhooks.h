@@ -11,6 +11,9 @@ void webhooks_allow(struct daemon *daemon, struct client_request *request, int k
 void webhooks_change(struct daemon *daemon, struct client_request *request, int kind); /* removes or tests one */
 void webhooks_list(struct daemon *daemon, struct client_request *request, int argument);
 
+/* Whether this node has the program that tells webhooks, which a build without libcurl lacks. */
+bool webhooks_are_told(const struct daemon *daemon);
+
 /* Once a second: takes what came of tries, and begins due ones. */
 void webhooks_tick(struct daemon *daemon, uint64_t now_ms);
 

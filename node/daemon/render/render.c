@@ -673,6 +673,7 @@ void render_status(const struct node_core *core, const struct render_status_extr
     render_put_u64(&packer, "records", node_core_records(core)->count);
     render_put_u64(&packer, "memory_bytes", extra->memory_bytes);
     render_put_bool(&packer, "polite", extra->is_polite);
+    render_put_bool(&packer, "tells_webhooks", extra->tells_webhooks);
     render_put_bool(&packer, "syncing", node_core_is_syncing(core));
     render_put_bool(&packer, "disk_full", node_core_is_disk_full(core));
     render_put_bool(&packer, "memory_full", node_core_is_memory_short(core));

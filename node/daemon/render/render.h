@@ -36,6 +36,7 @@ struct render_status_extra {
     uint64_t uptime_s;
     uint64_t memory_bytes; /* anonymous resident memory */
     bool is_polite; /* workers have the lowest priority */
+    bool tells_webhooks; /* this node has the program for it */
     /* Numbers of connections and messages that the shell refused; the core's numbers are added. */
     uint64_t handshakes, strangers, oversized, overrun, malformed, forged, tokens;
     node_id was; /* our node id before the last rekey; none: the key is the first one */
@@ -77,7 +78,7 @@ void render_warm(const struct node_core *core, const struct render_warm *warm, u
 /* Writes `mesh node version address addresses uptime_s nodes nodes_alive nodes_drained slots slots_free experiments
  * experiments_live records memory_bytes polite syncing disk_full memory_full refused scrub twin was clock_ahead_s`. `slots` and
  * `nodes_drained` count living nodes only. */
-#define RENDER_STATUS_PAIRS 24
+#define RENDER_STATUS_PAIRS 25
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *frame);
 
 /* Writes `nodes` (map of state to number, as `nodes` lists them) and `slots` (array of maps `kind state count`, as
