@@ -192,7 +192,27 @@ static void no_more_trials_leave_than_are_needed(void **state)
     free(world);
 }
 
-/* A gang of two takes a gang of two, and the trial of one slot that was looked at before goes on; the user with least gives nothing. */
+/* Two users have two slots each; the one that has used more gives the newer of its trials. */
+static void the_user_with_most_usage_gives(void **state)
+{
+    (void)state;
+    struct week_world *world = world_of(3, 4);
+    submit(world, 0, 0, 1, 12 * HOUR_S);
+    submit(world, 0, 0, 1, 12 * HOUR_S);
+    submit(world, 1000, 2, 1, 12 * HOUR_S);
+    submit(world, 1000, 2, 1, 12 * HOUR_S);
+    submit(world, 3000, 1, 1, HOUR_S);
+    struct week_policy policy = policy_of(WEEK_SLOTS);
+    struct week_result result;
+    struct week_trial_result trials[5];
+    week_run(world, &policy, &result, trials);
+    assert_int_equal(trials[4].first_s, 3010);
+    assert_int_equal(trials[1].preempted, 1);
+    NEARLY(result.preemptions, 1);
+    free(world);
+}
+
+/* A gang of two takes a gang of two, and the trial of one slot that was looked at before goes on. */
 static void the_fewest_trials_of_the_user_that_has_most_leave(void **state)
 {
     (void)state;
@@ -441,6 +461,7 @@ int main(void)
         cmocka_unit_test(two_users_share_one_slot),
         cmocka_unit_test(a_gang_starts_among_a_trickle),
         cmocka_unit_test(no_more_trials_leave_than_are_needed),
+        cmocka_unit_test(the_user_with_most_usage_gives),
         cmocka_unit_test(the_fewest_trials_of_the_user_that_has_most_leave),
         cmocka_unit_test(the_last_slot_is_not_taken_for_one),
         cmocka_unit_test(nobody_is_asked_a_third_time_in_an_hour),
