@@ -182,10 +182,10 @@ def models_are_registered_by_mlflows_requests(lab):
     def seen_by_birch():  # record by record
         answer = birch.get("/api/2.0/mlflow/registered-models/get?name=fruit")
         model = answer.json().get("registered_model")
-        return model if model and model["aliases"] and model["latest_versions"] and model["latest_versions"][0]["tags"] else None
+        return model if model and model["description"] and model["aliases"] and model["latest_versions"] and model["latest_versions"][0]["tags"] else None
 
     model = wait_until(seen_by_birch, 20, "the model at another node")
-    expect(model["name"] == "fruit" and model["aliases"] == [{"alias": "challenger", "version": "1"}]
+    expect(model["name"] == "fruit" and model["description"] == "for the shop" and model["aliases"] == [{"alias": "challenger", "version": "1"}]
            and model["latest_versions"][0]["tags"] == [{"key": "kind", "value": "apple"}] and model["creation_timestamp"] > 1_600_000_000_000, f"{model}")
     error = ask(birch, "POST", "registered-models/create", {"name": "fruit"}, status=400)
     expect(error["error_code"] == "RESOURCE_ALREADY_EXISTS", f"twice: {error}")

@@ -263,11 +263,17 @@ static const struct view_model *find_version(struct daemon *daemon, const struct
     return found;
 }
 
-/* Whether the caller may change the version, or without one the model. */
-static bool may_change(const struct client_request *request, enum fact_model_subject subject, const struct view_model *version)
+/* Whether the caller may change the version, or without one the model (NULL: new). A trial's program describes and tags a model, too, that
+ * has no version yet, as it does when it has just begun it. */
+static bool may_change(const struct client_request *request, enum fact_model_subject subject, const struct view_model *model,
+                       const struct view_model *version)
 {
     struct fact_model fact;
     if (request->worker == NULL || (subject == FACT_MODEL_EXISTS && version == NULL)) {
+        return true;
+    }
+    bool is_note = subject == FACT_MODEL_DESCRIPTION || subject == FACT_MODEL_TAG;
+    if (is_note && version == NULL && model != NULL && view_model_version_next(model, NULL) == NULL) {
         return true;
     }
     return version != NULL && subject != FACT_MODEL_VERSION && fact_model_read(&version->entry->record, &fact) == 0 &&
@@ -321,7 +327,7 @@ void models_set(struct daemon *daemon, struct client_request *request, int argum
         reply_unknown(daemon, request, fact.name);
     } else if (model != NULL && subject == FACT_MODEL_EXISTS) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "The model %s is registered already.", fact.name);
-    } else if (!may_change(request, subject, version)) {
+    } else if (!may_change(request, subject, model, version)) {
         refuse_trial(daemon, request);
     } else if (subject == FACT_MODEL_ALIAS && version == NULL && !fact.removed) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks the `version` that the alias stands for.");

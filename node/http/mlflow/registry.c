@@ -566,11 +566,7 @@ bool registry_create_model(struct work *work)
     }
     work->status = 200;
     begin(&change, name);
-    /* A trial's program registers models only for its trial, whose notes about the model itself are left out. */
-    struct work_run own;
-    bool is_trial = work_own_trial(work, &own);
-    return work->status == 200 && apply(work, &change, "model_create", &reply) && (is_trial || set_notes(work, name, 0)) &&
-           registry_get_model(work);
+    return apply(work, &change, "model_create", &reply) && set_notes(work, name, 0) && registry_get_model(work);
 }
 
 /* Finds the trial and the place of a source. */
