@@ -76,7 +76,7 @@ int main(int argc, char **argv)
         {.name = "--horizon", .value = "HOURS", .help = "of deficit; else 0.5", .real = &horizon, .max = 1000},
         {.name = "--threshold", .value = "HOURS", .help = "of deficit; else 0", .real = &threshold, .max = 1000},
         {.name = "--no-floor", .help = "a user with nothing running takes no slot for that", .given = &has_no_floor},
-        {.name = "--error", .value = "HOURS", .help = "slot-hours by which usage and deficit are known wrongly; else 0", .real = &error, .max = 1000},
+        {.name = "--error", .value = "HOURS", .help = "usage and deficit are known wrongly by this; else 0", .real = &error, .max = 1000},
         {.name = "--days", .help = "also what each user got of what it was entitled to, in slot-hours", .given = &shows_days},
         {.name = "--json", .help = "one object a line", .given = &is_json},
     };
