@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/members/members.h"
 #include "node/core/owner/owner.h"
 #include "tests/scenario/core_story.h"
 
@@ -160,6 +161,30 @@ static void a_restarted_daemon_knows_which_slots_are_the_policys(void **state)
     world_free(world);
 }
 
+/* The disk is from before the policy, and nobody who knows better is there for long enough that the node goes on alone. */
+static void a_node_on_an_old_disk_hears_of_its_policy(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    world_run(world, 5000);
+    struct saved_disk saved = save_disk(world, 0);
+    set_policy(world, 0, &half);
+    world_crash(world, 0);
+    world->nodes[1].is_cut = true;
+    restart_with(world, 0, &saved, false);
+    world_run(world, 60000);
+    assert_false(world->nodes[0].core->members->syncing);
+    looks(world, 0, 1000, 6);
+    assert_false(world->nodes[0].core->owner->lease.holds[0].withheld);
+    world->nodes[1].is_cut = false;
+    world_run(world, 60000);
+    looks(world, 0, 1000, 6);
+    assert_true(is_withheld(world, 0, 0));
+    assert_int_equal(known(world, 1, 0).why, FACT_POLICY_LOAD);
+    world_free(world);
+}
+
 static void what_is_malformed_is_refused(void **state)
 {
     (void)state;
@@ -182,6 +207,7 @@ int main(void)
         cmocka_unit_test(what_a_person_wants_counts_before_the_policy),
         cmocka_unit_test(a_policy_that_is_taken_away_returns_its_slots),
         cmocka_unit_test(a_restarted_daemon_knows_which_slots_are_the_policys),
+        cmocka_unit_test(a_node_on_an_old_disk_hears_of_its_policy),
         cmocka_unit_test(what_is_malformed_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

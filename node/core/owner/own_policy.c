@@ -9,20 +9,21 @@
 #include "node/core/members/members.h"
 #include "node/core/owner/slots.h"
 
-/* True once this node knows its own newest record; until then it decides nothing. */
+/* True once this node knows its own record; until then it decides nothing. A node on an old disk may be alone for long enough to
+ * go on, and hear of a newer record of its own afterwards: so the record counts, unless there was no memory for a newer one. */
 static bool has_own_policy(struct node_core *core)
 {
     struct core_owner *owner = core->owner;
+    struct fact_policy published;
     if (!core->started || core->members->syncing || core->is_out || core->leaving) {
         return false;
     }
-    if (!owner->knows_policy) {
-        const struct view_member *self = view_find_member(&core->view, core->options.self);
-        owner->knows_policy = true;
-        memset(&owner->policy, 0, sizeof owner->policy);
-        if (self != NULL && view_member_policy(self, &owner->policy)) {
-            policy_remember(owner->policy.why, core->now_ms, &owner->policy_memory);
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    if (!owner->is_policy_unpublished && self != NULL && view_member_policy(self, &published)) {
+        if (published.why != owner->policy.why) { /* of an earlier boot: every reason that has begun in this one is published */
+            policy_remember(published.why, core->now_ms, &owner->policy_memory);
         }
+        owner->policy = published;
     }
     return true;
 }

@@ -165,9 +165,9 @@ struct core_owner {
     struct core_slot_wait waits[LEASE_SLOTS_MAX];
     struct core_passed passed[CORE_PASSED_MAX];
     struct core_worker workers[LEASE_SLOTS_MAX];
-    struct fact_policy policy;          /* of this machine's owner; valid if knows_policy */
+    struct fact_policy policy;          /* of this machine's owner: as published, or newer if is_policy_unpublished */
     struct policy_memory policy_memory; /* what the looks so far have shown */
-    bool knows_policy, is_policy_unpublished;
+    bool is_policy_unpublished;
     uint64_t unpublished_slots; /* bit i: there was no memory for the record of slot i */
     uint64_t anew_slots;        /* bit i: slot i is withheld since now, whatever its published record says */
     uint64_t asked_slots;       /* bit i: a user has withheld or returned slot i in this boot (see owner_put_slot) */
