@@ -200,7 +200,7 @@ static void nodes_are_listed_with_their_states(void **state)
     assert_false(render_nodes(f->core, &from, &writer));
     const char *text = json_of(&writer);
     assert_has(text, "\"name\":\"a\",\"address\":\"a.host:7400\",\"state\":\"alive\",\"slots\":2,\"version\":\"9.9.9\","
-                     "\"protocol\":{\"min\":1,\"max\":1,\"common\":1},\"drained\":false,\"emptied\":false,\"policy\":null,\"quarantined\":null,\"https\":null,\"voucher\":");
+                     "\"protocol\":{\"min\":1,\"max\":1,\"common\":1},\"drained\":false,\"emptied\":false,\"policy\":null,\"quarantined\":null,\"https\":null,\"labels\":[],\"voucher\":");
     assert_has(text, "\"name\":\"b\",\"address\":\"b.host:7400\",\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\"");
     assert_has(text, "\"name\":\"c\",\"address\":null,\"state\":\"dead\",\"slots\":0,\"version\":null,\"protocol\":null");
     assert_int_equal(render_nodes_alive(f->core), 1);
@@ -260,7 +260,7 @@ static void the_evicted_are_listed_but_count_nowhere(void **state)
     bytes_to_hex(voucher, f->a.id.bytes, NODE_ID_BYTES);
     (void)snprintf(row, sizeof row, "\"state\":\"evicted\",\"slots\":1,\"version\":\"9.9.9\","
                                     "\"protocol\":{\"min\":1,\"max\":1,\"common\":1},\"drained\":false,"
-                                    "\"emptied\":false,\"policy\":null,\"quarantined\":null,\"https\":null,\"voucher\":\"%s\",\"evictor\":\"%s\"",
+                                    "\"emptied\":false,\"policy\":null,\"quarantined\":null,\"https\":null,\"labels\":[],\"voucher\":\"%s\",\"evictor\":\"%s\"",
                    voucher, evictor);
     assert_has(json_of(&writer), row);
     from = 0;
