@@ -61,6 +61,16 @@ def a_registered_checkpoint_is_kept_and_found_by_its_alias_at_every_node(lab):
         expect(digest(place) == digest(wanted), f"{node.name} gets another checkpoint")
         for directory in (place, wanted):
             shutil.rmtree(directory)
+    # MLflow's client downloads it, too.
+    door = Door(birch)
+    uri = ask(door, "GET", "model-versions/get-download-uri?name=net&version=2")["artifact_uri"].removeprefix("mlflow-artifacts:/")
+    files = door.get(f"/api/2.0/mlflow-artifacts/artifacts?path={uri}").json()["files"]
+    expect(files == [{"path": "checkpoint", "is_dir": False}], f"the files of the checkpoint are {files}")
+    got = door.get(f"/api/2.0/mlflow-artifacts/artifacts/{uri}/checkpoint")
+    birch.run("model", "get", "net/2", birch.tree / "got")
+    expect(got.status == 200 and hashlib.sha256(got.body).hexdigest() == digest(birch.tree / "got"), f"by HTTP: {got.status}")
+    for wrong, status in ((f"{uri}", 400), (f"{uri[:-1]}x/checkpoint", 400), (uri[:-64] + "0" * 64 + "/checkpoint", 404), (f"{uri}/../checkpoint", 400)):
+        expect(door.get(f"/api/2.0/mlflow-artifacts/artifacts/{wrong}").status == status, f"{wrong} is not {status}")
     # A registered checkpoint outlives what save_... says, and its experiment is not deleted.
     expect("is not deleted" in refusal(alder, "delete", identity, "--yes", code=1), "an experiment with a version is deleted")
     expect("no such version" in refusal(alder, "model", "get", "net/7", alder.tree / "x", code=4), "a version that is not there")
@@ -84,7 +94,7 @@ def a_registered_checkpoint_stays_when_newer_ones_replace_the_others(lab):
     identity = lab.submit(alder, {
         "name": "many", "entrypoint": "shoal-train mlp", "checkpoint": LAST_ONLY,
         "searcher": {"name": "single", "metric": "accuracy", "smaller_is_better": False},
-        "hyperparameters": {"hidden": 16, "batch_size": 500, "epochs": 40, "learning_rate": 0.5, "checkpoint_every": 30}})
+        "hyperparameters": {"hidden": 16, "batch_size": 500, "epochs": 20, "learning_rate": 0.5, "checkpoint_every": 30}})
     early = wait_until(lambda: (kept := steps(birch, identity)) and kept[-1], 40, "a checkpoint")
     birch.run("model", "register", identity, "--name", "early")
     pinned = next(row["step"] for row in registry(birch, "early") if row["kind"] == "version")
@@ -271,7 +281,7 @@ with mlflow.start_run() as run:
 """
 
 SERVES = """
-import json, sys
+import hashlib, json
 import mlflow
 import numpy
 client = mlflow.MlflowClient()
@@ -286,13 +296,15 @@ print(json.dumps({
     "guess": model.predict(numpy.array([[1.0, 1, 1, 1]])).tolist(), "again": newest.predict(numpy.array([[-1.0, -1, -1, -1]])).tolist(),
     "version": again.version, "status": version.status, "run": version.run_id,
     "found": [row.version for row in client.search_model_versions("name = 'fruit'", order_by=["version_number ASC"])],
-    "models": [[row.name, row.description] for row in client.search_registered_models()],
+    "models": [[row.name, row.description] for row in client.search_registered_models("name = 'fruit'")],
     "by": client.get_model_version_by_alias("fruit", "champion").version, "tags": client.get_model_version("fruit", "1").tags}))
 client.delete_registered_model_alias("fruit", "champion")
 client.delete_model_version("fruit", "1")
 assert [row.version for row in client.search_model_versions("name = 'fruit'")] == [again.version]
 client.delete_registered_model("fruit")
-assert client.search_registered_models() == []
+assert [row.name for row in client.search_registered_models()] == ["net"]
+with open(mlflow.artifacts.download_artifacts("models:/net/1") + "/checkpoint", "rb") as file:
+    print(hashlib.sha256(file.read()).hexdigest())
 """
 
 
@@ -304,12 +316,18 @@ def the_official_client_registers_loads_and_removes_models(lab):
     found = lab.submit(mesh.nodes[0], {"name": "script", "entrypoint": f"{python} script.py", "max_restarts": 0,
                                        "searcher": {"name": "single", "metric": "loss"}}, {"script.py": TRAINS})
     over_with_logs(mesh, found, 200)
+    net = train(lab, mesh.nodes[2], "net")
+    wait_over(mesh, net, 60)
+    mesh.nodes[2].run("model", "register", net)
+    mesh.nodes[2].run("model", "get", "net", mesh.nodes[2].tree / "got")
+    wait_until(lambda: versions(mesh.nodes[1], "net") == [1], 20, "the checkpoint at another node")
     wait_until(lambda: doors[1].get("/api/2.0/mlflow/model-versions/get?name=fruit&version=1").status == 200, 20, "the version at another node")
     done = subprocess.run([python, "-c", SERVES], capture_output=True, text=True, timeout=200, env={
         "PATH": "/usr/bin:/bin", "HOME": str(lab.dir), "MLFLOW_TRACKING_URI": f"http://{doors[1].host}:{doors[1].port}",
         "MLFLOW_TRACKING_TOKEN": doors[1].token, "GIT_PYTHON_REFRESH": "quiet"})
     expect(done.returncode == 0, f"the client fails: {done.stderr[-3000:]}")
-    told = json.loads(done.stdout.splitlines()[-1])
+    told = json.loads(done.stdout.splitlines()[-2])
+    expect(done.stdout.split()[-1] == digest(mesh.nodes[2].tree / "got"), "the client has another checkpoint")
     expect(told["guess"] == [1] and told["again"] == [0] and told["status"] == "READY" and told["run"] == f"{found}{0:016x}", f"{told}")
     expect(told["found"] == ["1", "2"] and told["version"] == "2" and told["by"] == "1" and told["tags"] == {"checked": "yes"}
            and told["models"] == [["fruit", "for the shop"]], f"{told}")

@@ -74,6 +74,36 @@ static bool list(struct work *work, const struct work_run *run, const char *path
     return true;
 }
 
+/* ---- checkpoints ------------------------------------------------------------------------------------------------ */
+
+#define CHECKPOINT_NAME_BYTES 65
+
+/* Reads EXPERIMENT/RUN/checkpoints/NAME[/checkpoint]: a checkpoint that is a version of a model, as a directory with one file. False: it
+ * is none. */
+static bool read_checkpoint(const char *text, struct work_run *run, char name[CHECKPOINT_NAME_BYTES], bool *is_file)
+{
+    static const char middle[] = "/checkpoints/";
+    struct work ignored = {.status = 200};
+    char id[WORK_RUN_BYTES];
+    size_t experiment = strspn(text, "0123456789");
+    const char *at = text + experiment, *rest = strstr(text, middle);
+    if (experiment == 0 || rest == NULL || (size_t)(rest - at) != WORK_RUN_BYTES || *at != '/') {
+        return false;
+    }
+    memcpy(id, at + 1, sizeof id - 1);
+    id[sizeof id - 1] = '\0';
+    rest += sizeof middle - 1;
+    size_t bytes = strspn(rest, "0123456789abcdef");
+    if (bytes != CHECKPOINT_NAME_BYTES - 1 || !work_read_run_id(&ignored, id, run)) {
+        return false;
+    }
+    memcpy(name, rest, bytes);
+    name[bytes] = '\0';
+    rest += bytes;
+    *is_file = strcmp(rest, "/checkpoint") == 0;
+    return *is_file || *rest == '\0' || strcmp(rest, "/") == 0;
+}
+
 bool artifacts_list_run(struct work *work)
 {
     struct work_run run;
@@ -106,7 +136,13 @@ bool artifacts_list(struct work *work)
     struct work_run run;
     struct artifact_place place;
     json_t *files;
+    char name[CHECKPOINT_NAME_BYTES];
+    bool is_file;
     const char *path = work_argument(work, "path");
+    if (read_checkpoint(path != NULL ? path : "", &run, name, &is_file)) {
+        work->answer = is_file ? json_pack("{s:[]}", "files") : json_pack("{s:[{s:s, s:b}]}", "files", "path", "checkpoint", "is_dir", 0);
+        return true;
+    }
     if (!read_place(work, path != NULL ? path : "", &run, &place) || !list(work, &run, place.path, "", &files)) {
         return false;
     }
@@ -125,11 +161,20 @@ bool artifacts_get(struct work *work)
     msgpack_object reply;
     int fd = -1;
     struct stat info;
-    if (!read_place(work, work->rest, &run, &place)) {
+    char name[CHECKPOINT_NAME_BYTES];
+    bool is_file = false, is_checkpoint = read_checkpoint(work->rest, &run, name, &is_file);
+    if (is_checkpoint ? !is_file && !work_fail_argument(work, "That is a directory; the file in it is checkpoint.")
+                      : !read_place(work, work->rest, &run, &place)) {
         return false;
     }
     pack_writer_init(&writer, bytes, sizeof bytes);
-    begin(work, &writer, route.op, &run, place.path, NULL);
+    if (is_checkpoint) {
+        work_begin_trial(work, &writer, "checkpoint_get", &run, 1);
+        pack_text(&writer, "set");
+        pack_text(&writer, name);
+    } else {
+        begin(work, &writer, route.op, &run, place.path, NULL);
+    }
     if (!work_put(work, &writer) || !work_take_file(work, &reply, &fd)) {
         return false;
     }

@@ -34,15 +34,35 @@ static bool is_kind(const msgpack_object *row, const char *kind)
     return strcmp(text, kind) == 0;
 }
 
+/* Where the files of a version are that was registered without MLflow: a checkpoint is a directory of its own (artifacts.c). */
+static json_t *source_of(const msgpack_object *row, const char *run)
+{
+    char experiment[WORK_EXPERIMENT_BYTES], decimal[WORK_ID_BYTES], checkpoint[80], path[1100], uri[1300];
+    document_text(row, "experiment", experiment, sizeof experiment);
+    document_text(row, "checkpoint", checkpoint, sizeof checkpoint);
+    document_text(row, "path", path, sizeof path);
+    work_decimal(experiment, decimal);
+    bool is_output = strncmp(path, "output/", 7) == 0;
+    (void)snprintf(uri, sizeof uri, checkpoint[0] != '\0' ? "mlflow-artifacts:/%s/%s/checkpoints/%s" : "mlflow-artifacts:/%s/%s/artifacts%s",
+                   decimal, run, checkpoint[0] != '\0' ? checkpoint : is_output ? path + 6 : "");
+    return json_string(uri);
+}
+
 static json_t *new_version(const msgpack_object *row)
 {
-    char number[WORK_ID_BYTES];
+    char number[WORK_ID_BYTES], run_id[WORK_RUN_BYTES], source[8];
+    struct work_run run = {.trial = document_number(row, "trial")};
+    document_text(row, "experiment", run.experiment, sizeof run.experiment);
+    work_run_id(&run, run_id);
+    document_text(row, "source", source, sizeof source);
+    bool has_source = source[0] != '\0';
     bool is_gone = document_true(row, "is_gone");
     json_int_t made_ms = (json_int_t)document_number(row, "created_ms");
     (void)snprintf(number, sizeof number, "%llu", (unsigned long long)document_number(row, "version"));
     return json_pack("{s:o, s:s, s:I, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:s, s:s, s:[], s:[], s:o}", "name", text_of(row, "model"), "version",
                      number, "creation_timestamp", made_ms, "last_updated_timestamp", made_ms, "current_stage", "None", "description", "",
-                     "source", text_of(row, "source"), "run_id", text_of(row, "run"), "run_link", text_of(row, "link"), "model_id",
+                     "source", has_source ? text_of(row, "source") : source_of(row, run_id), "run_id",
+                     has_source ? text_of(row, "run") : json_string(run_id), "run_link", text_of(row, "link"), "model_id",
                      text_of(row, "logged_model"), "status", is_gone ? "FAILED_REGISTRATION" : "READY", "status_message",
                      is_gone ? "The experiment of this version was deleted in another part of the mesh." : "", "tags", "aliases",
                      "shoal_version_id", text_of(row, "version_id"));
@@ -257,13 +277,7 @@ bool registry_download_uri(struct work *work)
             work_decimal(experiment, decimal);
             (void)snprintf(uri, sizeof uri, "mlflow-artifacts:/%s/models/%s/artifacts", decimal, logged);
         }
-        if (source[0] == '\0') {
-            version = NULL;
-            (void)work_fail(work, 501, "NOT_IMPLEMENTED",
-                            "The version is a checkpoint, which MLflow's client cannot download: `shoal model get NAME/VERSION DIR` does.");
-        } else {
-            work->answer = json_pack("{s:s}", "artifact_uri", uri[0] != '\0' ? uri : source);
-        }
+        work->answer = json_pack("{s:s}", "artifact_uri", uri[0] != '\0' ? uri : source);
     }
     json_decref(model);
     return version != NULL;
