@@ -114,9 +114,9 @@
 #define CORE_QUICK_MS 10000         /* a program that fails so soon without a step may fail again in the same way (option retry) */
 #define CORE_ASK_MS 300             /* how long a free slot waits for a better trial than the one that has been asked for */
 #define CORE_ASK_LOOK_MS 50         /* between two looks whether a better trial still waits */
-#define CORE_ASK_PASSED_MS 30000    /* how long no slot waits for an experiment again that has not asked in its CORE_ASK_MS */
+#define CORE_ASK_PASSED_MS 600000   /* how long no slot waits for an experiment again that has not asked in its CORE_ASK_MS */
 #define CORE_ASKERS_MAX 4           /* attempts noted for one free slot; the last in the order is refused for another */
-#define CORE_PASSED_MAX 16          /* experiments for which no slot waits */
+#define CORE_PASSED_MAX 256         /* experiments for which no slot waits */
 #define CORE_ADOPTED_REPORT_MS 5000 /* an adopted worker that waits for a group has reported so within so long of the start */
 
 /* ---- coordinator: claims and leases ------------------------------------------------------------------------------ */

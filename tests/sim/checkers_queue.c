@@ -48,7 +48,8 @@ static void check_slot(struct sim *sim, int node, uint32_t slot, const struct me
     const struct node_core *core = sim->nodes[node].core;
     const struct checkers_asked *asked = &sim->checkers->asked[slot];
     const struct lease_slot *is = &core->owner->lease.slots[slot];
-    bool is_given = is->state == LEASE_RESERVED && !(asked->was.state == LEASE_RESERVED && attempt_id_equal(&asked->was.attempt, &is->attempt));
+    bool is_given = is->state == LEASE_RESERVED &&
+                    !(asked->was.state == LEASE_RESERVED && attempt_id_equal(&asked->was.attempt, &is->attempt));
     if (!is_given || (message != NULL && message->kind == MESSAGE_RELEASE)) {
         return;
     }
@@ -58,7 +59,8 @@ static void check_slot(struct sim *sim, int node, uint32_t slot, const struct me
         checkers_met(sim, PREMISE_21_TAKEN_OVER);
     }
     if (is_taken_over && is_passed_over(sim, node, &asked->was.attempt, &is->attempt)) {
-        sim_fail(sim, 21, "n%d takes slot %u from trial %u, which comes first, for trial %u", node, slot, asked->was.attempt.trial, is->attempt.trial);
+        sim_fail(sim, 21, "n%d takes slot %u from trial %u, which comes first, for trial %u", node, slot,
+                 asked->was.attempt.trial, is->attempt.trial);
     }
     for (uint32_t i = 0; i < asked->count; i++) {
         bool is_overruled = message != NULL && experiment_id_equal(message->u.lease.attempt.experiment, asked->attempts[i].experiment);

@@ -75,7 +75,8 @@ static void has_asked(struct node_core *core, experiment_id experiment)
     }
 }
 
-/* Slots that the configuration allows and that are free on nodes that may give them, as far as records tell; of this node those that are free now. */
+/* Slots that the configuration allows and that are free on nodes that may give them, as far as records tell; of this node those that
+ * are free now. */
 static uint32_t count_free(const struct node_core *core, const struct config *config)
 {
     uint32_t count = 0;
@@ -106,14 +107,12 @@ static bool can_ask(const struct node_core *core, const struct view_experiment *
                       view_experiment_wait(&core->view, experiment, core_mesh_wall_s(core)).cause == VIEW_WAITS_NOT);
 }
 
-/* An experiment that comes before `rank`, of which a trial waits that this slot and others that are free would let begin. */
-static bool find_better(const struct node_core *core, uint32_t slot, const struct queue_entry *rank, experiment_id *out)
+/* Looks for an experiment that comes before `rank`, of which a trial waits that this slot and others that are free would let begin. If
+ * `passes`, all such are passed over from now on, and none is found. */
+static bool find_better(struct node_core *core, uint32_t slot, const struct queue_entry *rank, bool passes)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
-    if (self == NULL || slot >= self->slot_count) {
-        return false;
-    }
-    for (uint32_t i = 0; i < core->view.experiment_count; i++) {
+    for (uint32_t i = 0; i < core->view.experiment_count && self != NULL && slot < self->slot_count; i++) {
         const struct view_experiment *experiment = core->view.experiments[i];
         if (!experiment->known || experiment_id_equal(experiment->id, rank->experiment)) {
             continue;
@@ -122,8 +121,10 @@ static bool find_better(const struct node_core *core, uint32_t slot, const struc
         if (queue_compare(&other, rank) < 0 && (view_member_fitting(self, experiment->config) >> slot & 1) != 0 &&
             !is_passed(core, experiment->id) && queue_next_trial(experiment) != FACT_NO_TRIAL && can_ask(core, experiment) &&
             count_free(core, experiment->config) >= experiment->config->min_slots) {
-            *out = experiment->id;
-            return true;
+            if (!passes) {
+                return true;
+            }
+            pass(core, experiment->id);
         }
     }
     return false;
@@ -182,19 +183,14 @@ static uint32_t find_asker(const struct node_core *core, const struct core_slot_
 static void settle(struct node_core *core, uint32_t slot)
 {
     struct core_slot_wait *wait = &core->owner->waits[slot];
-    experiment_id better;
     if (wait->count == 0) {
         return;
     }
     uint32_t first = find_asker(core, wait, false);
     const struct queue_entry rank = rank_of(core, &wait->askers[first]);
-    bool is_over = core->now_ms >= wait->until_ms, is_awaited = is_free(core, slot) && find_better(core, slot, &rank, &better);
-    if (is_awaited && !is_over) {
+    if (is_free(core, slot) && find_better(core, slot, &rank, core->now_ms >= wait->until_ms)) {
         wait->look_ms = core->now_ms + CORE_ASK_LOOK_MS;
         return;
-    }
-    if (is_awaited) {
-        pass(core, better);
     }
     const struct core_slot_wait ended = *wait;
     *wait = (struct core_slot_wait){.count = 0};
