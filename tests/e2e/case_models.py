@@ -39,7 +39,7 @@ def digest(directory):
     return hashlib.sha256((directory / "checkpoint").read_bytes()).hexdigest()
 
 
-@case(limit_s=120)
+@case(limit_s=180)
 def a_registered_checkpoint_is_kept_and_found_by_its_alias_at_every_node(lab):
     mesh = lab.mesh(3, slots="cpu:1", options=DOOR)
     alder, birch, cedar = mesh.nodes
@@ -86,7 +86,7 @@ def a_registered_checkpoint_is_kept_and_found_by_its_alias_at_every_node(lab):
     expect("no model net" in refusal(alder, "model", "ls", "net", code=4), "a model that is gone")
 
 
-@case(limit_s=120)
+@case(limit_s=180)
 def a_registered_checkpoint_stays_when_newer_ones_replace_the_others(lab):
     """Only the newest checkpoint is kept (save_trial_latest: 1); the third one is a version, and stays until that is removed."""
     mesh = lab.mesh(2, slots="cpu:1")
@@ -178,7 +178,7 @@ print(json.dumps(model["info"]["model_id"]))
 """
 
 
-@case(limit_s=120)
+@case(limit_s=180)
 def models_are_registered_by_mlflows_requests(lab):
     mesh = lab.mesh(3, slots="cpu:1", options=DOOR)
     found = lab.submit(mesh.nodes[0], {"name": "fruits", "entrypoint": "python3 client.py", "max_restarts": 0,
