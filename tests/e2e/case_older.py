@@ -76,7 +76,7 @@ def open_data_directories(lab, commit):
     expect(nodes["birch"]["drained"], "the drain is forgotten")
     slots = {slot["index"]: slot["state"] for slot in alder.json("slots")["slots"] if slot["node_name"] == "alder"}
     expect(slots[0] == "withheld", f"the withheld slot is forgotten: {slots}")
-    final = wait_over(mesh, running, 120)
+    final = wait_over(mesh, running, 360)
     expect(final["trials"][0]["attempt"] == 1, "the running trial has needed another attempt")
     alder.run("withhold", "--return")
     birch.run("undrain", "birch")
@@ -84,12 +84,12 @@ def open_data_directories(lab, commit):
     wait_over(mesh, paused, 90)
 
 
-@case(limit_s=420)
+@case(limit_s=700)
 def a_newer_daemon_opens_the_data_directory_of_an_older_one(lab):
     open_data_directories(lab, LAST)
 
 
-@case(limit_s=420, whole=True)
+@case(limit_s=700, whole=True)
 def a_newer_daemon_opens_the_data_directory_of_a_much_older_one(lab):
     open_data_directories(lab, BEFORE_LARGE)
 
