@@ -119,14 +119,14 @@ struct week_policy {
     double turn_h;        /* SLOTS: a user with so many slot-hours per slot less usage may take over; 0: none does */
     double horizon_h;     /* DEFICIT: hours for which the running slots count as if they ran on */
     double threshold_h;   /* DEFICIT: further slot-hours that a deficit must be larger */
-    bool has_floor;       /* a user of whom nothing runs takes one slot, and gives its last one only to a gang */
+    bool has_floor;       /* a user that has nothing running takes one slot, and gives its last one only to a gang */
     double error_h;       /* known usage and deficits are wrong by up to so many slot-hours, each minute by others */
 };
 
 struct week_result {
     double deviation, within, minimum; /* over user-days above 2 slot-hours; of |got / entitled - 1| */
     uint32_t user_days;
-    uint32_t longest_wait_s; /* of a user of whom nothing runs and something waits */
+    uint32_t longest_wait_s; /* of a user that has nothing running and something waiting */
     uint32_t longest_narrow_wait_s; /* of these waits, and a trial of one slot is among what waits */
     double utilisation;      /* slots occupied of min(slots, demand) */
     double lost;             /* slot-seconds lost to the order's preemptions, of those occupied */

@@ -43,7 +43,7 @@ struct week_view {
     double entitled[WEEK_USERS_MAX]; /* slots, now */
 };
 
-/* A user of whom nothing runs. */
+/* A user that has nothing running. */
 struct week_wait {
     bool is_on;
     uint32_t since_s, longest_s;
@@ -89,7 +89,7 @@ void week_start(struct week_mesh *mesh, uint32_t trial, uint32_t side, uint32_t 
 /* Asks a running trial to leave, for the order's sake. */
 void week_ask(struct week_mesh *mesh, uint32_t trial, uint32_t bidder);
 
-/* Starts what the policy wants to start and asks whom it wants to leave. */
+/* Starts what the policy wants to start and asks those to leave that have to go. */
 void week_decide(struct week_mesh *mesh);
 
 #endif

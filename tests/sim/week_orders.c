@@ -233,7 +233,7 @@ static double lack(const struct round *round, uint32_t user)
     return round->view->deficit[user] / HOUR_S + round->mesh->policy->horizon_h * (round->view->entitled[user] - round->running[user]);
 }
 
-/* Whether user a goes before user b. A user of whom nothing runs goes first in both orders. */
+/* Whether user a goes before user b. A user that has nothing running goes first in both orders. */
 static bool goes_before(const struct round *round, uint32_t a, uint32_t b)
 {
     const double *running = round->running;

@@ -301,7 +301,7 @@ struct fact_usage_row {
 };
 
 /* An owner about the time of its slots in one day or one month. Each slot-millisecond is in the record of its day and in that of its
- * month: whoever reads takes days or months, never both. Key: u8 span, u8 place, which is the number modulo FACT_USAGE_DAYS or
+ * month: a reader takes days or months, never both. Key: u8 span, u8 place, which is the number modulo FACT_USAGE_DAYS or
  * FACT_USAGE_MONTHS: so a node has a bounded number of such records, and the record of a later day takes the place of an old one.
  * Only the owner counts its slots, each version has all that the one before it had, and the newest counts: a merge adds nothing. No
  * tombstone is about usage. */

@@ -1,4 +1,4 @@
-/* Usage: what the slots of the mesh were used for, by whom and when, whatever has been deleted since. */
+/* Usage: what the slots of the mesh were used for, by which user and when, whatever has been deleted since. */
 
 import { get } from "./api.js";
 import { fill, h, name, setText } from "./dom.js";
