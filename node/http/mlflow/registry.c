@@ -424,9 +424,9 @@ static bool answer_page(struct work *work, const struct search *search, const js
     return true;
 }
 
-bool registry_search_models(struct work *work)
+/* Answers with all models, or with all versions of all of them, as the search chooses and sorts them. */
+static bool search_registry(struct work *work, const char *const *standard, const char *found, bool wants_versions)
 {
-    static const char *const standard[] = {"name ASC", NULL};
     struct search *search = read_search(work, standard);
     json_t *models = NULL, *items, *model;
     const char *name;
@@ -437,35 +437,25 @@ bool registry_search_models(struct work *work)
     items = json_array();
     json_object_foreach(models, name, model)
     {
-        (void)json_array_append(items, model);
+        (void)(wants_versions ? json_array_extend(items, json_object_get(model, "versions")) : json_array_append(items, model));
     }
-    bool is_good = answer_page(work, search, items, "registered_models", shown_model);
+    bool is_good = answer_page(work, search, items, found, wants_versions ? NULL : shown_model);
     json_decref(items);
     json_decref(models);
     free(search);
     return is_good;
 }
 
+bool registry_search_models(struct work *work)
+{
+    static const char *const standard[] = {"name ASC", NULL};
+    return search_registry(work, standard, "registered_models", false);
+}
+
 bool registry_search_versions(struct work *work)
 {
     static const char *const standard[] = {"last_updated_timestamp DESC", "name ASC", "version_number DESC", NULL};
-    struct search *search = read_search(work, standard);
-    json_t *models = NULL, *items, *model;
-    const char *name;
-    if (search == NULL || !read_registry(work, NULL, &models)) {
-        free(search);
-        return false;
-    }
-    items = json_array();
-    json_object_foreach(models, name, model)
-    {
-        (void)json_array_extend(items, json_object_get(model, "versions"));
-    }
-    bool is_good = answer_page(work, search, items, "model_versions", NULL);
-    json_decref(items);
-    json_decref(models);
-    free(search);
-    return is_good;
+    return search_registry(work, standard, "model_versions", true);
 }
 
 /* ---- changes ---------------------------------------------------------------------------------------------------- */
