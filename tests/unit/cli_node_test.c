@@ -104,6 +104,7 @@ static void an_owner_says_when_a_machine_is_its_own(void **state)
     assert_int_equal(document_number(&request, "back_after_s"), 600);
     assert_true(document_true(&request, "activity"));
     assert_int_equal(RUN("owner", "policy", "--off"), CLI_DONE);
+    assert_string_equal(out_text, "this machine has no policy now, stored on 2 nodes\n");
     request = last_request();
     assert_false(document_true(&request, "activity") || document_has(&request, "hours") || document_has(&request, "load_percent"));
     assert_int_equal(RUN("owner", "policy"), CLI_DONE);

@@ -206,10 +206,20 @@ static void render_rules(struct cli *cli, const msgpack_object *document)
     print_policy(cli->out, label, policy);
 }
 
-static void render_policy_set(struct cli *cli, const msgpack_object *document)
+static void write_stored(struct cli *cli, const msgpack_object *document, const char *what)
 {
     uint64_t stored_on = document_number(document, "stored_on");
-    (void)fprintf(cli->out, "the policy is set, stored on %llu %s\n", (unsigned long long)stored_on, nodes_text(stored_on));
+    (void)fprintf(cli->out, "%s, stored on %llu %s\n", what, (unsigned long long)stored_on, nodes_text(stored_on));
+}
+
+static void render_policy_set(struct cli *cli, const msgpack_object *document)
+{
+    write_stored(cli, document, "the policy is set");
+}
+
+static void render_policy_ended(struct cli *cli, const msgpack_object *document)
+{
+    write_stored(cli, document, "this machine has no policy now");
 }
 
 /* Reads "50" and "50%". */
@@ -258,7 +268,7 @@ static int set_policy(struct cli *cli, struct client *client, const struct argum
         pack_text(&client->request, "back_after_s");
         pack_u64(&client->request, back_s);
     }
-    return print_reply(client, render_policy_set);
+    return print_reply(client, options_has(arguments, "off") ? render_policy_ended : render_policy_set);
 }
 
 int command_owner_policy(struct cli *cli, const struct arguments *arguments)
